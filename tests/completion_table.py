@@ -173,7 +173,7 @@ def main() -> None:
             for answer in three
         )
         print(f"{code!r:56} {marks}")
-    counts = [sum(three[place] == wanted for _, wanted, three in found) for place in range(3)]
+    counts = [sum(three[index] == wanted for _, wanted, three in found) for index in range(3)]
     print(f"first of {len(TABLE)}: mahtab-tui {counts[0]}, IPython {counts[1]}, jedi {counts[2]}")
 
 

@@ -110,7 +110,7 @@ class FakeClaude:
         self._log = folder / "log.jsonl"
 
     @property
-    def told(self) -> list[dict[str, Any]]:
+    def received(self) -> list[dict[str, Any]]:
         """Its notes, in order: its start (argv, env, …), prompts, control requests."""
         return (
             [
@@ -124,11 +124,11 @@ class FakeClaude:
 
     @property
     def starts(self) -> list[dict[str, Any]]:
-        return [entry for entry in self.told if "argv" in entry]
+        return [entry for entry in self.received if "argv" in entry]
 
     @property
     def prompts(self) -> list[str]:
-        return [entry["prompt"] for entry in self.told if "prompt" in entry]
+        return [entry["prompt"] for entry in self.received if "prompt" in entry]
 
 
 def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeClaude:

@@ -44,11 +44,11 @@ def printed(text: str) -> None:
     from mahtab_tui.kernel.cells import TerminalOutput
     from mahtab_tui.tui.transcript.output import OutputBuffer
 
-    kept, shown = TerminalOutput(), OutputBuffer()
+    output, shown = TerminalOutput(), OutputBuffer()
     for start in range(0, len(text), 8_192):
-        kept.add("stdout", text[start : start + 8_192])
+        output.add("stdout", text[start : start + 8_192])
         shown.feed("stdout", text[start : start + 8_192])
-    kept.text()
+    output.text()
 
 
 def code_of_an_answer(text: str) -> None:
@@ -101,7 +101,7 @@ def evidence(text: str) -> None:
     from mahtab_tui.worker.sandbox.text import EvidenceFinder, Part
 
     finder = EvidenceFinder(text)
-    finder.remember([Part(text[place : place + 30], place) for place in range(0, 30_000, 30)])
+    finder.remember([Part(text[offset : offset + 30], offset) for offset in range(0, 30_000, 30)])
     finder.find(text, text, True)
 
 

@@ -18,10 +18,10 @@ def made(
     tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time: float = 0.0
 ) -> Record:
     """A record of a tag."""
-    told = dict(attrs or {})
-    record = decode(tag, text, told, time)
+    fields = dict(attrs or {})
+    record = decode(tag, text, fields, time)
     assert record is not None, tag
-    unknown = told.keys() - type(record).hints().keys() - {"event"}
+    unknown = fields.keys() - type(record).hints().keys() - {"event"}
     assert not unknown, f"{tag} has no {unknown}"
     return record
 

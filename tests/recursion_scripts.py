@@ -33,7 +33,7 @@ class ScriptedModel(BaseChatModel):
     """Answers by a function, on the loop; each call costs a cent, and reads 100 tokens and writes
     10."""
 
-    tells_cost: ClassVar[bool] = True
+    reports_cost: ClassVar[bool] = True
 
     reply: Any
     model: str = "scripted"
@@ -49,8 +49,8 @@ class ScriptedModel(BaseChatModel):
     async def _astream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        said = self.reply(messages)
-        text = said if isinstance(said, str) else await said
+        reply = self.reply(messages)
+        text = reply if isinstance(reply, str) else await reply
         yield ChatGenerationChunk(message=AIMessageChunk(content=text))
         usage: Any = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
         yield ChatGenerationChunk(
@@ -96,7 +96,7 @@ class Seat:
 
     def final(self, text: str, *spans: tuple[int, int]) -> None:
         """Give the answer, and end."""
-        self.host.tell("final", {"text": text, "spans": [list(span) for span in spans]})
+        self.host.send("final", {"text": text, "spans": [list(span) for span in spans]})
         raise Final
 
     async def _call(self, name: str, args: dict[str, Any]) -> list[str]:
@@ -208,11 +208,11 @@ def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best the
     def reply(messages: Sequence[BaseMessage]) -> str:
         if LAST_CALL in str(messages[-1].content):
             return last
-        said = script[query_of(messages)]
+        entry = script[query_of(messages)]
         return (
-            said
-            if isinstance(said, str)
-            else said[sum(1 for message in messages if message.type == "ai")]
+            entry
+            if isinstance(entry, str)
+            else entry[sum(1 for message in messages if message.type == "ai")]
         )
 
     return reply

@@ -14,7 +14,7 @@ KEY = "sk-proj-Qx7\"Zw9'Kd-Vb3mTn5Rj8Lp2Hs6"
 PART = 6
 """Characters in a row that tell of it: "sk-proj" is no secret."""
 
-SAY = r"""
+PRINT_KEY = r"""
 import base64, json, sys
 from pathlib import Path
 key = Path("key.txt").read_text()
@@ -48,8 +48,8 @@ def leak(text: str) -> str:
     return next((part for part in secret for view in seen if part in view), "")
 
 
-def assert_masked(text: str, *, told: bool = True) -> None:
+def assert_masked(text: str, *, expect_mask: bool = True) -> None:
     """Nothing of the key is in a text. told: the mask is there in its place."""
     found = leak(text)
     assert not found, f"{found!r} in {text!r}"
-    assert not told or MASK in text or json.dumps(MASK)[1:-1] in text, text
+    assert not expect_mask or MASK in text or json.dumps(MASK)[1:-1] in text, text

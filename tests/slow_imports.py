@@ -169,11 +169,11 @@ def run_forked(seed: int) -> dict[str, Any]:
             os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
-        told = pipe.read()
+        report = pipe.read()
     _, status = os.waitpid(child, 0)
     result: dict[str, Any] = (
-        json.loads(told)
-        if told
+        json.loads(report)
+        if report
         else {
             "seed": seed,
             "failures": [f"It died: {status}."],

@@ -65,12 +65,13 @@ class SshServer:
 
     def client(self) -> Path:
         """A folder for the PATH, with an ssh that uses our configuration."""
-        place = self.folder / "bin"
-        place.mkdir(exist_ok=True)
+        directory = self.folder / "bin"
+        directory.mkdir(exist_ok=True)
         executable(
-            place / "ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/config "$@"\n'
+            directory / "ssh",
+            f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/config "$@"\n',
         )
-        return place
+        return directory
 
     def close(self) -> None:
         if self._process is not None:

@@ -21,28 +21,28 @@ def calls(*asked: tuple[str, dict[str, Any] | str], words: str = "") -> list[AIM
     written = [
         arguments if isinstance(arguments, str) else json.dumps(arguments) for _, arguments in asked
     ]
-    for place, (name, _) in enumerate(asked):
+    for index, (name, _) in enumerate(asked):
         pieces.append(
             AIMessageChunk(
                 content="",
                 tool_call_chunks=[
-                    tool_call_chunk(name=name, args="", id=f"id-{place}", index=place)
+                    tool_call_chunk(name=name, args="", id=f"id-{index}", index=index)
                 ],
             )
         )
     for start in (0, 1):
-        for place, text in enumerate(written):
+        for index, text in enumerate(written):
             part = text[: len(text) // 2] if start == 0 else text[len(text) // 2 :]
             pieces.append(
                 AIMessageChunk(
                     content="",
-                    tool_call_chunks=[tool_call_chunk(name=None, args=part, id=None, index=place)],
+                    tool_call_chunks=[tool_call_chunk(name=None, args=part, id=None, index=index)],
                 )
             )
     return pieces
 
 
-def says(text: str) -> list[AIMessageChunk]:
+def text_answer(text: str) -> list[AIMessageChunk]:
     """An answer in words."""
     return [AIMessageChunk(content=text)]
 

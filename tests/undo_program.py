@@ -293,7 +293,7 @@ def digest(namespace: dict[str, Any]) -> str:
         for name, value in sorted(ours(namespace).items())
     ]
     numbers: dict[int, int] = {}
-    kept: list[Any] = []
+    alive: list[Any] = []
     pending = [value for _, value in sorted(ours(namespace).items())] + [Plain.shared]
     while pending:
         thing = pending.pop(0)
@@ -303,11 +303,11 @@ def digest(namespace: dict[str, Any]) -> str:
         if type(thing) is not tuple:
             known = numbers.get(id(thing))
             numbers.setdefault(id(thing), len(numbers))
-            kept.append(thing)
+            alive.append(thing)
             if known is not None:
                 lines.append(f"again {known}")
                 continue
-        lines.append(_line(thing, numbers, kept))
+        lines.append(_line(thing, numbers, alive))
         pending = _inside(thing) + pending
     return "\n".join(lines)
 
@@ -316,7 +316,7 @@ def _is_mutable(value: Any) -> bool:
     return not isinstance(value, (int, float, complex, str, bytes, type(None), tuple))
 
 
-def _line(thing: Any, numbers: dict[int, int], kept: list[Any]) -> str:
+def _line(thing: Any, numbers: dict[int, int], alive: list[Any]) -> str:
     name = type(thing).__name__
     if isinstance(thing, dict):
         return f"{name} {list(thing)!r} {getattr(thing, 'default_factory', None)}"
@@ -328,7 +328,7 @@ def _line(thing: Any, numbers: dict[int, int], kept: list[Any]) -> str:
         owner = thing
         while isinstance(owner.base, numpy.ndarray):
             owner = owner.base
-        kept.append(owner)
+        alive.append(owner)
         number = numbers.setdefault(id(owner), len(numbers))
         offset = thing.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
         data = b"" if thing.dtype.hasobject else thing.tobytes()

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-_LEFT_OUT = frozenset(
+_EXCLUDED = frozenset(
     "antigravity this idlelib turtledemo turtle tkinter lib2to3 test distutils ensurepip venv pty tty curses readline webbrowser site"
     " sitecustomize usercustomize nntplib smtpd asyncore asynchat imp msilib winreg winsound nt msvcrt crypt spwd rlcompleter faulthandler"
     " smtplib ftplib telnetlib imaplib poplib pdb bdb code codeop cmd trace profile cProfile pydoc doctest unittest socketserver xmlrpc".split()
@@ -80,7 +80,7 @@ def make() -> dict[str, Any]:
     """Return an object of each type, by a name."""
     found: dict[str, Any] = {}
     warnings.simplefilter("ignore")
-    for module_name in sorted({*sys.stdlib_module_names, *_NEEDED} - _LEFT_OUT):
+    for module_name in sorted({*sys.stdlib_module_names, *_NEEDED} - _EXCLUDED):
         if module_name.startswith("_"):
             continue
         with contextlib.suppress(Exception):
@@ -189,11 +189,11 @@ def digest(value: Any, depth: int = 3) -> str:
                 )
             ):
                 with contextlib.suppress(Exception):
-                    held = slot.__get__(value)
-                    names = sorted(held) if isinstance(held, dict) else []
-                    lines += [f"{name}.{key} {digest(held[key], depth - 1)}" for key in names] or [
-                        f"{name} {digest(held, depth - 1)}"
-                    ]
+                    slot_value = slot.__get__(value)
+                    names = sorted(slot_value) if isinstance(slot_value, dict) else []
+                    lines += [
+                        f"{name}.{key} {digest(slot_value[key], depth - 1)}" for key in names
+                    ] or [f"{name} {digest(slot_value, depth - 1)}"]
     for name in (
         "getvalue",
         "tell",

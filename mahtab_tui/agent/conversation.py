@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from mahtab_tui.agent.host import AgentHost, ConversationSummary, KeptMessage
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import call_model, pictures_to_send
 from mahtab_tui.agent.state import ToolCall, call_message, in_words
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import (
-    HELD_BACK,
+    PRIVATE_CELL,
     HiddenEntries,
     answer_entry,
     cell_entry,
-    place_entry,
+    number_entry,
     question_entry,
     shorten,
     tool_entry,
@@ -78,12 +78,12 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
         ]
     if size(fitted) <= room:
         return fitted
-    while len(fitted) > 1 and size(fitted) + tokens_in([prompts.BEGINNING_LEFT_OUT]) > room:
+    while len(fitted) > 1 and size(fitted) + tokens_in([prompts.BEGINNING_OMITTED]) > room:
         del fitted[0]
         while len(fitted) > 1 and fitted[0].type != "human":
             del fitted[0]
     text = (
-        f"{prompts.BEGINNING_LEFT_OUT}\n\n{fitted[0].text}"
+        f"{prompts.BEGINNING_OMITTED}\n\n{fitted[0].text}"
         if len(fitted) < len(messages)
         else str(fitted[0].text)
     )
@@ -135,7 +135,7 @@ _ELEMENT = re.compile(
 """A record of a cell, a tool call or a cell of a notebook. Output cannot imitate one, because it is
 defused."""
 _OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
-_NUMBERED = {"cell": cell_entry, "place": place_entry}
+_NUMBERED = {"cell": cell_entry, "place": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _ATTACHMENT = re.compile(
     r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL
@@ -149,11 +149,11 @@ _TICKS = re.compile("`{3,}")
 class Conversation:
     """All messages. Nothing is ever removed, so that what the user takes out can come back."""
 
-    def __init__(self, history: Iterable[KeptMessage] = ()) -> None:
+    def __init__(self, history: Iterable[StoredMessage] = ()) -> None:
         self._messages = [
-            said if said.role == "user" else said._replace(role="assistant")
-            for said in history
-            if said.text
+            message if message.role == "user" else message._replace(role="assistant")
+            for message in history
+            if message.text
         ]
 
     def ask(
@@ -165,7 +165,7 @@ class Conversation:
         instruction: str = "",
         private: Collection[str] = (),
     ) -> None:
-        asked = KeptMessage(
+        asked = StoredMessage(
             "user",
             question,
             turn,
@@ -197,27 +197,27 @@ class Conversation:
                     for c in message.tool_calls
                 ]
                 self._messages.append(
-                    KeptMessage("assistant", str(message.text), turn, step, calls=calls)
+                    StoredMessage("assistant", str(message.text), turn, step, calls=calls)
                 )
             else:
                 call = message.tool_call_id if isinstance(message, ToolMessage) else ""
                 self._messages.append(
-                    KeptMessage("results", str(message.text), turn, step, call=call)
+                    StoredMessage("results", str(message.text), turn, step, call=call)
                 )
 
     def variables(self, start: int = 0) -> list[str]:
         """Return what the model is told of variables in the questions from an index on."""
         return [text for message in self._messages[start:] for text in message.variables.values()]
 
-    def questions(self, left_out: HiddenEntries) -> list[int]:
+    def questions(self, hidden: HiddenEntries) -> list[int]:
         """Return the indices of the questions that were not replaced."""
         asked = (
-            (place, message)
-            for place, message in enumerate(self._messages)
+            (index, message)
+            for index, message in enumerate(self._messages)
             if message.role == "user"
         )
         return [
-            place for place, message in asked if not left_out.replaced(question_entry(message.turn))
+            index for index, message in asked if not hidden.replaced(question_entry(message.turn))
         ]
 
     def after(self, turn: int | None) -> int:
@@ -226,20 +226,25 @@ class Conversation:
         if turn is None:
             return 0
         later = (
-            place
-            for place, said in enumerate(self._messages)
-            if said.role == "user" and said.turn is not None and said.turn > turn
+            index
+            for index, message in enumerate(self._messages)
+            if message.role == "user" and message.turn is not None and message.turn > turn
         )
         return next(later, len(self._messages))
 
-    def turn_before(self, place: int) -> int | None:
+    def turn_before(self, index: int) -> int | None:
         """Return the turn of the last question before a message; None if it has none."""
         return next(
-            (said.turn for said in reversed(self._messages[:place]) if said.role == "user"), None
+            (
+                message.turn
+                for message in reversed(self._messages[:index])
+                if message.role == "user"
+            ),
+            None,
         )
 
-    def told(
-        self, left_out: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
+    def as_messages(
+        self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
         """Return the messages for the model. Successive messages of one party are joined, which
         happens if one between them was replaced.
@@ -250,15 +255,15 @@ class Conversation:
         # A service refuses a call without a result, and a result without its call.
         answered = {(message.turn, message.step, message.call) for message in self._messages}
         made: set[tuple[int | None, int | None, str]] = set()
-        for place, remembered in enumerate(self._messages[start:end], start):
-            text = _rest(remembered, left_out)
-            if place < short:
+        for index, remembered in enumerate(self._messages[start:end], start):
+            text = _rest(remembered, hidden)
+            if index < short:
                 text = with_short_outputs(text)
             entries = (
                 question_entry(remembered.turn),
                 answer_entry(remembered.turn, remembered.step),
             )
-            replaced = bool(remembered.calls) and any(map(left_out.replaced, entries))
+            replaced = bool(remembered.calls) and any(map(hidden.replaced, entries))
             of = remembered.turn, remembered.step
             calls = (
                 []
@@ -270,7 +275,7 @@ class Conversation:
                 made.update((*of, call["id"]) for call in calls)
             elif (*of, remembered.call) in made:
                 messages.append(
-                    ToolMessage(text or prompts.TAKEN_OUT, tool_call_id=remembered.call)
+                    ToolMessage(text or prompts.REMOVED_BY_USER, tool_call_id=remembered.call)
                 )
             elif text:
                 kind = AIMessage if remembered.role == "assistant" else HumanMessage
@@ -294,66 +299,66 @@ def step_of(message: AIMessage) -> int:
     return int((message.id or "0.0").rpartition(".")[2])
 
 
-def _rest(message: KeptMessage, left_out: HiddenEntries) -> str:
+def _rest(message: StoredMessage, hidden: HiddenEntries) -> str:
     """Return what the model is told of a message; empty if it is told nothing."""
-    if not left_out:
+    if not hidden:
         if message.role != "user":
             return message.text
         return prompts.user_turn(
             message.context, message.variables, message.text, message.instruction
         )
     if message.role == "user":
-        return _rest_of_question(message, left_out)
-    if left_out.replaced(answer_entry(message.turn, message.step)):
+        return _rest_of_question(message, hidden)
+    if hidden.replaced(answer_entry(message.turn, message.step)):
         return ""
     return (
-        _rest_of_answer(message, left_out)
+        _rest_of_answer(message, hidden)
         if message.role == "assistant"
-        else _without_cells(message.text, left_out)
+        else _without_cells(message.text, hidden)
     )
 
 
-def _rest_of_question(message: KeptMessage, left_out: HiddenEntries) -> str:
+def _rest_of_question(message: StoredMessage, hidden: HiddenEntries) -> str:
     """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub(
-        "", _without_cells(_without_private(message.context, left_out), left_out)
+        "", _without_cells(_without_private(message.context, hidden), hidden)
     ).strip()
     # Other variables may hold what has become private since they were described.
-    variables = {} if left_out.private - message.private else message.variables
-    if left_out.replaced(entry):
+    variables = {} if hidden.private - message.private else message.variables
+    if hidden.replaced(entry):
         return prompts.render_context(
             "".join(found[0] for found in _ELEMENT.finditer(context)).strip()
         )
-    if entry in left_out:
+    if entry in hidden:
         return prompts.user_turn(
-            _ATTACHMENTS.sub("", context).strip(), variables, prompts.TAKEN_OUT
+            _ATTACHMENTS.sub("", context).strip(), variables, prompts.REMOVED_BY_USER
         )
     return prompts.user_turn(context, variables, message.text, message.instruction)
 
 
-def _rest_of_answer(message: KeptMessage, left_out: HiddenEntries) -> str:
+def _rest_of_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
     parts = parse_response(message.text).parts
     blocks = sum(part.kind == "code" for part in parts)
-    out = [left_out.code(message.turn, message.step, block) for block in range(blocks)]
-    wordless = answer_entry(message.turn, message.step) in left_out
+    out = [hidden.code(message.turn, message.step, block) for block in range(blocks)]
+    wordless = answer_entry(message.turn, message.step) in hidden
     if not (wordless or any(out)):
         return message.text
     code = iter(out)
-    kept = [
-        (prompts.TAKEN_OUT if next(code) else _fenced(part.text))
+    remaining = [
+        (prompts.REMOVED_BY_USER if next(code) else _fenced(part.text))
         if part.kind == "code"
         else part.text
         for part in parts
         if part.kind == "code" or not wordless
     ]
-    return "\n\n".join([*([prompts.TAKEN_OUT] if wordless else []), *kept])
+    return "\n\n".join([*([prompts.REMOVED_BY_USER] if wordless else []), *remaining])
 
 
-def _without_cells(text: str, left_out: HiddenEntries) -> str:
+def _without_cells(text: str, hidden: HiddenEntries) -> str:
     """Remove the records of cells and calls that are left out; if nothing else remains, return a
     sentence in their place."""
-    taken: list[str] = []
+    cells: list[str] = []
 
     def keep(element: re.Match[str]) -> str:
         of = _OF.search(element[2])
@@ -364,28 +369,28 @@ def _without_cells(text: str, left_out: HiddenEntries) -> str:
             if of[1] == "call"
             else _NUMBERED[of[1]](int(of[2]))
         )
-        if not entry or entry not in left_out:
-            return _told_element(element, entry, left_out)
-        taken.append(entry)
+        if not entry or entry not in hidden:
+            return _render_element(element, entry, hidden)
+        cells.append(entry)
         return ""
 
     rest = _ELEMENT.sub(keep, text)
-    if rest.strip() or all(left_out.replaced(entry) for entry in taken):
+    if rest.strip() or all(hidden.replaced(entry) for entry in cells):
         return rest
-    return prompts.TAKEN_OUT
+    return prompts.REMOVED_BY_USER
 
 
-def _told_element(element: re.Match[str], entry: str, left_out: HiddenEntries) -> str:
+def _render_element(element: re.Match[str], entry: str, hidden: HiddenEntries) -> str:
     """Return the record of a cell or call as it is told: without code and output of a cell that
     uses a private variable."""
-    if not left_out.held_back(entry) or element[1] == "assistant-repl-in":
+    if not hidden.is_private(entry) or element[1] == "assistant-repl-in":
         return element[0]
-    return f"{HELD_BACK}\n" if element[1].endswith("out") else ""
+    return f"{PRIVATE_CELL}\n" if element[1].endswith("out") else ""
 
 
-def _without_private(context: str, left_out: HiddenEntries) -> str:
+def _without_private(context: str, hidden: HiddenEntries) -> str:
     """Return a question's context without what it tells of variables that are private now."""
-    if not left_out.private:
+    if not hidden.private:
         return context
 
     def attachment(found: re.Match[str]) -> str:
@@ -395,8 +400,8 @@ def _without_private(context: str, left_out: HiddenEntries) -> str:
             if cells
             else ()
         )
-        private = (variable and variable[1] in left_out.private) or any(
-            left_out.held_back(cell_entry(number)) for number in numbers
+        private = (variable and variable[1] in hidden.private) or any(
+            hidden.is_private(cell_entry(number)) for number in numbers
         )
         return prompts.PRIVATE_ATTACHMENT if private else found[0]
 
@@ -436,7 +441,7 @@ class MessageHistory:
         self._conversation = conversation
         self.max_history = max_history
         self._digest: _Digest | None = None
-        self._left_out = 0
+        self._dropped = 0
         """Messages between the summary's end and this index are not told, because summarising them
         failed."""
         self._short = 0
@@ -447,18 +452,18 @@ class MessageHistory:
     @property
     def messages(self) -> list[AnyMessage]:
         """The conversation as the model is now told it."""
-        told = self._conversation.told(self._host.left_out, self._start, short=self._short)
+        messages = self._conversation.as_messages(self._host.hidden, self._start, short=self._short)
         if not self._start:
-            return told
+            return messages
         digest = self._valid()
         before = prompts.earlier_conversation(
             digest.text if digest else "", whole=self._summarised == self._start
         )
-        if not told or told[0].type != "human":
-            return [HumanMessage(before), *told]
-        return [HumanMessage(f"{before}\n\n{told[0].text}"), *told[1:]]
+        if not messages or messages[0].type != "human":
+            return [HumanMessage(before), *messages]
+        return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
 
-    def told(
+    def as_messages(
         self,
         llm: BaseChatModel,
         summariser: BaseChatModel,
@@ -474,27 +479,29 @@ class MessageHistory:
         """
         room = min(room_of(llm), most or room_of(llm)) - size([SystemMessage(system)])
         failure: str | None = ""
-        if self._left_out > self._summarised:
-            failure = self._summarise(summariser, self._left_out, turn)
+        if self._dropped > self._summarised:
+            failure = self._summarise(summariser, self._dropped, turn)
         if failure is None or self._fits(room):
             return self.messages
-        questions = self._conversation.questions(self._host.left_out)
+        questions = self._conversation.questions(self._host.hidden)
         if size(self.messages) > room:
             self._short = max(self._short, questions[-1])
         if self._fits(room):
             return self.messages
         start = self._start
-        kept = [place for place in questions if place >= start][-max(1, self.max_history // 2) :]
+        starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while (
-            len(kept) > 1
-            and size(self._conversation.told(self._host.left_out, kept[0], short=self._short))
+            len(starts) > 1
+            and size(
+                self._conversation.as_messages(self._host.hidden, starts[0], short=self._short)
+            )
             > room // 2
         ):
-            del kept[0]
-        if kept and kept[0] > start:
-            failure = failure or self._summarise(summariser, kept[0], turn)
+            del starts[0]
+        if starts and starts[0] > start:
+            failure = failure or self._summarise(summariser, starts[0], turn)
             if failure:
-                self._leave_out(kept[0], failure)
+                self._leave_out(starts[0], failure)
         return self.messages
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
@@ -503,7 +510,7 @@ class MessageHistory:
 
         keep: what the summary shall keep, in the user's words. turn: of the last question.
         """
-        questions = self._conversation.questions(self._host.left_out)
+        questions = self._conversation.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summarised:
             return "nothing before the last question is left to summarise"
         return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
@@ -516,12 +523,12 @@ class MessageHistory:
     @property
     def _start(self) -> int:
         """Index of the first message that is told in full."""
-        return max(self._summarised, self._left_out)
+        return max(self._summarised, self._dropped)
 
     def _fits(self, room: int) -> bool:
         start = self._start
-        told = sum(place >= start for place in self._conversation.questions(self._host.left_out))
-        return told <= self.max_history and size(self.messages) <= room
+        count = sum(index >= start for index in self._conversation.questions(self._host.hidden))
+        return count <= self.max_history and size(self.messages) <= room
 
     def _valid(self) -> _Digest | None:
         digest = self._digest
@@ -531,7 +538,7 @@ class MessageHistory:
         return hash(
             tuple(
                 str(message.text)
-                for message in self._conversation.told(self._host.left_out, 0, end)
+                for message in self._conversation.as_messages(self._host.hidden, 0, end)
             )
         )
 
@@ -548,10 +555,12 @@ class MessageHistory:
         """
         host, digest, room = self._host, self._valid(), room_of(llm)
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
-        said = self._conversation.told(host.left_out, digest.end if digest else 0, end, short=end)
+        messages = self._conversation.as_messages(
+            host.hidden, digest.end if digest else 0, end, short=end
+        )
         request = prompts.summary_request(
             digest.text if digest else "",
-            [(message.type, str(message.text)) for message in fit(said, room // 2)],
+            [(message.type, str(message.text)) for message in fit(messages, room // 2)],
             keep,
         )
 
@@ -564,20 +573,20 @@ class MessageHistory:
         text = answer.text.strip()
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model gave an empty answer"
-        before, old = size(self.messages), (self._digest, self._left_out)
-        self._digest, self._left_out = self._made(end, text), 0
+        before, old = size(self.messages), (self._digest, self._dropped)
+        self._digest, self._dropped = self._made(end, text), 0
         after = size(self.messages)
         if must_shorten and after >= before:
-            self._digest, self._left_out = old
+            self._digest, self._dropped = old
             return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
-        told = f"From now on the model gets only a summary of {self._until(end)} (about {before:,} → {after:,} tokens)."
-        emit(host.log, Notice(f"{told} Nothing changes on your screen.\n{text}"))
+        notice = f"From now on the model gets only a summary of {self._until(end)} (about {before:,} → {after:,} tokens)."
+        emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
         emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
         return ""
 
     def _leave_out(self, end: int, why: str) -> None:
         """Tell the model nothing of the messages before `end` until they can be summarised."""
-        self._left_out = end
+        self._dropped = end
         notice = f"Summarising failed ({why}), so the model does not get {self._until(end)}. The next question tries again."
         emit(self._host.log, Notice(notice, level="warning"))
 

@@ -59,7 +59,7 @@ class Execution(NamedTuple):
     """Describes the variables that it made or changed."""
 
 
-class KeptMessage(NamedTuple):
+class StoredMessage(NamedTuple):
     """One complete message of a conversation."""
 
     role: str
@@ -110,7 +110,7 @@ class AgentHost(Protocol):
     """Set to stop the turn; the agent clears it when a turn begins."""
     secrets: Secrets
     """Masked in messages to the model."""
-    left_out: HiddenEntries
+    hidden: HiddenEntries
     """Parts of the conversation that the user has hidden."""
     pictures: dict[str, EncodedPicture]
     """Pictures attached to questions, by the ids in the attachments."""

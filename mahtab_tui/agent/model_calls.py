@@ -36,8 +36,8 @@ from mahtab_tui.llm.usage import (
     estimated_usage,
     is_priced,
     model_name,
+    reported_usage,
     tokens_in,
-    told_usage,
     window_of,
     worst_cost,
 )
@@ -83,12 +83,12 @@ def with_pictures(
 ) -> list[AnyMessage]:
     """Add each picture to the message that first names it; other attachments say that their picture
     is not shown."""
-    told: list[AnyMessage] = []
+    result: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:
         names = picture_ids([message])
         if not names:
-            told.append(message)
+            result.append(message)
             continue
         text = _ATTACHED.sub(
             lambda found: (
@@ -99,8 +99,8 @@ def with_pictures(
         blocks = [
             block for name in names if name in left for block in _blocks(name, left.pop(name))
         ]
-        told.append(HumanMessage([{"type": "text", "text": text}, *blocks] if blocks else text))
-    return told
+        result.append(HumanMessage([{"type": "text", "text": text}, *blocks] if blocks else text))
+    return result
 
 
 def _blocks(name: str, picture: EncodedPicture) -> Iterator[str | dict[str, str]]:
@@ -183,13 +183,13 @@ def call_model(
             if answer.usage is not None:
                 host.usage(answer.usage.changed(source=source, turn=turn))
             if source == "agent" and (answer.text or answer.calls):
-                tell_window(host, llm, messages, answer.usage, options)
+                report_window(host, llm, messages, answer.usage, options)
     except OverBudget as refusal:
         return ModelAnswer("", stopped=False, cut=False, failure=str(refusal), usage=None)
     return answer
 
 
-def tell_window(
+def report_window(
     host: AgentHost,
     llm: BaseChatModel,
     messages: Sequence[AnyMessage],
@@ -306,21 +306,21 @@ class _AnswerReader:
 
     def answer(self, failure: ModelError | None) -> ModelAnswer:
         stopped = self._cancelled.is_set()
-        said = "".join(self.tokens)
-        usage = told_usage(self._llm, self._usage, self._metadata)
+        whole = "".join(self.tokens)
+        usage = reported_usage(self._llm, self._usage, self._metadata)
         if (
             usage is None
             and self._sent
-            and ((said and (stopped or failure)) or is_priced(self._llm))
+            and ((whole and (stopped or failure)) or is_priced(self._llm))
         ):
             usage = estimated_usage(
                 self._llm,
                 (str(message.text) for message in self._messages),
-                said,
+                whole,
                 pictures_in(self._messages),
             )
         text = without_copied_tags(
-            said if stopped or failure else str(self._metadata.get("final_text") or said)
+            whole if stopped or failure else str(self._metadata.get("final_text") or whole)
         )
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
         return ModelAnswer(

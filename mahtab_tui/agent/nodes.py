@@ -38,9 +38,9 @@ from mahtab_tui.agent.state import (
 from mahtab_tui.agent.tool_calls import (
     CALLS,
     ToolOutcome,
-    kept,
     render_results,
     run_call,
+    stored_result,
     written_calls,
 )
 from mahtab_tui.bus.answers import parse_response
@@ -158,10 +158,10 @@ class Nodes:
         messages = list(state["messages"])
         update: Update = {}
         count = state["tool_count"]
-        for place, asked in enumerate(state["tool_calls"]):
+        for index, asked in enumerate(state["tool_calls"]):
             turn, step = state["turn"], state["step"]
             record = AssistantTool(
-                call=f"{turn}.{step}.{place}",
+                call=f"{turn}.{step}.{index}",
                 turn=turn,
                 step=step,
                 party=self._session.party,
@@ -186,9 +186,9 @@ class Nodes:
             )
             writer(record)
             if ran.state == "ok":
-                update |= kept({**state, **update}, asked, ran.text, self._tools)  # type: ignore[typeddict-item]
-            told = to_xml(record, "call", "name", "arguments", "state")
-            messages.append(ToolMessage(told, tool_call_id=asked["id"], name=asked["name"]))
+                update |= stored_result({**state, **update}, asked, ran.text, self._tools)  # type: ignore[typeddict-item]
+            element = to_xml(record, "call", "name", "arguments", "state")
+            messages.append(ToolMessage(element, tool_call_id=asked["id"], name=asked["name"]))
             if ran.state == "stopped":
                 break
         return {
@@ -207,7 +207,7 @@ class Nodes:
             failed=bool(results) and all(result["is_error"] for result in results),
         )
         if state["turn_count"] >= self._max_turns and not is_complete(state):
-            self._say(writer, "max-turns", state, state["step"])
+            self._report(writer, "max-turns", state, state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
         return self._answer(
             state, _with_last(state["messages"], prompt), writer, self._options(state, closing=True)
@@ -316,7 +316,7 @@ class Nodes:
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as complete."""
-        self._say(writer, "reflecting", state, state["step"])
+        self._report(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         pausing = partial(_notice, writer, level="warning")
         answer = call_model(
@@ -387,7 +387,7 @@ class Nodes:
         options: dict[str, Any],
     ) -> Update:
         step = state["step"] + 1
-        self._say(writer, "thinking", state, step)
+        self._report(writer, "thinking", state, step)
         answer = self._ask(state, messages, writer, options)
         if answer.thought.strip():
             writer(
@@ -433,8 +433,8 @@ class Nodes:
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
         pictures = self._pictures
-        told = self._fitted(given, system, pictures, writer)
-        if not set(picture_ids(given[-1:])) <= set(self._sent(told, pictures)):
+        request = self._fitted(given, system, pictures, writer)
+        if not set(picture_ids(given[-1:])) <= set(self._sent(request, pictures)):
             blind = "The model cannot see pictures; it only knows that they exist."
             _notice(
                 writer,
@@ -443,10 +443,10 @@ class Nodes:
                 else blind,
                 "warning",
             )
-        answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
+        answer = self._call([*system, *self._shown(request, pictures)], state, writer, options)
         if (
             not answer.text
-            and self._sent(told, pictures)
+            and self._sent(request, pictures)
             and _refuses(answer, "image", "vision", "multimodal")
         ):
             if sees(self.llm) is None:
@@ -457,18 +457,18 @@ class Nodes:
                 "warning",
             )
             pictures = {}
-            answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
+            answer = self._call([*system, *self._shown(request, pictures)], state, writer, options)
         if answer.too_long and not answer.text:
-            self.most = (size(system) + size(told) + _tokens(self._sent(told, pictures))) // 2
-            told = self._fitted(given, system, pictures, writer)
-            answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
+            self.most = (size(system) + size(request) + _tokens(self._sent(request, pictures))) // 2
+            request = self._fitted(given, system, pictures, writer)
+            answer = self._call([*system, *self._shown(request, pictures)], state, writer, options)
         elif options and not answer.text and _refuses(answer, "tool", "function call"):
             self._text_only = self.llm
             _notice(
                 writer, "The model does not support tools, so it is asked without them.", "info"
             )
             answer = self._call(
-                [*system, *self._shown(in_words(told), pictures)], state, writer, {}
+                [*system, *self._shown(in_words(request), pictures)], state, writer, {}
             )
         return answer
 
@@ -567,7 +567,7 @@ class Nodes:
             variables=encodable(ran.variables),
         )
 
-    def _say(
+    def _report(
         self,
         writer: StreamWriter,
         doing: Literal["thinking", "reflecting", "max-turns"],

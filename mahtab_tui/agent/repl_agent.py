@@ -15,8 +15,8 @@ from langgraph.types import Command
 
 from mahtab_tui.agent.conversation import Conversation, MessageHistory, sizes_of
 from mahtab_tui.agent.graph import ReplGraph, build_graph
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ConversationSummary, KeptMessage
-from mahtab_tui.agent.model_calls import tell_window
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ConversationSummary, StoredMessage
+from mahtab_tui.agent.model_calls import report_window
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState, ReflectionMode, create_initial_state
 from mahtab_tui.bus.answers import parse_response
@@ -66,7 +66,7 @@ def run_graph(
         while given is not None:
             for mode, data in graph.stream(given, config, stream_mode=["updates", "custom"]):
                 try:
-                    narration.tell(mode, data)
+                    narration.handle(mode, data)
                 except BaseException:
                     session.cancelled.set()  # otherwise the graph would wait for the running node
                     raise
@@ -133,7 +133,7 @@ class Narration:
         self.request: ApprovalRequest | None = None
         """The block that waits for the user."""
 
-    def tell(self, mode: str, data: Any) -> None:
+    def handle(self, mode: str, data: Any) -> None:
         """Process one item of the stream modes ``custom`` and ``updates``."""
         if mode == "custom":
             if isinstance(data, Record):
@@ -173,12 +173,12 @@ class Narration:
         if node in _SPEAKING:
             self._answered()
         elif node == "extract_code":
-            for place, code in enumerate(self._state["code_blocks"], ran):
-                self._callbacks.on_code_block(code, place)
+            for index, code in enumerate(self._state["code_blocks"], ran):
+                self._callbacks.on_code_block(code, index)
         elif node == "execute":
-            for place, result in enumerate(self._state["execution_results"][ran:], ran):
+            for index, result in enumerate(self._state["execution_results"][ran:], ran):
                 if result["cell"] is not None:
-                    self._callbacks.on_execution(result["output"], result["is_error"], place)
+                    self._callbacks.on_execution(result["output"], result["is_error"], index)
 
     def _answered(self) -> None:
         self._end_stream()
@@ -217,7 +217,7 @@ class ReplAgent:
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
-        history: Sequence[tuple[str, str] | KeptMessage] = (),
+        history: Sequence[tuple[str, str] | StoredMessage] = (),
         max_history: int = MAX_HISTORY,
         summary: ConversationSummary | None = None,
         output_answers: bool = False,
@@ -233,7 +233,8 @@ class ReplAgent:
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
         self._conversation = Conversation(
-            said if isinstance(said, KeptMessage) else KeptMessage(*said) for said in history
+            message if isinstance(message, StoredMessage) else StoredMessage(*message)
+            for message in history
         )
         self._history = MessageHistory(host, self._conversation, max_history, summary)
 
@@ -365,7 +366,7 @@ class ReplAgent:
                 self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn
             )
             if failure == "":
-                tell_window(
+                report_window(
                     self._host,
                     self._nodes.llm,
                     [SystemMessage(self._system_prompt()), *self._history.messages],
@@ -411,27 +412,31 @@ class ReplAgent:
             encodable(context.sections),
             variables,
             COMPUTE if context.about_data else "",
-            self._host.left_out.private,
+            self._host.hidden.private,
         )
         nodes, system = self._nodes, self._system_prompt()
-        told = self._history.told(
+        messages = self._history.as_messages(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most
         )
         if changed := changed_sections(
-            self._sections(), [str(message.text) for message in told]
+            self._sections(), [str(message.text) for message in messages]
         ):  # a summary may have replaced them
             self._conversation.precede(encodable(changed))
-            told = self._history.messages
+            messages = self._history.messages
         state = create_initial_state(
-            prompt, messages=told, system_prompt=system, turn=turn, about_data=context.about_data
+            prompt,
+            messages=messages,
+            system_prompt=system,
+            turn=turn,
+            about_data=context.about_data,
         )
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
             self._conversation.instruct(
-                str(state["messages"][len(told) - 1].text)[len(str(told[-1].text)) :]
+                str(state["messages"][len(messages) - 1].text)[len(str(messages[-1].text)) :]
             )
-            self._conversation.add(turn, state["messages"][len(told) :])
+            self._conversation.add(turn, state["messages"][len(messages) :])
         if state["failure"]:
             raise ModelError(state["failure"])
         words = parse_response(state["current_response"], ended=state["ended"]).chat
@@ -513,7 +518,7 @@ def create_repl_agent(
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
     tools: Toolset | None = None,
-    history: Sequence[tuple[str, str] | KeptMessage] = (),
+    history: Sequence[tuple[str, str] | StoredMessage] = (),
     max_history: int = MAX_HISTORY,
     summary: ConversationSummary | None = None,
     output_answers: bool = False,

@@ -59,7 +59,7 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
 
     Arguments are parsed strictly: truncated ones are never completed by a guess.
     """
-    kept = [
+    lines = [
         piece
         for piece in pieces
         if piece.content
@@ -67,14 +67,14 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
         or getattr(piece, "tool_calls", None)
         or _chunks(piece)
     ]
-    if not any(_raw(piece) for piece in kept):
+    if not any(_raw(piece) for piece in lines):
         return None
-    whole = kept[-1]
-    if isinstance(first := kept[0], AIMessageChunk):
+    whole = lines[-1]
+    if isinstance(first := lines[0], AIMessageChunk):
         whole = add_ai_message_chunks(
-            first, *(piece for piece in kept[1:] if isinstance(piece, AIMessageChunk))
+            first, *(piece for piece in lines[1:] if isinstance(piece, AIMessageChunk))
         )
-    calls = [_call(place, *raw) for place, raw in enumerate(_raw(whole))]
+    calls = [_call(index, *raw) for index, raw in enumerate(_raw(whole))]
     extra = {
         key: value
         for key, value in whole.additional_kwargs.items()
@@ -87,16 +87,16 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
 def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Convert messages with tool calls to plain text. Results become part of the user's messages,
     like the outputs of cells."""
-    told: list[AnyMessage] = []
+    result: list[AnyMessage] = []
     for message in messages:
         kind = AIMessage if message.type == "ai" else HumanMessage
         text = str(message.text)
         if isinstance(message, AIMessage) and message.tool_calls and not text.strip():
             continue
-        if told and type(told[-1]) is kind:
-            text = f"{told.pop().text}\n\n{text}"
-        told.append(kind(text))
-    return told
+        if result and type(result[-1]) is kind:
+            text = f"{result.pop().text}\n\n{text}"
+        result.append(kind(text))
+    return result
 
 
 def _chunks(piece: BaseMessage) -> list[Any]:
@@ -117,9 +117,9 @@ def _raw(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
     ]
 
 
-def _call(place: int, number: str | None, name: str | None, written: str) -> ToolCall:
+def _call(index: int, number: str | None, name: str | None, written: str) -> ToolCall:
     call = ToolCall(
-        id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem=""
+        id=number or f"call_{index}", name=encodable(name or ""), arguments={}, problem=""
     )
     try:
         arguments = json.loads(written)

@@ -78,20 +78,20 @@ def written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall
 
     def take(written: str) -> bool:
         read = _read(written)
-        calls.extend(_call(len(calls) + place, *one, tools) for place, one in enumerate(read))
+        calls.extend(_call(len(calls) + index, *one, tools) for index, one in enumerate(read))
         return bool(read)
 
     rest = _TAGGED.sub(lambda found: "" if take(found[1]) else found[0], text)
-    kept, fence = list[str](), list[str]()
+    lines, fence = list[str](), list[str]()
     for line in rest.split("\n"):
         if not fence and not _FENCE.fullmatch(line):
-            kept.append(line)
+            lines.append(line)
             continue
         fence.append(line)
         if len(fence) > 1 and line.strip("` \t") == "" and line.strip():
-            kept += [] if take("\n".join(fence[1:-1])) else fence
+            lines += [] if take("\n".join(fence[1:-1])) else fence
             fence = []
-    rest = "\n".join([*kept, *fence])
+    rest = "\n".join([*lines, *fence])
     if not calls and take(text):
         rest = ""
     return (rest.strip(), calls) if calls else (text, [])
@@ -129,7 +129,7 @@ def _name_and_arguments(value: object) -> tuple[str, dict[str, Any]] | None:
     return (name, arguments) if name and isinstance(arguments, dict) else None
 
 
-def _call(place: int, name: str, arguments: dict[str, Any], tools: Collection[str]) -> ToolCall:
+def _call(index: int, name: str, arguments: dict[str, Any], tools: Collection[str]) -> ToolCall:
     problem = (
         ""
         if name in tools
@@ -140,7 +140,7 @@ def _call(place: int, name: str, arguments: dict[str, Any], tools: Collection[st
     except (TypeError, ValueError):
         arguments, problem = {}, "The arguments cannot be read as JSON."
     return ToolCall(
-        id=f"written_{place}", name=encodable(name), arguments=arguments, problem=problem
+        id=f"written_{index}", name=encodable(name), arguments=arguments, problem=problem
     )
 
 
@@ -185,7 +185,7 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
     return ToolOutcome("stopped", prompts.STOPPED_CALL)
 
 
-def kept(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
+def stored_result(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
     """Return the changes of the state after a result."""
     tool = tools.tools[call["name"]]
     asked = tool.with_defaults(call["arguments"])

@@ -229,7 +229,7 @@ class AnswerSplitter:
 
     def __init__(self, *, fences: bool = True) -> None:
         self._fences = fences
-        self._held, self._at = "", 0
+        self._pending, self._at = "", 0
         """The text that is held, and the position up to which it is processed."""
         self._before = ""
         """The character before `_held`."""
@@ -255,13 +255,13 @@ class AnswerSplitter:
     def feed(self, token: str) -> list[AnswerPiece]:
         """Add a token; return the pieces that are certain now."""
         if self._at:
-            self._before = self._held[self._at - 1]
-        self._held, self._at = self._held[self._at :] + token, 0
-        if self._held.endswith("\r") and not self._final:
+            self._before = self._pending[self._at - 1]
+        self._pending, self._at = self._pending[self._at :] + token, 0
+        if self._pending.endswith("\r") and not self._final:
             return []  # may be half of "\r\n"
-        if "\r" in self._held:
-            self._held = self._held.replace("\r\n", "\n").replace("\r", "\n")
-        while self._at < len(self._held) and self._step():
+        if "\r" in self._pending:
+            self._pending = self._pending.replace("\r\n", "\n").replace("\r", "\n")
+        while self._at < len(self._pending) and self._step():
             pass
         pieces, self._pieces = self._pieces, []
         return [AnswerPiece(kind, block, "".join(texts)) for kind, block, texts in pieces]
@@ -284,17 +284,17 @@ class AnswerSplitter:
             if fence := opening(line):
                 self._open_fence(fence, line)
                 return True
-        self._say("chat", self._up_to("<"))
+        self._emit("chat", self._up_to("<"))
         return True
 
     def _tag_in_words(self) -> bool | None:
         """Process a tag; None if it is not one of ours."""
-        if (self._held[self._at - 1] if self._at else self._before) == "`":
+        if (self._pending[self._at - 1] if self._at else self._before) == "`":
             return None
-        if thought := _THOUGHT.match(self._held, self._at):
+        if thought := _THOUGHT.match(self._pending, self._at):
             self._begin_thought(thought)
             return True
-        tag = _TAG.match(self._held, self._at)
+        tag = _TAG.match(self._pending, self._at)
         if tag is None:
             return (
                 False
@@ -313,21 +313,21 @@ class AnswerSplitter:
     def _begin_thought(self, tag: re.Match[str]) -> None:
         """Begin a thought. An unmatched end tag is a thought too: the prompt began it, and all text
         before the tag belongs to it."""
-        self._say("thought", tag.end())
+        self._emit("thought", tag.end())
         self._line_start = True
         if not tag["end"]:
             self._thought_end, self._step = f"</{tag['name'].lower()}>", self._thought
 
     def _thought(self) -> bool:
         if self._here() == "<":
-            here = self._held[self._at : self._at + len(self._thought_end)].lower()
+            here = self._pending[self._at : self._at + len(self._thought_end)].lower()
             if here == self._thought_end:
-                self._say("thought", self._at + len(here))
+                self._emit("thought", self._at + len(here))
                 self._step, self._line_start = self._words, True
                 return True
             if not self._final and self._thought_end.startswith(here):
                 return False
-        self._say("thought", self._up_to("<"))
+        self._emit("thought", self._up_to("<"))
         return True
 
     def _open_fence(self, fence: OpenFence, line: str) -> None:
@@ -344,7 +344,7 @@ class AnswerSplitter:
                 return False
             if self._fence.closed_by(line):
                 self._step = self._words
-        self._say("chat", self._up_to("\n"))
+        self._emit("chat", self._up_to("\n"))
         return True
 
     def _python(self) -> bool:
@@ -361,15 +361,15 @@ class AnswerSplitter:
             if self._fences:
                 self._at += self._fence.margin(line)
         end = self._up_to("\n")
-        self._fence_code.append(self._held[self._at : end])
-        self._say("code" if self._fences else "chat", end)
+        self._fence_code.append(self._pending[self._at : end])
+        self._emit("code" if self._fences else "chat", end)
         return True
 
     def _tag_begins(self) -> bool:
         """After the opening tag: skip blanks, blank lines, and a fence around the code."""
-        if blank := (_BLANK_LINES if self._line_start else _BLANKS).match(self._held, self._at):
+        if blank := (_BLANK_LINES if self._line_start else _BLANKS).match(self._pending, self._at):
             self._at = blank.end()
-            self._line_start = self._held[self._at - 1] == "\n"
+            self._line_start = self._pending[self._at - 1] == "\n"
             return True
         line, whole = self._line()
         if not whole and (may_open(line) or not line.strip()):
@@ -384,7 +384,7 @@ class AnswerSplitter:
     def _tag(self) -> bool:
         """Between the tags."""
         if self._here() == "<":
-            if end := _END.match(self._held, self._at):
+            if end := _END.match(self._pending, self._at):
                 self._at = end.end()
                 self._end_block()
                 return True
@@ -397,36 +397,38 @@ class AnswerSplitter:
             if self._fence.closed_by(line):
                 self._at += len(line) + 1
                 return True
-        self._say("code", self._up_to("<"))
+        self._emit("code", self._up_to("<"))
         return True
 
     def _here(self) -> str:
-        return self._held[self._at]
+        return self._pending[self._at]
 
     def _line(self) -> tuple[str, bool]:
         """Return the held part of the line, and whether it is complete."""
-        end = self._held.find("\n", self._at)
+        end = self._pending.find("\n", self._at)
         return (
-            (self._held[self._at :], self._final) if end < 0 else (self._held[self._at : end], True)
+            (self._pending[self._at :], self._final)
+            if end < 0
+            else (self._pending[self._at : end], True)
         )
 
     def _up_to(self, sign: str) -> int:
         """Return the end of the line, including its newline, or the next `sign` before that; at
         least one character on."""
-        end = self._held.find("\n", self._at) + 1 or len(self._held)
-        found = self._held.find(sign, self._at + 1, end)
+        end = self._pending.find("\n", self._at) + 1 or len(self._pending)
+        found = self._pending.find(sign, self._at + 1, end)
         return end if found < 0 or sign == "\n" else found
 
     def _unfinished(self, heads: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
         """Return whether the held text could still become a tag."""
-        if self._final or len(self._held) - self._at > 300:
+        if self._final or len(self._pending) - self._at > 300:
             return False
-        rest = self._held[self._at :]
+        rest = self._pending[self._at :]
         return any(head.startswith(rest) for head in heads) or pattern.match(rest) is not None
 
     def _unfinished_thought(self) -> bool:
         """Return whether the held text could still become a tag of a thought."""
-        rest = self._held[self._at : self._at + 20].lower()
+        rest = self._pending[self._at : self._at + 20].lower()
         return not self._final and any(tag.startswith(rest) for tag in _THOUGHTS)
 
     def _in_docstring(self) -> bool:
@@ -435,19 +437,19 @@ class AnswerSplitter:
 
     def _fence_line(self, line: str) -> None:
         """Skip a line that begins or ends a block of Python."""
-        end = min(self._at + len(line) + 1, len(self._held))
+        end = min(self._at + len(line) + 1, len(self._pending))
         if self._fence is not None and self._fence.python and self._fences:
             self._at, self._line_start = end, True
         else:
-            self._say("chat", end)
+            self._emit("chat", end)
 
     def _end_block(self) -> None:
         self._step, self._line_start = self._words, True
         self._block += self._block_has_code
         self._block_has_code = False
 
-    def _say(self, kind: Kind, end: int) -> None:
-        text, self._at = self._held[self._at : end], end
+    def _emit(self, kind: Kind, end: int) -> None:
+        text, self._at = self._pending[self._at : end], end
         self._line_start = text.endswith("\n")
         if kind == "code" and text.strip():
             self._block_has_code = True
@@ -569,5 +571,5 @@ def _markdown_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 def _trimmed(text: str) -> str:
     """Remove blank lines around a text; the first line keeps its indentation."""
     lines = text.rstrip().split("\n")
-    first = next((place for place, line in enumerate(lines) if line.strip()), len(lines))
+    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
     return "\n".join(lines[first:])

@@ -110,7 +110,7 @@ class StoreHandler(logging.Handler):
         self._queued = 0
         self._lost = 0
         self._partials: dict[str, Partial] = {}
-        self._kept: set[str] = set()
+        self._saved: set[str] = set()
         """Keys of the partial records in the store."""
         self._failing = False
         self._leaves_out = False
@@ -138,7 +138,7 @@ class StoreHandler(logging.Handler):
                 self._trim()
             else:
                 self._write(partials=False)
-        self._tell()
+        self._report()
 
     def flush(self) -> None:
         with self._guard:
@@ -164,7 +164,7 @@ class StoreHandler(logging.Handler):
             began = time.monotonic()
             self._write(partials=True)
             self._delay = max(INTERVAL, SHARE * (time.monotonic() - began))
-        self._tell()
+        self._report()
 
     def _arm(self) -> None:
         """Start the timer, so that waiting records are written even if nothing more is logged."""
@@ -178,9 +178,9 @@ class StoreHandler(logging.Handler):
             while self._queue:
                 self._keep(partial(self._store.append, self._queue[0]))
                 self._queued -= len(self._queue.popleft().text)
-            for key in self._kept - self._partials.keys():
+            for key in self._saved - self._partials.keys():
                 self._store.partial(key, None)
-                self._kept.discard(key)
+                self._saved.discard(key)
             if partials:
                 self._write_partials()
         except StoreError as error:
@@ -192,7 +192,7 @@ class StoreHandler(logging.Handler):
         for key, growing in self._partials.items():
             if growing.fresh:
                 self._keep(partial(self._store.partial, key, growing.record()))
-                self._kept.add(key)
+                self._saved.add(key)
                 growing.fresh = False
 
     def _keep(self, write: Callable[[], None]) -> None:
@@ -237,7 +237,7 @@ class StoreHandler(logging.Handler):
             self._queued -= len(self._queue.popleft().text)
             self._lost += 1
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Log the news. Never call it while holding `_guard`: the lock of the bus comes first."""
         while self._news:
             level, text = self._news.pop(0)

@@ -115,28 +115,32 @@ class SecretMatcher:
         near = max(0, len(text) - REACH)
         removed = _ReducedText(_NOISE_IN_LINE, text[near:])
         for form in self._beginnings:
-            place = max(0, len(removed.bare) - len(form) + 1)
-            while (place := removed.bare.find(form[0], place)) >= 0:
-                if form.startswith(removed.bare[place:]):
-                    if (found := near + removed.start(place)) < start:
+            first = max(0, len(removed.bare) - len(form) + 1)
+            while (first := removed.bare.find(form[0], first)) >= 0:
+                if form.startswith(removed.bare[first:]):
+                    if (found := near + removed.start(first)) < start:
                         start, shown = found, min(3, len(form) // 4)
                     break
-                place += 1
+                first += 1
         return start, shown
 
     def _long_ones(self, removed: _ReducedText) -> list[SecretSpan]:
         bare = removed.bare
         needles = [needle for needle in self._long if needle in bare]
         return [
-            removed.span(place)
+            removed.span(start)
             for needle in needles
-            for place in _places(bare, needle, self._long[needle])
+            for start in _positions(bare, needle, self._long[needle])
         ]
 
     def _single_words(self, removed: _ReducedText) -> list[SecretSpan]:
         bare = removed.bare
-        places = ((word, place) for word in self._words for place in _places(bare, word, (word,)))
-        return [removed.span(place) for word, place in places if _stands_alone(bare, place, word)]
+        positions = (
+            (word, start) for word in self._words for start in _positions(bare, word, (word,))
+        )
+        return [
+            removed.span(start) for word, start in positions if _stands_alone(bare, start, word)
+        ]
 
 
 class _ReducedText:
@@ -151,10 +155,10 @@ class _ReducedText:
         """Convert a span of `bare` to a span of the text."""
         return SecretSpan(self.start(found.start), self.start(found.end - 1) + 1)
 
-    def start(self, place: int) -> int:
+    def start(self, offset: int) -> int:
         """Convert a position in `bare` to a position in the text."""
         at, removed = self._removals
-        return place + removed[bisect_right(at, place)]
+        return offset + removed[bisect_right(at, offset)]
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
@@ -185,21 +189,21 @@ def _noises(text: str) -> Iterator[re.Pattern[str]]:
             yield _NOISE_WITH_STRINGS
 
 
-def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
+def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
     """Yield the positions of forms that start or end with a needle, as far as the text has them."""
-    place = text.find(needle)
-    while place >= 0:
-        start, end = place, place + len(needle)
+    found = text.find(needle)
+    while found >= 0:
+        start, end = found, found + len(needle)
         for form in forms:
             if form.startswith(needle):
-                end = max(end, place + _common(text[place : place + len(form)], form))
+                end = max(end, found + _common(text[found : found + len(form)], form))
             if form.endswith(needle):
-                last = place + len(needle)
+                last = found + len(needle)
                 start = min(
                     start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1])
                 )
         yield SecretSpan(start, end)
-        place = text.find(needle, end)
+        found = text.find(needle, end)
 
 
 def _common(one: str, other: str) -> int:
@@ -373,53 +377,53 @@ class PrivateTexts:
                     line
                 )
                 return
-            for place in range(0, len(line) - _LONG + 1, _LONG):
-                held = self._pieces.setdefault(line[place : place + _LONG], [])
-                if len(held) < 8:  # a line of dashes has one piece many times
-                    held.append((line, place))
+            for start in range(0, len(line) - _LONG + 1, _LONG):
+                owners = self._pieces.setdefault(line[start : start + _LONG], [])
+                if len(owners) < 8:  # a line of dashes has one piece many times
+                    owners.append((line, start))
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
         """Return where known texts stand in a text, in order, without overlaps."""
         if not self._known:
             return []
         found: list[SecretSpan] = []
-        place = 0
-        while place <= len(text) - _SHORT_TEXT:
-            span = self._at(text, place)
+        start = 0
+        while start <= len(text) - _SHORT_TEXT:
+            span = self._at(text, start)
             if span is None:
-                place += 1
+                start += 1
                 continue
             while found and span.start <= found[-1].end:
                 span = SecretSpan(min(span.start, found.pop().start), span.end)
             found.append(span)
-            place = span.end
+            start = span.end
         return found
 
-    def _at(self, text: str, place: int) -> SecretSpan | None:
+    def _at(self, text: str, start: int) -> SecretSpan | None:
         """Return the longest span of known text that begins here, or that has a whole piece
         here."""
-        whole = self._whole.get(text[place : place + _SHORT_TEXT], {})
+        whole = self._whole.get(text[start : start + _SHORT_TEXT], {})
         ends = [
-            place + length
+            start + length
             for length, lines in whole.items()
-            if text[place : place + length] in lines
+            if text[start : start + length] in lines
         ]
-        starts = [place]
-        for line, offset in self._pieces.get(text[place : place + _LONG], ()):
+        starts = [start]
+        for line, offset in self._pieces.get(text[start : start + _LONG], ()):
             before = 0
             while (
-                before < min(offset, place)
-                and line[offset - before - 1] == text[place - before - 1]
+                before < min(offset, start)
+                and line[offset - before - 1] == text[start - before - 1]
             ):
                 before += 1
             after = _LONG
             while (
                 offset + after < len(line)
-                and text[place + after : place + after + 1] == line[offset + after]
+                and text[start + after : start + after + 1] == line[offset + after]
             ):
                 after += 1
-            starts.append(place - before)
-            ends.append(place + after)
+            starts.append(start - before)
+            ends.append(start + after)
         return SecretSpan(min(starts), max(ends)) if ends else None
 
 
@@ -471,7 +475,7 @@ def _mask(hint: Any) -> _Mask | None:
     if typing.get_origin(hint) is not tuple:  # one type, or None
         return next(mask for mask in masks if mask is not None)
     return (
-        _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _places_mask(masks)
+        _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _mask_spans(masks)
     )
 
 
@@ -487,7 +491,7 @@ def _list_mask(mask: _Mask) -> _Mask:
     return lambda value, forms: tuple(mask(each, forms) for each in value)
 
 
-def _places_mask(masks: list[_Mask | None]) -> _Mask:
+def _mask_spans(masks: list[_Mask | None]) -> _Mask:
     return lambda value, forms: tuple(
         each if mask is None else mask(each, forms) for mask, each in zip(masks, value, strict=True)
     )
@@ -543,7 +547,7 @@ class Secrets:
         """Return the text with `MASK` in place of each secret. Line ends within a secret stay."""
         return mask_spans(text, self.spans(text))
 
-    def told(self, text: str) -> str:
+    def redact_for_model(self, text: str) -> str:
         """Return the text as models and agents get it: without secrets, and without texts of
         private variables."""
         text = self.mask(text)
@@ -563,7 +567,7 @@ class Secrets:
         values stay."""
         return _masked(value, self.forms)
 
-    def told_value(self, value: Any) -> Any:
+    def redact_value(self, value: Any) -> Any:
         """Return a JSON value as models and agents get it."""
         value = self.masked(value)
         return _masked(value, self.private) if self.private else value

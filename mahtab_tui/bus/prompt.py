@@ -13,7 +13,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import KINDS, Record, encode, record_of
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 
-HELD_BACK = "[Held back: this cell uses a variable that the user keeps private.]"
+PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
 """Told instead of the output of a cell that uses a private variable."""
 
 
@@ -42,9 +42,9 @@ def tool_entry(call: str | None) -> str:
     return "" if call is None else f"tool {call}"
 
 
-def place_entry(place: int) -> str:
+def number_entry(number: int) -> str:
     """Return the name of a cell of the notebook that the user has opened."""
-    return f"place {place}"
+    return f"place {number}"
 
 
 def entry_of(record: Record) -> str:
@@ -56,7 +56,7 @@ def entry_of(record: Record) -> str:
         case records.AssistantTool():
             return tool_entry(record.call)
         case records.NotebookCell():
-            return place_entry(record.place)
+            return number_entry(record.place)
         case records.UserChat():
             return question_entry(record.turn)
         case records.AssistantChat() | records.AssistantChatStream():
@@ -101,7 +101,7 @@ class HiddenEntries:
     def __bool__(self) -> bool:
         return bool(self._hidden or self._replaced or self.private)
 
-    def held_back(self, entry: str) -> bool:
+    def is_private(self, entry: str) -> bool:
         """Return whether an entry is a cell that uses a private variable."""
         return not self.private.isdisjoint(self._uses.get(entry, ()))
 
@@ -218,7 +218,7 @@ class PromptHandler(logging.Handler):
         super().__init__()
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
-        self.left_out = HiddenEntries()
+        self.hidden = HiddenEntries()
         """The entries that the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -235,7 +235,7 @@ class PromptHandler(logging.Handler):
     def take(self, record: Record) -> None:
         if not record.in_prompt:
             return
-        self.left_out.fold(record)
+        self.hidden.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
         if isinstance(record, records.Hide | records.Replace | records.Private) or (
             isinstance(record, _MESSAGES) and not of_agent
@@ -268,14 +268,12 @@ class PromptHandler(logging.Handler):
             text = escape_output(record.text, rewritten=rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
             entry = entry_of(record)
-            room -= (
-                0 if entry in self.left_out or self.left_out.held_back(entry) else len(element) + 1
-            )
+            room -= 0 if entry in self.hidden or self.hidden.is_private(entry) else len(element) + 1
             if room < 0:
                 break
             elements.append(element)
-        left_out = count - len(elements)
-        return "\n".join([*([_earlier(left_out)] if left_out else []), *reversed(elements)])
+        omitted = count - len(elements)
+        return "\n".join([*([_earlier(omitted)] if omitted else []), *reversed(elements)])
 
     def clear(self) -> None:
         """Forget all records: the model knows them now."""

@@ -124,8 +124,8 @@ def encode(record: Record) -> dict[str, Any]:
     flags, nulls = _marked(kind, FLAG), _marked(kind, NULL)
     for name in _names(kind):
         value = getattr(record, name)
-        left_out = (value is None and name not in nulls) or (value is False and name in flags)
-        if not left_out:
+        omitted = (value is None and name not in nulls) or (value is False and name in flags)
+        if not omitted:
             values[name] = _plain(value)
     return values
 

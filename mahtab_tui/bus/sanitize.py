@@ -119,7 +119,7 @@ _REFUSED = re.compile(
 )
 
 
-def places(text: str) -> Iterator[tuple[int, str]]:
+def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
     """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``,
     ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
     for found in _SUSPECT.finditer(text):
@@ -135,7 +135,7 @@ def symbols(text: str) -> set[str]:
     """Return the symbols of all hidden characters of a text, and in a very long one also of marks
     that may have a letter to stand on."""
     if len(text) <= _LONG:
-        return {symbol for _, symbol in places(text)}
+        return {symbol for _, symbol in hidden_characters(text)}
     rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
     return {
         symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))
@@ -146,9 +146,9 @@ def visible(text: str) -> str:
     """Return the text with a symbol in place of each hidden character."""
     parts: list[str] = []
     done = 0
-    for place, symbol in places(text):
-        parts += (text[done:place], symbol)
-        done = place + 1
+    for offset, symbol in hidden_characters(text):
+        parts += (text[done:offset], symbol)
+        done = offset + 1
     return "".join([*parts, text[done:]]) if done else text
 
 
@@ -170,9 +170,9 @@ def refusal(code: str) -> str:
     )
 
 
-def _is_needed(text: str, place: int) -> bool:
+def _is_needed(text: str, offset: int) -> bool:
     """Return whether a joiner, selector or tag is one that emoji or words are written with."""
-    char, before, after = text[place], text[place - 1 : place], text[place + 1 : place + 2]
+    char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
     if char in _SELECTORS:
         return (
             _is_emoji(before)
@@ -181,15 +181,19 @@ def _is_needed(text: str, place: int) -> bool:
         )
     if char == _KEYCAP:
         return _has_keycap(
-            text[place - 2 : place - 1] if before and before in _SELECTORS else before
+            text[offset - 2 : offset - 1] if before and before in _SELECTORS else before
         )
     if char not in (_ZWNJ, _ZWJ):
-        start = text.rfind("\U0001f3f4", max(0, place - _FLAG_LENGTH), place)
+        start = text.rfind("\U0001f3f4", max(0, offset - _FLAG_LENGTH), offset)
         return start >= 0 and text[start : start + _FLAG_LENGTH] in _FLAGS
     if before and unicodedata.combining(before) == _VIRAMA:
         return True
     letter = next(
-        (each for each in reversed(text[max(0, place - _MOST_MARKS) : place]) if not _joins(each)),
+        (
+            each
+            for each in reversed(text[max(0, offset - _MOST_MARKS) : offset])
+            if not _joins(each)
+        ),
         "",
     )
     if _is_arabic(letter) and _is_arabic(after):
@@ -238,9 +242,9 @@ def _joins(char: str) -> bool:
     return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
 
 
-def _stray(text: str, place: int) -> bool:
+def _stray(text: str, offset: int) -> bool:
     """Return whether a combining mark has no letter to stand on, or stands on too many other
     marks."""
-    start = max(0, place - _MOST_MARKS)
-    base = next((at for at in range(place - 1, start - 1, -1) if not _joins(text[at])), None)
+    start = max(0, offset - _MOST_MARKS)
+    base = next((at for at in range(offset - 1, start - 1, -1) if not _joins(text[at])), None)
     return base is None or not text[base].isalnum()

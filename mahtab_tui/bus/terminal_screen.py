@@ -68,14 +68,14 @@ def after(graphic: Graphic, parameters: str) -> Graphic:
     if len(parameters) > _LONGEST:
         return graphic
     codes = [[int(part or 0) for part in group.split(":")] for group in parameters.split(";")]
-    place = 0
-    while place < len(codes):
-        code, *more = codes[place]
-        place += 1
+    offset = 0
+    while offset < len(codes):
+        code, *more = codes[offset]
+        offset += 1
         if code in (38, 48):
             if not more:
-                more = [group[0] for group in codes[place : place + 4]]
-                place += (
+                more = [group[0] for group in codes[offset : offset + 4]]
+                offset += (
                     {5: 2, 2: 4}.get(more[0], 1) if more else 0
                 )  # how many of them belong to it
             elif len(more) > 4:  # 38:2:SPACE:R:G:B: ignore the colour space
@@ -177,10 +177,10 @@ class ScreenLine:
 
     def mark(self, text: str, column: int) -> None:
         """Insert text without width before a column."""
-        place = min(column, len(self._cells)) - 1
-        while place > 0 and not self._cells[place]:
-            place -= 1
-        self._marks.setdefault(place, []).append(text)
+        index = min(column, len(self._cells)) - 1
+        while index > 0 and not self._cells[index]:
+            index -= 1
+        self._marks.setdefault(index, []).append(text)
 
     def erase(self, start: int, end: int | None = None) -> None:
         """Erase from a column to another, exclusive, or to the end."""
@@ -198,13 +198,13 @@ class ScreenLine:
         """Return the text with the sequences for its styles, from `NO_STYLE` to `NO_STYLE`."""
         cells = self._cells
         if self._marks:
-            cells = [cell + "".join(self._marks.get(place, ())) for place, cell in enumerate(cells)]
+            cells = [cell + "".join(self._marks.get(index, ())) for index, cell in enumerate(cells)]
         parts = self._marks.get(-1, []).copy()
         start, look = 0, NO_STYLE
-        for place, here in enumerate(self._looks):
+        for index, here in enumerate(self._looks):
             if here is not look and here != look:
-                parts += ("".join(cells[start:place]), change(look, here))
-                start, look = place, here
+                parts += ("".join(cells[start:index]), change(look, here))
+                start, look = index, here
         return "".join([*parts, *cells[start:], change(look, NO_STYLE)])
 
     def _put(self, cells: list[str], column: int, look: Graphic) -> int:
@@ -226,8 +226,8 @@ class ScreenLine:
 
     def _unmark(self, start: int, end: int) -> None:
         if self._marks:
-            for place in range(start, end):
-                self._marks.pop(place, None)
+            for index in range(start, end):
+                self._marks.pop(index, None)
 
 
 def change(before: Graphic, now: Graphic) -> str:
@@ -337,7 +337,7 @@ class Screen:
         self.column = column
         self.pen = pen
         """The style of what is written next."""
-        self._kept = (0, 0, NO_STYLE)
+        self._saved = (0, 0, NO_STYLE)
         self._look = NO_STYLE
         """The style at the end of the line that was returned last."""
         self._blanks = BLANKS
@@ -427,23 +427,23 @@ class Screen:
                 case "move":
                     self._move(found)
                 case _:
-                    held, column = self._here()
-                    held.mark(found, column)
+                    cells, column = self._here()
+                    cells.mark(found, column)
 
     def _here(self) -> tuple[ScreenLine, int]:
         """Return the cursor's line, ready to be overwritten, and the cursor's column."""
         number, column = self._row, self.column
-        held = self._rows[number]
-        if isinstance(held, PrintedLine):
-            pen, self.pen = self.pen, held.start
+        cells = self._rows[number]
+        if isinstance(cells, PrintedLine):
+            pen, self.pen = self.pen, cells.start
             self._rows[number] = made = ScreenLine()
             self.column = 0
-            self._play(held.text)
+            self._play(cells.text)
             self.pen, self._row = pen, number
             if column is not None:
                 self.column = column
-            held = made
-        return held, self.column or 0
+            cells = made
+        return cells, self.column or 0
 
     def _write(self, text: str) -> None:
         line, column = self._here()
@@ -492,9 +492,9 @@ class Screen:
             case "J":
                 self._erase(line, column, numbers)
             case "s" | "7":
-                self._kept = self._row - self._top, column, self.pen
+                self._saved = self._row - self._top, column, self.pen
             case _:
-                row, self.column, self.pen = self._kept
+                row, self.column, self.pen = self._saved
                 self._go_to(row)
         if letter in "EF":
             self.column = 0

@@ -17,17 +17,17 @@ from mahtab_tui.cli.options import (
     Given,
     Python,
     SkillsDir,
+    echo,
     fail,
     fail_on,
     given_by,
     need_folder,
-    say,
     warn,
-    warn_of_held_back,
+    warn_about_untrusted,
 )
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.skills import (
-    ProjectPlace,
+    ProjectFolder,
     SkillError,
     SkillsLoader,
     create_skill,
@@ -74,8 +74,8 @@ def config(context: typer.Context, given: Given = None) -> None:
         for column in (SettingEntry._fields.index("key"), SettingEntry._fields.index("value"))
     ]
     for row in rows:
-        say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
-    warn_of_held_back(settings)
+        echo(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.origin.text}")
+    warn_about_untrusted(settings)
 
 
 @config_app.command("set")
@@ -99,8 +99,8 @@ def set_(
     path = _file(project)
     with fail_on(SettingsError, code=1):
         set_value(path, key, new)
-    say(f"Written to {path}.")
-    _tell_of_winner(key, path)
+    echo(f"Written to {path}.")
+    _report_winner(key, path)
 
 
 @config_app.command()
@@ -116,7 +116,7 @@ def unset(
         was_there = take_out(path, key)
     if not was_there:
         fail(f"{path} does not set {key}.")
-    say(f"Removed {key} from {path}.")
+    echo(f"Removed {key} from {path}.")
 
 
 @config_app.command()
@@ -141,7 +141,7 @@ def edit(project: Project = False) -> None:
     found = problems(path)
     if project and not found:
         try:
-            warn_of_held_back(load_settings())
+            warn_about_untrusted(load_settings())
         except SettingsError as error:  # of another file
             warn(str(error))
     for problem in found:
@@ -162,35 +162,35 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     from mahtab_tui.bus.terminal_screen import escape_for_model
     from mahtab_tui.knowledge.instructions import find
     from mahtab_tui.knowledge.skills import trust_texts
-    from mahtab_tui.settings.sources import all_held_back, project_folder
+    from mahtab_tui.settings.sources import all_untrusted_settings, project_folder
     from mahtab_tui.settings.values import allow
 
     with fail_on(SettingsError):
-        found = all_held_back(Settings)
-    instructions = find(project_folder()).held_back
-    skills = _held_back_skills()
+        found = all_untrusted_settings(Settings)
+    instructions = find(project_folder()).untrusted
+    skills = _untrusted_skills()
     if not found and not instructions and not skills:
-        say("Nothing here needs trusting.")
+        echo("Nothing here needs trusting.")
         return
     for each in found:
         for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
-            say(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
+            echo(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
     for file in instructions:
         for part in file.parts:
-            say(
+            echo(
                 f"{file.path}: instructions for the model, from {part.name}:\n{escape_for_model(part.text)}"
             )
     for path, text in skills.items():
-        say(f"{path}: a skill for the model:\n{escape_for_model(text)}")
+        echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
         named = [
             name
-            for name, held in (
+            for name, settings in (
                 ("values", found),
                 ("instructions", instructions),
                 ("skills", skills),
             )
-            if held
+            if settings
         ]
         typer.confirm(f"Trust these {' and '.join(named)}?", abort=True)
     with fail_on(SettingsError, code=1):
@@ -199,10 +199,10 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         for file in instructions:
             allow(file.path, file.value)
         trust_texts(skills)
-    say("Trusted. Anything that changes must be trusted again.")
+    echo("Trusted. Anything that changes must be trusted again.")
 
 
-def _held_back_skills() -> dict[Path, str]:
+def _untrusted_skills() -> dict[Path, str]:
     """Return everything that a model could read of the project's skills that are not trusted."""
     from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders, skill_texts
     from mahtab_tui.settings.sources import project_folder
@@ -213,7 +213,7 @@ def _held_back_skills() -> dict[Path, str]:
         *skill_folders(project_folder(), settings.skills_dir, of_project=of_project)
     )
     loader.load_all()
-    return {path: text for skill in loader.held_back for path, text in skill_texts(skill).items()}
+    return {path: text for skill in loader.untrusted for path, text in skill_texts(skill).items()}
 
 
 def _in_full(key: str, value: Any) -> str:
@@ -237,23 +237,23 @@ def _file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
 
 
-def _tell_of_winner(key: str, path: Path) -> None:
+def _report_winner(key: str, path: Path) -> None:
     """Warn if another source is stronger than the file that was written."""
     try:
         settings = load_settings()
-        place = settings.place_of(key)
+        origin = settings.origin(key)
     except SettingsError as error:
         warn(str(error))
         return
-    if place.file != path:
-        say(f"It has no effect: {place.text} overrides it.", err=True)
-    warn_of_held_back(settings)
+    if origin.file != path:
+        echo(f"It has no effect: {origin.text} overrides it.", err=True)
+    warn_about_untrusted(settings)
 
 
 skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
 
 
-def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
+def _folders(skills_dir: list[Path] | None) -> tuple[Path | ProjectFolder, ...]:
     with fail_on(SettingsError):
         settings = load_settings(skills_dir=skills_dir or None)
     return skill_folders(
@@ -262,14 +262,14 @@ def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
 
 
 def _library(skills_dir: list[Path] | None) -> SkillLibrary:
-    return SkillLibrary(SkillsLoader(*_places(skills_dir)), warn)
+    return SkillLibrary(SkillsLoader(*_folders(skills_dir)), warn)
 
 
 @skills_app.command("list")
 def list_skills(skills_dir: SkillsDir = None) -> None:
     """List all skills with their descriptions."""
     for name, description in _library(skills_dir).descriptions().items():
-        say(f"{name}: {description}")
+        echo(f"{name}: {description}")
 
 
 @skills_app.command()
@@ -280,13 +280,13 @@ def show(
     library = _library(skills_dir)
     with fail_on(NoSkill, code=1):
         library.skills()
-        held_back = next((skill for skill in library.held_back if skill.name == name), None)
-        skill = held_back or library.get(name)
+        untrusted = next((skill for skill in library.untrusted if skill.name == name), None)
+        skill = untrusted or library.get(name)
     about = [
         (
             "held back",
             ""
-            if held_back is None
+            if untrusted is None
             else "no model gets it until you trust it: mahtab-tui config trust",
         ),
         ("description", skill.description),
@@ -298,8 +298,8 @@ def show(
     ]
     for key, value in about:
         if value:
-            say(f"{key}: {value}")
-    say(f"\n{skill.content}")
+            echo(f"{key}: {value}")
+    echo(f"\n{skill.content}")
 
 
 @skills_app.command()
@@ -311,7 +311,7 @@ def search(
     """Print the skills that match a query, the best first. Exit codes: 0 found, 1 nothing found."""
     hits = _library(skills_dir).search(query, limit)
     for hit in hits:
-        say(f"{hit.name}: {hit.description}")
+        echo(f"{hit.name}: {hit.description}")
     if not hits:
         fail(f"No skill matches {query!r}.", 1)
 
@@ -328,7 +328,7 @@ def new(
     with fail_on(SkillError, SettingsError):
         path = create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)
         trust_texts({path: instructions_text(read_skill(path))})
-        say(str(path))
+        echo(str(path))
 
 
 @skills_app.command()
@@ -345,15 +345,15 @@ def check(
     for path in paths or ():
         if not path.is_dir():
             fail(f"{path} is not a folder.")
-    loader = SkillsLoader(*(paths or _places(skills_dir)))
+    loader = SkillsLoader(*(paths or _folders(skills_dir)))
     count = len(loader.load_all())
     for problem in loader.problems:
-        say(problem)
-    if loader.held_back:
-        say(
-            f"Held back until you trust them: {', '.join(skill.name for skill in loader.held_back)}."
+        echo(problem)
+    if loader.untrusted:
+        echo(
+            f"Held back until you trust them: {', '.join(skill.name for skill in loader.untrusted)}."
         )
-    say(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
+    echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
     if loader.problems:
         raise typer.Exit(1)
 
@@ -406,7 +406,7 @@ def mcp_install(
         typer.echo(configuration(client, command()), nl=False)
         return
     with fail_on(InstallError):
-        say(f"Written to {install(client, Path.cwd())}.")
+        echo(f"Written to {install(client, Path.cwd())}.")
 
 
 @mcp_app.command("plugin")

@@ -31,7 +31,7 @@ from mahtab_tui.settings.model import (
     load_settings,
     resource_folder,
 )
-from mahtab_tui.store.resume import kept_bytes
+from mahtab_tui.store.resume import saved_bytes
 from mahtab_tui.system.processes import find_program, sent_to_langsmith
 
 _WIDTH = 12
@@ -118,7 +118,7 @@ def _undo(settings: Settings | None) -> str:
 def _variables(settings: Settings | None) -> str:
     if settings is None:
         return _line("variables", "not known")
-    saved = f"{kept_bytes() / 2**20:,.0f} MB saved across all sessions"
+    saved = f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions"
     if not settings.keep_namespace:
         return _line("variables", f"not saved (keep_namespace is false); {saved}")
     found = f"{saved}, {settings.keep_namespace_mb:,} MB at most per session (keep_namespace_mb)"
@@ -181,7 +181,7 @@ class _RefusingHost:
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise CallRefusedError("nobody answers here")
 
-    def tell(self, name: str, args: dict[str, Any]) -> None: ...
+    def send(self, name: str, args: dict[str, Any]) -> None: ...
 
 
 def _claude(local: str) -> str:
@@ -284,7 +284,7 @@ def _config(settings: Settings | None, problem: str) -> str:
     if settings is None:
         return _line("config", files, problem)
     found = f"{files or 'no file; defaults are used'}; model {settings.model or 'not set'}, approval {settings.approval}"
-    return _line("config", found, " ".join(settings.held_back))
+    return _line("config", found, " ".join(settings.untrusted))
 
 
 def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
@@ -306,13 +306,13 @@ def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
 
 def _home() -> str:
     home = home_folder()
-    place = home if home.exists() else home.parent
-    if not os.access(place, os.W_OK):
+    folder = home if home.exists() else home.parent
+    if not os.access(folder, os.W_OK):
         return _line(
             "home",
             str(home),
             "This folder cannot be written to. Sessions and history will not be saved.",
         )
-    free = shutil.disk_usage(place).free // 2**20
+    free = shutil.disk_usage(folder).free // 2**20
     advice = "" if free >= _ROOM else "The disk is full. Sessions and history may not be saved."
     return _line("home", f"{home}, {free:,} MiB free", advice)

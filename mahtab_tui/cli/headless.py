@@ -371,7 +371,7 @@ class Progress:
         return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
 
     def _write(self, text: str, end: str) -> None:
-        _tell(f"\r\x1b[K{text}" if self._terminal else text, end)
+        _write_stderr(f"\r\x1b[K{text}" if self._terminal else text, end)
 
 
 def _count(number: int, what: str) -> str:
@@ -393,7 +393,7 @@ class Stdout:
         except OSError as error:
             self.failed = True
             if not isinstance(error, BrokenPipeError):
-                _tell(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
+                _write_stderr(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
             # At exit the interpreter would flush stdout and report the error again.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
@@ -423,20 +423,20 @@ def search_once(
 
     progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
     takers: list[Callable[[Record], None]] = [progress.fold]
-    kept: Log | None = None
+    log_file: Log | None = None
     search: Search | None = None
     try:
         if log is not None:
             from mahtab_tui.search.log import Log
 
             try:
-                kept = Log(log)
+                log_file = Log(log)
             except OSError as error:
                 progress.fold(
                     Notice(secrets.mask(f"mahtab-tui: {log} cannot be written: {error.strerror}."))
                 )
                 return WRONG_ARGUMENTS
-            takers.append(kept.write)
+            takers.append(log_file.write)
         search = Search(
             lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets
         )
@@ -460,24 +460,24 @@ def search_once(
         if search is not None:
             search.close()
         progress.close()
-        if kept is not None:
-            kept.close()
-            if kept.trouble:
-                _tell(f"mahtab-tui: {kept.trouble}")
+        if log_file is not None:
+            log_file.close()
+            if log_file.trouble:
+                _write_stderr(f"mahtab-tui: {log_file.trouble}")
     if answer.state in ("error", "stopped"):
         if not stdout.failed:
-            _tell(f"mahtab-tui: {plain(secrets.mask(answer.text))}")
+            _write_stderr(f"mahtab-tui: {plain(secrets.mask(answer.text))}")
         return FAILED
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
     if answer.state == "partial":
-        _tell(
+        _write_stderr(
             f"mahtab-tui: {plain(secrets.mask(answer.why)).rstrip('.') or 'the search ended early'}; this answer is partial."
         )
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
 
 
-def _tell(text: str, end: str = "\n") -> None:
+def _write_stderr(text: str, end: str = "\n") -> None:
     """Write to stderr if possible; the answer does not depend on it."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):

@@ -31,11 +31,11 @@ from mahtab_tui.cli.options import (
     Python,
     SkillsDir,
     checked_settings,
+    echo,
     fail,
     fail_on,
     guard_terminal,
     need_folder,
-    say,
     warn,
 )
 from mahtab_tui.system.processes import leave_deleted_folder
@@ -358,9 +358,9 @@ def screen(
             False,
         )
     if ground.made:
-        from mahtab_tui.cli.session_setup import tell_how_to_continue
+        from mahtab_tui.cli.session_setup import print_how_to_continue
 
-        tell_how_to_continue(
+        print_how_to_continue(
             ground.get(), name, resumed=bool(resume or continue_), cell=closed.running_cell
         )
     raise typer.Exit(closed.code)
@@ -456,7 +456,7 @@ def doctor() -> None:
 
     need_folder()
     for line in report():
-        say(line)
+        echo(line)
 
 
 def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
@@ -520,9 +520,9 @@ def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) 
 def _with_optional_value(words: list[str]) -> list[str]:
     """Give ``--resume`` and ``--attach`` their default value; click has no optional values."""
     words = list(words)
-    for place, word in enumerate(words):
-        if word in _ALONE and (place + 1 == len(words) or words[place + 1].startswith("-")):
-            words.insert(place + 1, _ALONE[word])
+    for index, word in enumerate(words):
+        if word in _ALONE and (index + 1 == len(words) or words[index + 1].startswith("-")):
+            words.insert(index + 1, _ALONE[word])
             break
     return words
 

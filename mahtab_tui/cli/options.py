@@ -53,7 +53,7 @@ def guard_terminal() -> None:
             setattr(sys, name, _Gate(stream))
 
 
-def say(text: str, *, err: bool = False) -> None:
+def echo(text: str, *, err: bool = False) -> None:
     """Print a text without its control sequences, since others may have written it."""
     from mahtab_tui.bus.sanitize import plain
 
@@ -62,7 +62,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 def warn(sentence: str) -> None:
     """Print a sentence on stderr."""
-    say(f"mahtab-tui: {sentence}", err=True)
+    echo(f"mahtab-tui: {sentence}", err=True)
 
 
 def need_folder() -> None:
@@ -176,9 +176,9 @@ def given_by(pairs: list[str] | None) -> dict[str, Any]:
         fail(f"--set {error}")
 
 
-def warn_of_held_back(settings: Settings) -> None:
+def warn_about_untrusted(settings: Settings) -> None:
     """Say on stderr which settings are not used until the user trusts them."""
-    for sentence in settings.held_back:
+    for sentence in settings.untrusted:
         warn(sentence)
 
 
@@ -197,7 +197,7 @@ def checked_settings(
         settings = load_settings(
             **given_by(pairs) | {key: value for key, value in given.items() if value is not None}
         )
-    warn_of_held_back(settings)
+    warn_about_untrusted(settings)
     for which in models:
         name = getattr(settings, which)
         try:

@@ -24,44 +24,44 @@ from mahtab_tui.kernel.launch import find_interpreter, found_environments
 from mahtab_tui.session.info import SessionBackend
 from mahtab_tui.session.kernel import Waiting, kernel_at, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.store.resume import NoSession, keep_place, new_store
+from mahtab_tui.store.resume import NoSession, new_store, save_target
 from mahtab_tui.store.sqlite import SqliteStore
 
 LONGEST_NAME = 255
 """Bytes of a file's name, on the disks of Linux and macOS."""
 
 
-def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | None:
+def named_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
     """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
 
     paths: the files that were named as such. kept: the one that is kept up to date; it need not
     exist.
     """
-    if len(paths) + (kept is not None) > 1:
-        first, second, *_ = [*paths, *([] if kept is None else [kept])]
+    if len(paths) + (opened is not None) > 1:
+        first, second, *_ = [*paths, *([] if opened is None else [opened])]
         fail(
             f"Only one file can be opened as cells: {first} or {second}. --load FILE loads the other as a variable."
         )
     try:
-        if kept is not None:
-            return _kept(kept)
+        if opened is not None:
+            return _opened_notebook(opened)
         return read_notebook(paths[0]) if paths else None
     except CannotOpen as error:
         fail(str(error))
 
 
-def _kept(path: Path) -> NotebookFile:
+def _opened_notebook(path: Path) -> NotebookFile:
     if path.suffix.lower() != ".ipynb":
         fail(f"--notebook writes a notebook: {path} must end in .ipynb.")
     if os.path.lexists(path):
-        return replace(read_notebook(path), kept=True)
+        return replace(read_notebook(path), rewritable=True)
     if not os.path.isdir(path.parent):
         fail(f"There is no folder {path.parent} for {path.name}.")
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         fail(f"The file name {path.name} is too long.")
     from mahtab_tui.export.writing import new_notebook
 
-    return replace(new_notebook(path), kept=True)
+    return replace(new_notebook(path), rewritable=True)
 
 
 def notebook_of(past: list[Record]) -> NotebookFile | None:
@@ -80,7 +80,7 @@ def notebook_of(past: list[Record]) -> NotebookFile | None:
     )
     file = written.file if written is not None and written.file else opened.file
     try:
-        return replace(read_notebook(Path(file)), kept=opened.kept)
+        return replace(read_notebook(Path(file)), rewritable=opened.kept)
     except CannotOpen as error:
         past.append(
             Notice(
@@ -200,19 +200,19 @@ def _ground(
     settings: Settings, store: SqliteStore, waiting: Waiting | None = None
 ) -> SessionBackend:
     keep = (
-        keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+        save_target(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
     )
-    held = store.session if store.claim is not None else ""
+    session = store.session if store.claim is not None else ""
     try:
-        kernel = process_kernel(settings, keep, session=held, waiting=waiting)
+        kernel = process_kernel(settings, keep, session=session, waiting=waiting)
     except KernelError as error:
         if store.claim is not None:
             store.claim.release()
         fail(str(error))
-    return SessionBackend(kernel, store, store.claim, partial(kernel_at, settings, keep, held))
+    return SessionBackend(kernel, store, store.claim, partial(kernel_at, settings, keep, session))
 
 
-def tell_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
+def print_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
     """Print what has become of a session that was closed. cell: the one that its kernel still runs;
     0 for none."""
     store = ground.store

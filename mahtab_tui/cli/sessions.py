@@ -14,7 +14,7 @@ import typer
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.options import answer, checked_settings, fail, fail_on, need_folder, say, warn
+from mahtab_tui.cli.options import answer, checked_settings, echo, fail, fail_on, need_folder, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import stop as end_kernel
@@ -32,8 +32,8 @@ from mahtab_tui.session.kernel_control import (
 )
 from mahtab_tui.session.sharing import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.database import HeldElsewhere, Holder, locked_sessions
-from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
+from mahtab_tui.store.database import Holder, LockedElsewhere, locked_sessions
+from mahtab_tui.store.resume import find_session, forked_store, reattach, resumed_store
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 if TYPE_CHECKING:
@@ -61,20 +61,20 @@ def clean(
     from mahtab_tui.kernel.remote.transport import clean_up, parse
 
     with fail_on(KernelError, code=1):
-        place = parse(address)
+        host = parse(address)
         if not yes:
             typer.confirm(
-                f"Remove mahtab-tui's files and saved variables from {one_line(place.label)}?",
+                f"Remove mahtab-tui's files and saved variables from {one_line(host.label)}?",
                 abort=True,
             )
-        kernels, removed = clean_up(place, answer)
+        kernels, removed = clean_up(host, answer)
     if kernels:
         run = "1 kernel is running" if kernels == 1 else f"{kernels} kernels are running"
         fail(
             f"{run} there. Close their sessions first, or stop them: mahtab-tui sessions stop ID.",
             1,
         )
-    say(f"Removed: {', '.join(map(one_line, removed))}.")
+    echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
 def kernels_that_wait() -> Iterator[str]:
@@ -116,7 +116,7 @@ def stop(session: str) -> None:
 
 def _stop_elsewhere(kernel: Noted) -> None:
     address = one_line(kernel.station.label)
-    say(f"Connecting to {address} …", err=True)
+    echo(f"Connecting to {address} …", err=True)
     try:
         stop_elsewhere(kernel, answer)
     except KernelError as error:
@@ -126,7 +126,7 @@ def _stop_elsewhere(kernel: Noted) -> None:
             "Forgot that kernel. It stops after `keep_kernel` idle hours.",
             1,
         )
-    say(f"Stopped the kernel of session {kernel.session} on {address}.")
+    echo(f"Stopped the kernel of session {kernel.session} on {address}.")
 
 
 def _stop_here(kernel: WaitingKernel) -> None:
@@ -141,7 +141,7 @@ def _stop_here(kernel: WaitingKernel) -> None:
             f"The kernel of session {kernel.session} cannot be reached: {error.strerror or error}.",
             1,
         )
-    say(f"Stopped the kernel of session {kernel.session}.")
+    echo(f"Stopped the kernel of session {kernel.session}.")
 
 
 def resume(
@@ -156,7 +156,7 @@ def resume(
     row = find_session(session, project)
     try:
         return resumed_store(row, variables=variables)
-    except HeldElsewhere as error:
+    except LockedElsewhere as error:
         holder = error.holder
     running = _shared_by(holder)
     choice = _choice(row, holder, can_watch=running is not None)
@@ -187,12 +187,12 @@ def attach(
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
-        return Waiting(here=here), going_on(store, past, here.kernel.cell)
+        return Waiting(here=here), reattach(store, past, here.kernel.cell)
     for noted in noted_kernels(store.session):
         if settings.kernel in (None, noted.station.address):
             elsewhere = _attach_elsewhere(noted)
             if elsewhere is not None:
-                return Waiting(elsewhere=elsewhere), going_on(store, past, elsewhere.cell)
+                return Waiting(elsewhere=elsewhere), reattach(store, past, elsewhere.cell)
     with fail_on(StoreError, code=1):
         return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
 
@@ -201,7 +201,7 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
     from mahtab_tui.kernel.remote.stations import attach as attach_to
     from mahtab_tui.kernel.remote.transport import KernelGone
 
-    say(
+    echo(
         f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …",
         err=True,
     )
@@ -228,13 +228,13 @@ def _shared_by(holder: Holder) -> RunningSession | None:
 
 
 def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
-    say(
+    echo(
         f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
     )
     if can_watch:
-        say("  w  watch it: see what happens there, without changing anything")
-    say("  f  fork it: continue with a copy, as a new session")
-    say("To continue it here, close it there first.")
+        echo("  w  watch it: see what happens there, without changing anything")
+    echo("  f  fork it: continue with a copy, as a new session")
+    echo("To continue it here, close it there first.")
     letters = "w or f" if can_watch else "f"
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
     while True:
@@ -296,18 +296,18 @@ def list_all(
     if running:
         typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
     for session in running:
-        say(f"  {session.sentence()}")
+        echo(f"  {session.sentence()}")
     waiting = []
     try:
         waiting = list(kernels_that_wait())
     except StoreError as error:  # the session file was damaged, and has been set aside
         warn(str(error))
     for line in waiting:
-        say(line)
+        echo(line)
     if running or waiting:
         typer.echo("Saved:")
     for line in _saved(None if all_projects else Path.cwd(), limit):
-        say(line)
+        echo(line)
 
 
 def _saved(project: Path | None, limit: int) -> Iterator[str]:
@@ -377,16 +377,16 @@ def search(
             database(), typed, None if all_projects else str(Path.cwd()), limit=limit
         )
     for hit in found.hits:
-        say(_line(hit.session))
+        echo(_line(hit.session))
         if hit.excerpt:
-            say(f"          {one_line(hit.excerpt)}")
+            echo(f"          {one_line(hit.excerpt)}")
     if found.more:
-        say("There are more results: add words, or give a larger --limit.")
+        echo("There are more results: add words, or give a larger --limit.")
     if behind:
         what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
-        say(f"{what} not in the index yet, so not everything was searched. Search again later.")
+        echo(f"{what} not in the index yet, so not everything was searched. Search again later.")
     if found.note:
-        say(found.note)
+        echo(found.note)
     if not found.hits:
         fail(
             "Nothing was found."
@@ -410,7 +410,7 @@ def rename(
     with _stored():
         row = find_session(session, None)
         rename_session(database(), row.id, title)
-    say(f"The session {row.id} is now called: {title_of(title)}")
+    echo(f"The session {row.id} is now called: {title_of(title)}")
 
 
 @sessions_app.command("stop")
@@ -438,7 +438,7 @@ def remove(
                 abort=True,
             )
         remove_session(row)
-    say(f"Deleted session {row.id}.")
+    echo(f"Deleted session {row.id}.")
 
 
 def export(
@@ -483,8 +483,8 @@ def export(
     need_folder()
     with _file(output, "written"), _stored(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
-        told = Secrets(
+        mask = Secrets(
             checked_settings((), None).secrets
-        ).told  # they were masked when they were saved, as far as they were known then
-        said = export_session(row, output, told, shown=shown, whole=whole, over=force)
-    say(said)
+        ).redact_for_model  # they were masked when they were saved, as far as they were known then
+        outcome = export_session(row, output, mask, shown=shown, whole=whole, over=force)
+    echo(outcome)

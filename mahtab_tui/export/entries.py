@@ -58,11 +58,11 @@ class Annotation:
     calls: list[list[Part]] = field(default_factory=list)
     """The texts of each call, in the order in which the calls began."""
 
-    def cover(self, told: Callable[[str], str]) -> None:
+    def cover(self, mask: Callable[[str], str]) -> None:
         """Replace each text by what `told` returns for it."""
-        self.title = told(self.title)
+        self.title = mask(self.title)
         for call in self.calls:
-            call[:] = [part._replace(text=told(part.text)) for part in call]
+            call[:] = [part._replace(text=mask(part.text)) for part in call]
 
 
 class Asides:
@@ -89,16 +89,16 @@ class Asides:
             fold(record)
 
     def _tool(self, record: records.AssistantTool) -> None:
-        aside = self._tools.get(record.call or "")
-        if aside is None:
-            aside = Annotation(
+        annotation = self._tools.get(record.call or "")
+        if annotation is None:
+            annotation = Annotation(
                 "tool", "", record.party or "model", record.turn, tool_entry(record.call)
             )
-            self._tools[record.call or ""] = aside
-            self._add(aside)
+            self._tools[record.call or ""] = annotation
+            self._add(annotation)
         ended = "" if record.state in ("ok", "running") else f" · {record.state}"
-        aside.title = _line(f"{record.name} {record.arguments}") + ended
-        aside.calls = [[Part("output", record.text)]] if record.text else []
+        annotation.title = _line(f"{record.name} {record.arguments}") + ended
+        annotation.calls = [[Part("output", record.text)]] if record.text else []
 
     def _warning(self, record: records.Notice | records.Kernel) -> None:
         if (
@@ -112,7 +112,7 @@ class Asides:
         search = self._searches.get(record.tree)
         if search is None:
             search = self._searches[record.tree] = _Search(record)
-            self._add(search.aside)
+            self._add(search.annotation)
         search.begin(record)
 
     def _search_event(self, record: records.SearchRecord | records.Usage) -> None:
@@ -125,7 +125,7 @@ class _Search:
 
     def __init__(self, begin: records.SearchBegin) -> None:
         entry = "" if begin.cell is None else cell_entry(begin.cell)
-        self.aside = Annotation("search", "", begin.model or "model", None, entry)
+        self.annotation = Annotation("search", "", begin.model or "model", None, entry)
         self._query = _line(begin.text)
         self._calls: dict[str, list[Part]] = {}
         """The texts of each call, by its node."""
@@ -141,8 +141,8 @@ class _Search:
         self._calls[record.node] = [
             Part("line", _line(f"{record.node} · {record.model}{part} · {record.text}"))
         ]
-        self.aside.calls.append(self._calls[record.node])
-        self._tell()
+        self.annotation.calls.append(self._calls[record.node])
+        self._update()
 
     def fold(self, record: records.SearchRecord | records.Usage) -> None:
         if isinstance(record, records.Usage):
@@ -154,12 +154,12 @@ class _Search:
                 parts.append(Part(kind, record.text))
             if isinstance(record, records.SearchFinal) and record.node == next(iter(self._calls)):
                 self._ended = record.state
-        self._tell()
+        self._update()
 
-    def _tell(self) -> None:
+    def _update(self) -> None:
         cost = f" · ${self._cost:.4f}" if self._cost else ""
         ended = "" if self._ended in ("done", "") else f" · {self._ended}"
-        self.aside.title = (
+        self.annotation.title = (
             f"Search: {self._query} · {self._asked:,} call{'s' * (self._asked != 1)}{cost}{ended}"
         )
 
@@ -216,7 +216,7 @@ class Cell:
     known."""
     duration: float | None = None
     undone: bool = False
-    place: int | None = None
+    cell_number: int | None = None
     """The cell of the opened notebook that it ran."""
 
     @property
@@ -233,7 +233,7 @@ class Conversation:
     def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
         """asides: with tool calls, searches and warnings."""
         self.entries: list[Entry] = []
-        self.left_out = HiddenEntries()
+        self.hidden_entries = HiddenEntries()
         self.costs: dict[int, float] = {}
         """US dollars by question, as far as prices are known."""
         self._cells: dict[int, Cell] = {}
@@ -257,7 +257,7 @@ class Conversation:
             self.fold(record)
 
     def fold(self, record: Record) -> None:
-        self.left_out.fold(record)
+        self.hidden_entries.fold(record)
         if fold := self._folds.get(type(record)):
             fold(record)
         if self._asides is not None:
@@ -277,12 +277,12 @@ class Conversation:
 
     def hidden(self, entry: Entry) -> bool:
         """Return whether the user has hidden or replaced an entry."""
-        return entry.entry in self.left_out
+        return entry.entry in self.hidden_entries
 
     def private(self, entry: Entry) -> bool:
         """Return whether an entry is a cell that uses a private variable, or a search that such a
         cell made."""
-        return isinstance(entry, Cell | Annotation) and self.left_out.held_back(entry.entry)
+        return isinstance(entry, Cell | Annotation) and self.hidden_entries.is_private(entry.entry)
 
     def private_texts(self) -> Iterator[str]:
         """Return what is known of private variables without the kernel: the strings and the outputs
@@ -298,21 +298,21 @@ class Conversation:
                 if output.kind != "traceback":
                     yield from (output.text, output.text.strip().strip("'\""))
 
-    def cover(self, told: Callable[[str], str]) -> None:
+    def cover(self, mask: Callable[[str], str]) -> None:
         """Replace each text by what `told` returns for it."""
         for entry in self.entries:
             if isinstance(entry, Annotation):
-                entry.cover(told)
+                entry.cover(mask)
                 continue
             if isinstance(entry, Words):
-                entry.text = told(entry.text)
-                entry.attached[:] = map(told, entry.attached)
+                entry.text = mask(entry.text)
+                entry.attached[:] = map(mask, entry.attached)
                 continue
-            entry.code = told(entry.code)
+            entry.code = mask(entry.code)
             entry.outputs = [
                 output._replace(
-                    text=told(output.text),
-                    data=output.data if output.mime.startswith("image/") else told(output.data),
+                    text=mask(output.text),
+                    data=output.data if output.mime.startswith("image/") else mask(output.data),
                 )
                 for output in entry.outputs
             ]
@@ -352,7 +352,12 @@ class Conversation:
         model = isinstance(record, records.AssistantReplIn)
         by: Author = "agent" if record.guest is not None else "model" if model else "user"
         cell = Cell(
-            record.cell, record.text, by, record.party or "you", record.turn, place=record.place
+            record.cell,
+            record.text,
+            by,
+            record.party or "you",
+            record.turn,
+            cell_number=record.place,
         )
         self._cells[record.cell] = cell
         block = (
@@ -459,15 +464,16 @@ class Selected(NamedTuple):
             return sum(len(output.text) for output in entry.outputs) > self.longest
         return isinstance(entry, Annotation) and sum(map(_size, entry.calls)) > self.longest
 
-    def parts(self, aside: Annotation) -> Iterator[Part]:
+    def parts(self, annotation: Annotation) -> Iterator[Part]:
         """Return the texts of a tool call or a search; of a longer one those at its beginning, and
         how much is left out."""
         room = self.longest
-        for place, call in enumerate(aside.calls):
+        for index, call in enumerate(annotation.calls):
             if room is not None and (room := room - _size(call)) < 0:
-                if aside.kind == "search" and place:
+                if annotation.kind == "search" and index:
                     yield Part(
-                        "line", f"… {len(aside.calls) - place:,} more calls are left out here …"
+                        "line",
+                        f"… {len(annotation.calls) - index:,} more calls are left out here …",
                     )
                     return
                 call = [
@@ -538,7 +544,7 @@ def _beginning(text: str, limit: int) -> str:
     )
 
 
-def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> None:
+def _take(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
     """Move outputs from one end, up to so many characters; of text that is cut, the remainder
     stays."""
     while rest and room > 0:
@@ -547,7 +553,7 @@ def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> 
             rest.insert(len(rest) if last else 0, output)
             return
         piece = output.text[-room:] if last else output.text[:room]
-        taken.append(output._replace(text=piece))
+        chosen.append(output._replace(text=piece))
         if len(piece) < len(output.text):
             rest.insert(
                 len(rest) if last else 0,

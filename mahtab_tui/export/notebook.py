@@ -90,7 +90,7 @@ METADATA = "mahtab"
 """The key of what notebooks do not know by themselves: who wrote a cell, and what became of it."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _LANGUAGES = {"code": "python", "text": "text", "output": "text"}
-_LEFT_OUT = "# This cell uses a private variable, so it is left out."
+_OMITTED = "# This cell uses a private variable, so it is left out."
 METADATA_OF_NEW: Node = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
     "language_info": {
@@ -119,13 +119,13 @@ def notebook(selected: Selected) -> Any:
     return made
 
 
-def cells(selected: Selected, taken: Collection[str] = ()) -> Iterator[Node]:
+def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
     """Return a cell for each entry. taken: ids that other cells of the notebook have."""
     ids: dict[str, int] = {}
     for entry in selected.entries:
         name = _ID.sub("-", entry.entry)[:40] or "text"
         number = ids.get(name, 0) + 1
-        while _numbered(name, number) in taken:
+        while _numbered(name, number) in used:
             number += 1
         ids[name] = number
         cell = (
@@ -199,7 +199,7 @@ def heading(entry: Words) -> str:
 def code_cell(cell: Cell, selected: Selected) -> Node:
     """Return a cell that ran: its type, source, number and outputs."""
     if selected.is_private(cell):
-        return {"cell_type": "code", "source": _LEFT_OUT, "execution_count": None, "outputs": []}
+        return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
     number = (
         cell.number if cell.number >= 0 else None
     )  # of a session from elsewhere, or a damaged one; notebooks count from 0

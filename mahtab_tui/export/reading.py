@@ -83,7 +83,7 @@ class NotebookFile:
     form: str = "ipynb"
     """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
     style: Style = AS_JUPYTER
-    kept: bool = False
+    rewritable: bool = False
     """Whether the session writes it as it goes, without being told to."""
     header: str = ""
     """The first lines of a script or Markdown file, if they are metadata."""

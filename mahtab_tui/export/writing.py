@@ -207,7 +207,7 @@ def content_of(
     ran: Mapping[int, Cell],
     besides: Sequence[Entry],
     selected: Selected,
-    told: Callable[[str], str],
+    mask: Callable[[str], str],
 ) -> Node:
     """Return the notebook with the cells that ran, and with what was said and run besides at its
     end.
@@ -216,11 +216,11 @@ def content_of(
     as it was covered in the entries.
     """
     made = [
-        _after(cell, ran[index], selected, told) if index in ran else cell
+        _after(cell, ran[index], selected, mask) if index in ran else cell
         for index, cell in enumerate(file.cells)
     ]
-    taken = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
-    new = _split(list(cells(selected._replace(entries=besides), taken)))
+    ids = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
+    new = _split(list(cells(selected._replace(entries=besides), ids)))
     if file.form != "ipynb":
         new = [{**cell, "metadata": {}} for cell in new]
     elif not (
@@ -276,11 +276,11 @@ def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
     return digest(text.encode(encoding, "replace"))
 
 
-def _after(cell: Node, run: Cell, selected: Selected, told: Callable[[str], str]) -> Node:
+def _after(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:
     """Return a cell of the file as it is after it ran."""
     new = _split([code_cell(run, selected)])[0]
     source = source_of(cell)
-    if told(source).strip("\n") == run.code.strip("\n"):
+    if mask(source).strip("\n") == run.code.strip("\n"):
         new["source"] = cell["source"]
     else:
         code = run.code.rstrip("\n") + source[len(source.rstrip("\n")) :]

@@ -17,13 +17,13 @@ from mahtab_tui.kernel.values import (
     Display,
     Explanation,
     KeepResult,
-    KeptFile,
-    KeptNamespace,
     Lock,
     OutputKind,
     PrivateUse,
     Restoration,
     RestoredFile,
+    SavedFile,
+    SavedNamespace,
     UndoStep,
     Variable,
 )
@@ -41,12 +41,12 @@ class KernelState(StrEnum):
     IDLE = "idle"
     BUSY = "busy"
     DEAD = "dead"
-    TAKEN = "taken over"
+    CLAIMED_ELSEWHERE = "taken over"
 
     @property
     def is_over(self) -> bool:
         """Whether this program has no kernel."""
-        return self in (KernelState.DEAD, KernelState.TAKEN)
+        return self in (KernelState.DEAD, KernelState.CLAIMED_ELSEWHERE)
 
 
 class KernelError(Exception):
@@ -66,7 +66,7 @@ class KernelInfo:
     cwd: str
     pid: int
     state: KernelState
-    place: str = ""
+    host: str = ""
     """The machine, or the command that leads to the kernel; empty for here."""
     next_try: float = 0.0
     """While the connection to the kernel is lost: when it is tried again, in seconds since the
@@ -79,7 +79,7 @@ class KernelInfo:
     @property
     def folder_here(self) -> str:
         """The folder of this machine to which paths of questions and tools belong."""
-        return os.getcwd() if self.place else self.cwd
+        return os.getcwd() if self.host else self.cwd
 
 
 class HostFunction(NamedTuple):
@@ -199,7 +199,7 @@ class Kernel(Protocol):
     def stored(self, cell: int) -> None:
         """The result of a cell is stored: another screen need not be told."""
 
-    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+    def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
         """Return the last arguments of `keep` of a kernel that has waited, None for the first if
         there were none. Raises `KernelError`."""
 
@@ -297,7 +297,7 @@ class Kernel(Protocol):
     def redo(self) -> Restoration:
         """Take back the last `undo`, if no other cell has run since. Otherwise as `undo`."""
 
-    def kept(self) -> KeptNamespace | None:
+    def saved_namespace(self) -> SavedNamespace | None:
         """Return the variables saved from an earlier kernel of the session; None if this kernel
         saves nothing. Raises `KernelError`."""
 
@@ -308,7 +308,7 @@ class Kernel(Protocol):
         carried: files that stay, though nothing of them is in the namespace. lost: names that were
         not kept before, and were not made since."""
 
-    def restore(self, file: KeptFile) -> RestoredFile:
+    def restore(self, file: SavedFile) -> RestoredFile:
         """Bring the variables of a file back, after the running cell; others wait meanwhile.
         `interrupt` stops it. Raises `KernelError`."""
 
@@ -351,13 +351,13 @@ class NullPersistence:
 
     def stored(self, cell: int) -> None: ...
 
-    def kept_before(self) -> tuple[None, tuple[()]]:
+    def saved_before(self) -> tuple[None, tuple[()]]:
         return None, ()
 
-    def kept(self) -> None: ...
+    def saved_namespace(self) -> None: ...
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
         raise KernelError(self._why_unkept)
 
-    def restore(self, file: KeptFile) -> NoReturn:
+    def restore(self, file: SavedFile) -> NoReturn:
         raise KernelError(self._why_unkept)

@@ -27,7 +27,7 @@ from mahtab_tui.kernel.values import (
     Status,
     TracebackFrame,
 )
-from mahtab_tui.worker.capture import OutputLimitError, left_out
+from mahtab_tui.worker.capture import OutputLimitError, omission
 
 MOST = 8
 """Pictures that are taken from a cell."""
@@ -53,7 +53,7 @@ def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
 _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
 
 
-def taken_back(restoration: Restoration) -> list[Change]:
+def inverted_changes(restoration: Restoration) -> list[Change]:
     """Return what the cells have changed that an undo takes back: its changes in the opposite
     direction."""
     return [
@@ -146,7 +146,7 @@ class TerminalOutput:
         self._tail: deque[tuple[OutputKind, str]] = deque()
         self._room = KEEP
         self._tail_size = 0
-        self._left_out = 0
+        self._omitted = 0
 
     def add(self, kind: OutputKind, text: str) -> None:
         if kind == "stdout":
@@ -208,15 +208,15 @@ class TerminalOutput:
             else:
                 surplus = len(first)
             self._tail_size -= surplus
-            self._left_out += surplus
+            self._omitted += surplus
 
     def text(self) -> tuple[str, Kinds]:
         """Return the whole text and the kinds of its characters. Nothing may be added
         afterwards."""
         self._end_prints()
         pieces = list(self._head)
-        if self._left_out:
-            pieces.append(("stdout", left_out(self._left_out)))
+        if self._omitted:
+            pieces.append(("stdout", omission(self._omitted)))
         pieces += self._tail
         kinds: list[tuple[OutputKind, int]] = []
         for kind, text in pieces:
@@ -372,7 +372,7 @@ class RunningCell:
             return
         self._displays.append(display)
         if (on_display := self._on_display) is not None:
-            self._tell(lambda: on_display(display))
+            self._send(lambda: on_display(display))
         self._add("display", text)
 
     @property
@@ -406,13 +406,13 @@ class RunningCell:
         if not text:
             return
         self._output.add(kind, text)
-        self._tell(lambda: self._on_output(kind, text))
+        self._send(lambda: self._on_output(kind, text))
 
-    def _tell(self, tell: Callable[[], None]) -> None:
+    def _send(self, send: Callable[[], None]) -> None:
         if self._listener_error is not None:
             return
         try:
-            tell()
+            send()
         except (
             BaseException
         ) as error:  # raised by the caller's function; the waiting caller raises it

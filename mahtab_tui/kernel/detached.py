@@ -75,7 +75,7 @@ class Connections(NamedTuple):
     lifeline: socket.socket
 
 
-def held_folder() -> Path:
+def sockets_folder() -> Path:
     """Return the folder of the sockets; create it if it is missing. Raises `OSError` if others
     could use it."""
     folder = home_folder() / "run" / "kernels"
@@ -92,7 +92,7 @@ def held_folder() -> Path:
 def listen(session: str) -> tuple[socket.socket, Path]:
     """Return the socket on which the holder of a session's new kernel will listen, and its file;
     the key is beside it. Raises `OSError`."""
-    folder = held_folder()
+    folder = sockets_folder()
     path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
     listener = socket.socket(socket.AF_UNIX)
     try:
@@ -121,7 +121,7 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
     """Return the kernels that have a holder, of one session or of all, and remove the files of
     those that were killed."""
     try:
-        folder = held_folder()
+        folder = sockets_folder()
     except OSError:
         return []
     kernels: list[WaitingKernel] = []
@@ -130,10 +130,10 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
         if session not in (None, name):
             continue
         try:
-            told, _, _ = ask(
+            reply, _, _ = ask(
                 path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED
             )
-            kernels.append(_kernel(path, name, told))
+            kernels.append(_kernel(path, name, reply))
         except (ConnectionRefusedError, FileNotFoundError):
             if _is_old(path):
                 remove(path)
@@ -168,7 +168,7 @@ def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
     """Yield what cells of a session have printed whose kernel ended without a screen: the cell's
     number, its output, and the file, which is to be removed."""
     with contextlib.suppress(OSError):
-        for path in sorted(held_folder().glob(f"*{_END}{LAST}")):
+        for path in sorted(sockets_folder().glob(f"*{_END}{LAST}")):
             if unquote(path.name.split(".")[0]) == session:
                 cell, _, output = path.read_bytes().partition(b"\n")
                 if cell.isdigit() and len(cell) < _DIGITS:
@@ -178,7 +178,7 @@ def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
 def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
     """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises
     `OSError`."""
-    path = held_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
+    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
     draft = path.with_suffix(".new")
     with open(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
@@ -195,17 +195,17 @@ def _is_old(path: Path) -> bool:
     return False
 
 
-def _kernel(path: Path, session: str, told: dict[str, Any]) -> WaitingKernel:
+def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
     """Raises `KeyError`, `TypeError`, `ValueError`, `KernelError` for what no holder says."""
-    ready = checked(KernelReady, told["hello"]) if told["hello"] else None
-    time.localtime(since := float(told["since"]))
+    ready = checked(KernelReady, reply["hello"]) if reply["hello"] else None
+    time.localtime(since := float(reply["since"]))
     return WaitingKernel(
         session,
-        int(told["pid"]),
-        int(told["cell"]),
+        int(reply["pid"]),
+        int(reply["cell"]),
         since,
-        bool(told["host"]),
-        bool(told["has_run"]),
+        bool(reply["host"]),
+        bool(reply["has_run"]),
         ready,
         path,
     )
@@ -216,12 +216,12 @@ def _attach(kernel: WaitingKernel) -> Connections:
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     try:
-        told, descriptors, lifeline = ask(
+        reply, descriptors, lifeline = ask(
             kernel.path, {"op": "attach", "by_force": True}, theirs, SWAPPED
         )
-        if told["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
+        if reply["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
-        kernel = _kernel(kernel.path, kernel.session, told)
+        kernel = _kernel(kernel.path, kernel.session, reply)
     except BaseException:
         ours.close()
         raise
@@ -240,7 +240,7 @@ def ask(
     host, the connection. Raises `OSError`, `FrameError`."""
     key = Path(f"{path}{KEY}").read_text("ascii")
     connection = socket.socket(socket.AF_UNIX)
-    kept = False
+    attached = False
     try:
         connection.settimeout(patience)
         with _reachable(path) as address:
@@ -253,13 +253,13 @@ def ask(
             descriptors += came
             if not data:
                 raise FrameError("the holder did not answer")
-            for told in reader.feed(data):
+            for reply in reader.feed(data):
                 for descriptor in descriptors:
                     os.set_inheritable(descriptor, False)
-                kept = channel is not None and told["op"] == "attached"
-                return told, descriptors, connection if kept else None
+                attached = channel is not None and reply["op"] == "attached"
+                return reply, descriptors, connection if attached else None
     finally:
-        if not kept:
+        if not attached:
             connection.close()
 
 
@@ -277,7 +277,7 @@ UNKNOWN_END = 0
 """The exit code of a kernel that another program has started: only that one is told."""
 
 
-class Held:
+class SpoolHandle:
     """The `launch.Held` of a kernel of this machine."""
 
     def __init__(
@@ -316,7 +316,7 @@ class AttachedProcess:
         kernel = connections.kernel
         spool = Spool(connections.output, connections.spool)
         self.reader = SpooledOutput(spool)
-        self.held = Held(spool, connections.lifeline, kernel.path, kernel)
+        self.detach_handle = SpoolHandle(spool, connections.lifeline, kernel.path, kernel)
         self._pid = kernel.pid
         self._watched = os.pidfd_open(kernel.pid)
 
@@ -333,7 +333,7 @@ class AttachedProcess:
         return UNKNOWN_END
 
 
-def start_held(
+def start_detachable(
     executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float
 ) -> tuple[LocalProcess, str]:
     """Start a session's kernel; returns it, and a sentence if it has no holder. hours: how long it
@@ -357,5 +357,7 @@ def start_held(
     finally:
         listener.close()
         theirs.close()
-    kept = Spool(read_end, spool)
-    return replace(process, reader=SpooledOutput(kept), held=Held(kept, lifeline, path)), ""
+    spooled = Spool(read_end, spool)
+    return replace(
+        process, reader=SpooledOutput(spooled), detach_handle=SpoolHandle(spooled, lifeline, path)
+    ), ""

@@ -34,8 +34,6 @@ def describe_failed_start(executable: str, code: int, output: str) -> str:
     if code == TOO_OLD:
         return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."
     lines = output.strip().splitlines()
-    said = f", saying: {lines[-1][:200]}" if lines else ""
+    last_line = f", saying: {lines[-1][:200]}" if lines else ""
     ending = describe_end(code).removeprefix("it ")
-    return (
-        f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{said})."
-    )
+    return f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{last_line})."

@@ -237,7 +237,7 @@ class InProcessKernel(NullPersistence):
         self._host = host
         self._thread.start()
         self._ready.result()
-        self._tell(KernelState.IDLE, "")
+        self._report(KernelState.IDLE, "")
 
     def execute(
         self,
@@ -266,11 +266,11 @@ class InProcessKernel(NullPersistence):
                 self._loop.wake()
             if nested:
                 return result_of(running.result)
-            self._tell(KernelState.BUSY, "")
+            self._report(KernelState.BUSY, "")
             try:
                 return result_of(running.result)
             finally:
-                self._tell(KernelState.IDLE, "")
+                self._report(KernelState.IDLE, "")
 
     def interrupt(self) -> bool:
         with self._lock:
@@ -301,7 +301,7 @@ class InProcessKernel(NullPersistence):
             self._made.clear()
         finally:
             self._turn.release()
-        self._tell(
+        self._report(
             KernelState.IDLE,
             f"Namespace reset: removed {names} made by cells; the process and its imports stay.",
         )
@@ -406,7 +406,7 @@ class InProcessKernel(NullPersistence):
                 del builtins.__dict__[name]
         for name in self._values_added:
             builtins.__dict__.pop(name, None)
-        self._tell(KernelState.DEAD, "")
+        self._report(KernelState.DEAD, "")
 
     def _undone(self, action: str, cell: int) -> Restoration:
         with between_cells(self._turn, "undo"):
@@ -512,6 +512,6 @@ class InProcessKernel(NullPersistence):
         except Exception as error:  # the thread's outermost frame
             described.set_exception(error)
 
-    def _tell(self, state: KernelState, text: str) -> None:
+    def _report(self, state: KernelState, text: str) -> None:
         self._state = state
         self._host.kernel_state(self.info(), text)

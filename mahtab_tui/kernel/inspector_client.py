@@ -196,16 +196,16 @@ class InspectorClient:
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
         """Open an object. again: accept that the variable is now a different object."""
-        told = self._ask("open", path, again=again)
-        shown = tuple(DerivedObject(one["title"], _opened(one)) for one in told["shown"])
-        return replace(_opened(told), shown=shown, problem=told["problem"])
+        reply = self._ask("open", path, again=again)
+        shown = tuple(DerivedObject(one["title"], _opened(one)) for one in reply["shown"])
+        return replace(_opened(reply), shown=shown, problem=reply["problem"])
 
     def children(
         self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
     ) -> tuple[int, tuple[Child, ...]]:
         """Return the number of an object's children and some of them by position; or of its
         attributes."""
-        told = self._ask(
+        reply = self._ask(
             "children",
             path,
             f"children {path} {start}",
@@ -213,7 +213,7 @@ class InspectorClient:
             stop=stop,
             of="attributes" if attributes else "items",
         )
-        return told["count"], tuple(Child(**row) for row in told["rows"])
+        return reply["count"], tuple(Child(**row) for row in reply["rows"])
 
     def evaluate(self, path: ObjectPath, name: str) -> Child:
         """Evaluate a property on the user's request; its code runs with a time limit."""
@@ -232,7 +232,7 @@ class InspectorClient:
         columns: Sequence[int],
         arranged: TableArrangement,
     ) -> TablePage:
-        told = self._ask(
+        reply = self._ask(
             "table",
             path,
             start=start,
@@ -241,35 +241,39 @@ class InspectorClient:
             sort=arranged.sort,
             filters=[list(one) for one in arranged.filters],
         )
-        labels = None if told["labels"] is None else tuple(told["labels"])
+        labels = None if reply["labels"] is None else tuple(reply["labels"])
         return TablePage(
-            told["rows"],
-            told["of"],
-            told["columns"],
-            tuple(told["positions"]),
+            reply["rows"],
+            reply["of"],
+            reply["columns"],
+            tuple(reply["positions"]),
             labels,
-            tuple(map(tuple, told["cells"])),
+            tuple(map(tuple, reply["cells"])),
         )
 
     def figures(self, path: ObjectPath, column: int) -> ColumnStatistics:
-        told = self._ask("figures", path, column=column)
-        return ColumnStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
+        reply = self._ask("figures", path, column=column)
+        return ColumnStatistics(
+            **{**reply, "bars": tuple(reply["bars"]), "top": tuple(reply["top"])}
+        )
 
     def array(self, path: ObjectPath) -> ArrayFacts:
-        told = self._ask("array", path, figures=False)
-        return ArrayFacts(**{**told, "shape": tuple(told["shape"])})
+        reply = self._ask("array", path, figures=False)
+        return ArrayFacts(**{**reply, "shape": tuple(reply["shape"])})
 
     def array_figures(self, path: ObjectPath) -> ArrayStatistics:
-        told = self._ask("array", path, "array figures", figures=True)
-        return ArrayStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
+        reply = self._ask("array", path, "array figures", figures=True)
+        return ArrayStatistics(
+            **{**reply, "bars": tuple(reply["bars"]), "top": tuple(reply["top"])}
+        )
 
     def plot(
         self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
     ) -> Plot:
         """Compute the data of a plot of so many cells."""
-        told = self._ask("plot", path, kind=kind, width=width, height=height)
-        grid = tuple(tuple(row) for row in told.get("grid", ()))
-        return Plot(told["kind"], tuple(told.get("xs", ())), tuple(told.get("ys", ())), grid)
+        reply = self._ask("plot", path, kind=kind, width=width, height=height)
+        grid = tuple(tuple(row) for row in reply.get("grid", ()))
+        return Plot(reply["kind"], tuple(reply.get("xs", ())), tuple(reply.get("ys", ())), grid)
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
         """Return a part of a text, possibly shorter than requested."""
@@ -297,8 +301,8 @@ class InspectorClient:
 
     def representation(self, path: ObjectPath) -> tuple[str, bool]:
         """Return the object's own representation, and whether it was cut."""
-        told = self._ask("repr", path)
-        return told["text"], told["cut"]
+        reply = self._ask("repr", path)
+        return reply["text"], reply["cut"]
 
     def close(self) -> None:
         """Release everything that is kept for this screen."""
@@ -319,8 +323,10 @@ class InspectorClient:
         )
 
 
-def _opened(told: Mapping[str, Any]) -> InspectedObject:
+def _opened(reply: Mapping[str, Any]) -> InspectedObject:
     names = ("type", "known", "summary", "kind", "expression", "rows", "columns", "size")
     return InspectedObject(
-        **{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"])
+        **{name: reply[name] for name in names},
+        path=tuple(reply["path"]),
+        views=tuple(reply["views"]),
     )

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system.processes import find_program
 from mahtab_tui.worker.frames import TOKEN_SIZE
 
@@ -68,7 +68,7 @@ def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     of `python`, which is in use."""
     used = prefix_of(python)
     found: dict[str, PythonEnvironment] = {}
-    for path, prefix in _places(folder):
+    for path, prefix in _folders(folder):
         try:
             if (
                 path.isprintable()
@@ -85,14 +85,14 @@ def found_kernelspecs() -> list[str]:
     """Find the names of Jupyter's kernels on this machine."""
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
-    for place in (
+    for folder in (
         data,
         os.path.join(sys.prefix, "share", "jupyter"),
         "/usr/local/share/jupyter",
         "/usr/share/jupyter",
     ):
         try:
-            found = sorted(Path(place, "kernels").glob("*/kernel.json"))
+            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))
         except OSError:  # an unreadable folder
             continue
         names.update(
@@ -115,12 +115,12 @@ def has_package(prefix: Path, name: str) -> bool:
         return False
 
 
-def _places(folder: Path) -> Iterator[tuple[str, Path]]:
+def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
     for name in INSIDE:
         yield name, folder / name
     for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
-        if place := os.environ.get(variable):
-            yield place, folder / place
+        if configured := os.environ.get(variable):
+            yield configured, folder / configured
     try:
         with (Path.home() / ".conda" / "environments.txt").open(
             encoding="utf-8", errors="surrogateescape"
@@ -210,7 +210,7 @@ class Process(Protocol):
         """Whether `time.monotonic` means the same there."""
 
     @property
-    def held(self) -> DetachHandle | None:
+    def detach_handle(self) -> DetachHandle | None:
         """This host's share in a kernel that has a holder."""
 
     def signal(self, number: int) -> None:
@@ -229,7 +229,7 @@ class LocalProcess:
     output: int
     token: bytes
     reader: Output
-    held: DetachHandle | None = None
+    detach_handle: DetachHandle | None = None
     has_our_clock = True
 
     def signal(self, number: int) -> None:
@@ -245,12 +245,15 @@ class Wire:
     wire's own."""
 
     def __init__(
-        self, place: str, tell: Callable[[str], None], call: Callable[[str, Mapping[str, Any]], Any]
+        self,
+        host: str,
+        report: Callable[[str], None],
+        call: Callable[[str, Mapping[str, Any]], Any],
     ) -> None:
         """place: where it leads. tell: says that the state has changed, with a sentence or none.
         call: `KernelHost.call`."""
-        self._place = place
-        self._tell = tell
+        self._host = host
+        self._report = report
         self._call = call
         self.next_try = 0.0
         """When the next try to connect begins, in seconds since the epoch; 0 while the wire is
@@ -262,19 +265,19 @@ class Wire:
     def lost(self, next_try: float, why: str) -> None:
         """The wire is gone, and is tried again. why: as a clause."""
         before, self.next_try = self.next_try, next_try
-        gone = f"Lost the connection to {self._place} ({why}). The kernel keeps running, and its output is kept."
-        self._tell("" if before else gone)
+        gone = f"Lost the connection to {self._host} ({why}). The kernel keeps running, and its output is kept."
+        self._report("" if before else gone)
 
     def back(self) -> None:
         self.next_try = 0.0
-        self._tell(f"Reconnected to {self._place}.")
+        self._report(f"Reconnected to {self._host}.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
         """Ask the user what the way there wants to know, and wait. hidden: it is a password. None
         if there is no answer."""
         prompt = prompt.strip()
         if "\n" in prompt:  # the input row has one line
-            self._tell(prompt)
+            self._report(prompt)
         try:
             answer = self._call("input", {"prompt": prompt, "password": hidden})
         except RuntimeError:  # nobody can answer
@@ -310,7 +313,7 @@ class Launcher(Protocol):
         """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`,
         `KernelError`."""
 
-    def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
+    def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Return what a kernel there is told of where its namespace is kept. Raises
         `KernelError`."""
 
@@ -330,8 +333,8 @@ class LocalLauncher:
     ) -> Process:
         return spawn(executable, cwd, environment(color, *size))
 
-    def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
-        return {**place._asdict(), "cloudpickle": cloudpickle_folder()}
+    def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
+        return {**target._asdict(), "cloudpickle": cloudpickle_folder()}
 
 
 def cloudpickle_folder() -> str:

@@ -17,13 +17,13 @@ from mahtab_tui.kernel.values import (
     Detail,
     Display,
     Explanation,
-    KeptFile,
-    KeptNamespace,
     Lock,
-    NotKept,
+    NotSaved,
     OutputKind,
     Restoration,
     RestoredFile,
+    SavedFile,
+    SavedNamespace,
     Variable,
 )
 
@@ -168,21 +168,21 @@ class MaskedKernel:
     def redo(self) -> Restoration:
         return self._restoration(self.inner.redo())
 
-    def kept(self) -> KeptNamespace | None:
-        kept = self.inner.kept()
-        if kept is None:
+    def saved_namespace(self) -> SavedNamespace | None:
+        saved = self.inner.saved_namespace()
+        if saved is None:
             return None
         files = (
             replace(file, variables=tuple(map(self._variable, file.variables)))
-            for file in kept.files
+            for file in saved.files
         )
         missing = (
-            NotKept(self._variable(each.variable), self._secrets.mask(each.reason))
-            for each in kept.missing
+            NotSaved(self._variable(each.variable), self._secrets.mask(each.reason))
+            for each in saved.missing
         )
-        return KeptNamespace(tuple(files), tuple(missing))
+        return SavedNamespace(tuple(files), tuple(missing))
 
-    def restore(self, file: KeptFile) -> RestoredFile:
+    def restore(self, file: SavedFile) -> RestoredFile:
         done = self.inner.restore(file)
         missing = {name: self._secrets.mask(reason) for name, reason in done.missing.items()}
         return RestoredFile(tuple(map(self._change, done.changes)), missing)
@@ -217,21 +217,23 @@ class MaskedKernel:
         )
 
     def _restoration(self, done: Restoration) -> Restoration:
-        kept = (self._masked(each, "reason") for each in done.kept_as_is)
-        return replace(done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(kept))
-
-    def _masked(self, told: T, *fields: str) -> T:
+        as_is = (self._masked(each, "reason") for each in done.kept_as_is)
         return replace(
-            told, **{field: self._secrets.mask(getattr(told, field)) for field in fields}
+            done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(as_is)
+        )
+
+    def _masked(self, reply: T, *fields: str) -> T:
+        return replace(
+            reply, **{field: self._secrets.mask(getattr(reply, field)) for field in fields}
         )
 
     def _masked_cut(self, text: str) -> str:
         """Mask secrets, also those of which only a beginning is left before a ``…``."""
         pieces = self._secrets.mask(text).split("…")
-        for place, piece in enumerate(pieces[:-1]):
+        for index, piece in enumerate(pieces[:-1]):
             start, tolerated = self._secrets.forms.begun(piece)
             if len(piece) - start > tolerated:
-                pieces[place] = piece[:start] + MASK
+                pieces[index] = piece[:start] + MASK
         return "…".join(pieces)
 
     def _variable(self, variable: Variable) -> Variable:
@@ -252,12 +254,12 @@ class _Output:
         if kind != self._kind:
             self.end()
             self._kind = kind
-        self._tell(self._stream.piece(text))
+        self._report(self._stream.piece(text))
 
     def end(self) -> None:
-        self._tell(self._stream.rest())
+        self._report(self._stream.rest())
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if text:
             self._hand_on(self._kind, text)
 
@@ -269,13 +271,13 @@ def _kinds(
     which it ends."""
     result: list[tuple[OutputKind, int]] = []
     waiting = deque(spans)
-    place = done = longer = 0
+    offset = done = longer = 0
     for kind, size in kinds:
-        place += size
-        while waiting and waiting[0].end <= place:
+        offset += size
+        while waiting and waiting[0].end <= offset:
             start, end = waiting.popleft()
             longer += len(mask_spans(text[start:end], [SecretSpan(0, end - start)])) - (end - start)
-        end = longer + (min(place, waiting[0].start) if waiting else place)
+        end = longer + (min(offset, waiting[0].start) if waiting else offset)
         result.append((kind, end - done))
         done = end
     return tuple(result)
@@ -285,10 +287,10 @@ def _masked_look(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[s
     question = asked["do"]
     if question == "text":
         return _text(ask, asked, secrets)
-    told = ask(asked)
+    reply = ask(asked)
     if not secrets.forms.secrets:
-        return told
-    return {**told, **{name: _masked(told[name], secrets) for name in _WORDS.get(question, ())}}
+        return reply
+    return {**reply, **{name: _masked(reply[name], secrets) for name in _WORDS.get(question, ())}}
 
 
 def _masked(value: Any, secrets: Secrets) -> Any:
@@ -305,12 +307,12 @@ def _masked(value: Any, secrets: Secrets) -> Any:
 
 def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
     """Return a masked part of a text, with the number of line breaks before it."""
-    told: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
 
     def fetch(start: int, end: int) -> str:
-        told.update(ask({**asked, "start": start, "end": end}))
-        told["line"] += told["text"].count("\n", 0, asked["start"] - start)
-        return str(told["text"])
+        reply.update(ask({**asked, "start": start, "end": end}))
+        reply["line"] += reply["text"].count("\n", 0, asked["start"] - start)
+        return str(reply["text"])
 
     text = secrets.page(fetch, asked["start"], asked["end"])
-    return {**told, "text": text}
+    return {**reply, "text": text}

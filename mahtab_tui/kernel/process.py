@@ -26,14 +26,14 @@ from mahtab_tui.kernel.values import (
     Completions,
     Detail,
     Explanation,
-    KeepPlace,
     KeepResult,
-    KeptFile,
-    KeptNamespace,
     Lock,
     PrivateUse,
     Restoration,
     RestoredFile,
+    SavedFile,
+    SavedNamespace,
+    SaveTarget,
     Status,
     UndoStep,
     Variable,
@@ -69,8 +69,8 @@ class ProcessKernel:
         reload: bool = False,
         undo_steps: int = 20,
         undo_memory: int = 1024,
-        keep: KeepPlace | None = None,
-        place: Launcher | None = None,
+        keep: SaveTarget | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         """startup: code that runs in each new process before anything else. reload: load changed
         modules of the project anew.
@@ -79,14 +79,14 @@ class ProcessKernel:
         steps go first. keep: where the namespace is kept; None for nowhere. place: where the kernel
         runs; None for this machine.
         """
-        self._place = place or LocalLauncher()
+        self._launcher = launcher or LocalLauncher()
         self._python = python
-        self._keep_place = keep
+        self._save_target = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._turn = threading.Lock()
         """Held while a cell (that is not nested) runs."""
         self._processes = KernelSupervisor(
-            self._place,
+            self._launcher,
             cwd,
             color,
             startup=startup,
@@ -132,15 +132,15 @@ class ProcessKernel:
             if not worker.waited:  # the kernel has died meanwhile
                 return None
             with self._processes.busy(nested):
-                return worker.outliving.go_on(cell, on_output, on_display)
+                return worker.detach_state.go_on(cell, on_output, on_display)
 
     def stored(self, cell: int) -> None:
         if self._processes.worker is not None:
-            self._processes.worker.outliving.stored(cell)
+            self._processes.worker.detach_state.stored(cell)
 
-    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        kept = self._processes.needed().outliving.kept(VARIABLES_TIMEOUT)
-        return kept.carried, kept.lost
+    def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+        saved = self._processes.needed().detach_state.saved(VARIABLES_TIMEOUT)
+        return saved.carried, saved.lost
 
     def interrupt(self) -> bool:
         worker = self._processes.worker
@@ -151,13 +151,13 @@ class ProcessKernel:
 
     def reset(self) -> None:
         self._processes.replace(
-            self._processes.executable or self._place.find(self._python),
+            self._processes.executable or self._launcher.find(self._python),
             RESET,
             "Started a fresh kernel; its namespace is empty.",
         )
 
     def activate(self, python: str) -> None:
-        executable = self._place.find(python)
+        executable = self._launcher.find(python)
         now = self._processes.empty("Switched to {executable} (Python {python})")
         self._processes.replace(executable, "The interpreter was changed.", now)
         self._python = python
@@ -178,12 +178,12 @@ class ProcessKernel:
     def set_size(self, columns: int, lines: int) -> None:
         self._processes.size = (columns, lines)
         if self._processes.worker is not None:
-            self._processes.worker.tell("size", columns=columns, lines=lines)
+            self._processes.worker.send("size", columns=columns, lines=lines)
 
     def set_reload(self, on: bool) -> None:
         self._processes.reload = on
         if self._processes.worker is not None:
-            self._processes.worker.tell("reload", on=on)
+            self._processes.worker.send("reload", on=on)
 
     def variables(self) -> list[Variable]:
         return checked(
@@ -191,16 +191,16 @@ class ProcessKernel:
         )
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        told = self._processes.needed().request(
+        reply = self._processes.needed().request(
             "private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)
         )
-        return checked(PrivateUse, told)
+        return checked(PrivateUse, reply)
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        told = self._processes.needed().request(
+        reply = self._processes.needed().request(
             "inspect", INSPECT_TIMEOUT, name=name, run_code=run_code
         )
-        return checked(Detail, told)
+        return checked(Detail, reply)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         return checked(
@@ -256,19 +256,19 @@ class ProcessKernel:
     def _undo(self, action: str, cell: int) -> Restoration:
         worker = self._processes.needed()
         with between_cells(self._turn, "undo"):
-            told = checked(
+            reply = checked(
                 UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell)
             )
-        worker.cwd = told.cwd or worker.cwd
-        return told.restoration
+        worker.cwd = reply.cwd or worker.cwd
+        return reply.restoration
 
-    def kept(self) -> KeptNamespace | None:
-        if self._keep_place is None:
+    def saved_namespace(self) -> SavedNamespace | None:
+        if self._save_target is None:
             return None
-        self._place.keep_settings(self._keep_place)
-        if not self._place.label and not os.path.lexists(self._keep_place.folder):
-            return KeptNamespace((), ())
-        return checked(KeptNamespace, self._processes.needed().request("kept", RESTORE_TIMEOUT))
+        self._launcher.keep_settings(self._save_target)
+        if not self._launcher.label and not os.path.lexists(self._save_target.folder):
+            return SavedNamespace((), ())
+        return checked(SavedNamespace, self._processes.needed().request("kept", RESTORE_TIMEOUT))
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
         return checked(
@@ -278,7 +278,7 @@ class ProcessKernel:
             ),
         )
 
-    def restore(self, file: KeptFile) -> RestoredFile:
+    def restore(self, file: SavedFile) -> RestoredFile:
         worker = self._processes.needed()
         with self._turn:
             try:

@@ -119,7 +119,7 @@ class Outbox:
         if self.queue is not None:
             self.queue.send(data)
 
-    def tell(self, data: bytes) -> None:
+    def send_soon(self, data: bytes) -> None:
         """Send an encoded frame, unless the kernel reads nothing."""
         with contextlib.suppress(OutgoingFullError):
             self.send_data(data)
@@ -180,14 +180,14 @@ class UndoAnswer:
     cwd: str
 
 
-def checked(kind: type[T], told: object) -> T:
+def checked(kind: type[T], reply: object) -> T:
     """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
     try:
-        value: T = _adapter(cast("Hashable", kind)).validate_python(told)
+        value: T = _adapter(cast("Hashable", kind)).validate_python(reply)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise KernelError(f"{kind.__name__} {place}: {first['msg']}") from None
+        field = ".".join(str(part) for part in first["loc"])
+        raise KernelError(f"{kind.__name__} {field}: {first['msg']}") from None
     return value
 
 

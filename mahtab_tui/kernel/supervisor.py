@@ -22,7 +22,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.launch import Launcher, Wire
 from mahtab_tui.kernel.requests import CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import Display, KeepPlace, OutputKind, Status
+from mahtab_tui.kernel.values import Display, OutputKind, SaveTarget, Status
 from mahtab_tui.kernel.worker_process import SeekableOutput
 from mahtab_tui.system.processes import existing_folder, moved
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedBefore:
     """The last host's report on the saved variables."""
 
     carried: tuple[str, ...] | None
@@ -49,7 +49,7 @@ class Story:
     """A cell's begin, a display, or a cell's end."""
     calls: tuple[HostCall, ...]
     """The calls that wait for an answer."""
-    kept: Kept
+    kept: SavedBefore
 
 
 class LateListener:
@@ -71,15 +71,15 @@ class LateListener:
         with self._lock:
             self._listener = on_output, on_display
             waiting, self._waiting = self._waiting, []
-            for tell in waiting:
-                tell(on_output, on_display)
+            for send in waiting:
+                send(on_output, on_display)
 
-    def _pass_on(self, tell: Callable[[OnOutput, OnDisplay], None]) -> None:
+    def _pass_on(self, send: Callable[[OnOutput, OnDisplay], None]) -> None:
         with self._lock:
             if self._listener is None:
-                self._waiting.append(tell)
+                self._waiting.append(send)
             else:
-                tell(*self._listener)
+                send(*self._listener)
 
 
 StoryCells = dict[int, tuple[RunningCell, LateListener]]
@@ -141,7 +141,7 @@ def retell(
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
 
-STARTUP_TOLD = 4_000
+STARTUP_OUTPUT = 4_000
 """Characters that are told of code that each kernel begins with, where it fails."""
 
 CLOSED = "The session was closed."
@@ -152,43 +152,43 @@ class KernelSupervisor:
 
     def __init__(
         self,
-        place: Launcher,
+        launcher: Launcher,
         cwd: str | None,
         color: bool,
         *,
         startup: str,
         reload: bool,
         undo_limits: Mapping[str, int],
-        keep: KeepPlace | None,
+        keep: SaveTarget | None,
     ) -> None:
         """undo_limits: steps and megabytes. The rest is as for `ProcessKernel`."""
         self.reload = reload
         """Whether new processes load changed modules anew."""
         self.size = (80, 24)
         """Columns and lines that new processes are told."""
-        self._size_told = self.size
+        self._size_sent = self.size
         """With which the newest process was started."""
         self.state = KernelState.DEAD
         self.worker: WorkerProcess | None = None
         """The process that runs."""
         self.failure = "The kernel was not started."
         """Why there is none."""
-        self.attached = place.waits
+        self.attached = launcher.waits
         """Whether the process had waited for this host."""
-        self._place = place
+        self._launcher = launcher
         self._wire = Wire(
-            place.label,
+            launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
             lambda name, args: self._host.call(name, args),
         )
-        self._keep_place = keep
+        self._save_target = keep
         self._undo_limits = undo_limits
         self._host: KernelHost = NullHost()
         self._startup = startup
         self.executable = ""
         """The interpreter of the last process; empty before the first."""
         self._color = color
-        self._cwd = cwd or ("" if place.label else os.getcwd())
+        self._cwd = cwd or ("" if launcher.label else os.getcwd())
         self._moved = ""
         """Says that a new process works elsewhere, until that is told."""
         self._swap = threading.Lock()
@@ -201,15 +201,15 @@ class KernelSupervisor:
     def start(self, host: KernelHost, python: str | None) -> None:
         """Start the first process. python: as for `launch.Place.find`. Raises `KernelError`."""
         self._host = host
-        self.tell(KernelState.STARTING, "")
+        self.report(KernelState.STARTING, "")
         try:
-            executable = self._place.find(python)
+            executable = self._launcher.find(python)
             with self._swap:
                 self._become(self._launch(executable), executable)
         except KernelError as error:
             if not self._closed:
                 self.failure = str(error)
-                self.tell(KernelState.DEAD, "")  # the caller tells why
+                self.report(KernelState.DEAD, "")  # the caller tells why
             raise
         self._begin("")
 
@@ -245,7 +245,7 @@ class KernelSupervisor:
     def empty(self, event: str) -> str:
         """Return the sentence about a new process. Where variables are saved, the session says
         which of them come back."""
-        return f"{event}{'; its namespace is empty' if self._keep_place is None else ''}."
+        return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
 
     def ready(self) -> WorkerProcess | None:
         """The process, once it has started; None where there is none to come."""
@@ -260,10 +260,10 @@ class KernelSupervisor:
             raise KernelError(self.failure)
         return worker
 
-    def tell(self, state: KernelState, text: str) -> None:
+    def report(self, state: KernelState, text: str) -> None:
         """Tell the host of a state; text: a sentence or none."""
         with self._changed:
-            if self.state is KernelState.TAKEN:  # nothing follows
+            if self.state is KernelState.CLAIMED_ELSEWHERE:  # nothing follows
                 return
             self.state = state
             self._changed.notify_all()
@@ -275,12 +275,12 @@ class KernelSupervisor:
         if nested:
             yield
             return
-        self.tell(KernelState.BUSY, "")
+        self.report(KernelState.BUSY, "")
         try:
             yield
         finally:
             if self.state is KernelState.BUSY:
-                self.tell(KernelState.IDLE, "")
+                self.report(KernelState.IDLE, "")
 
     def info(self) -> KernelInfo:
         worker = self.worker
@@ -291,8 +291,8 @@ class KernelSupervisor:
                 self._cwd,
                 0,
                 self.state,
-                self._place.label,
-                address=self._place.address,
+                self._launcher.label,
+                address=self._launcher.address,
             )
         return self._info_of(worker, self.state)
 
@@ -309,18 +309,18 @@ class KernelSupervisor:
             worker.leave(on_purpose)
         elif worker is not None:
             worker.end(Status.KILLED, CLOSED)
-        self.tell(KernelState.DEAD, "")
+        self.report(KernelState.DEAD, "")
 
     # The `Listener` of a `WorkerProcess`.
 
-    def taken(self, worker: WorkerProcess, how: str) -> None:
+    def claimed(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
             if self._closed or self.worker not in (worker, None):  # None: as soon as it was there
                 return
             self.worker = None
             self._cwd = worker.cwd
             self._closed, self.failure = True, how  # a new one would wait for the same session
-        self.tell(KernelState.TAKEN, how)
+        self.report(KernelState.CLAIMED_ELSEWHERE, how)
 
     def ended(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
@@ -363,19 +363,19 @@ class KernelSupervisor:
         if worker is None:
             return
         if self.attached:
-            self.tell(KernelState.IDLE, "")
+            self.report(KernelState.IDLE, "")
             return
-        if self._place.label:
-            worker.tell("elsewhere")
-        worker.tell(
+        if self._launcher.label:
+            worker.send("elsewhere")
+        worker.send(
             "functions", functions=[function._asdict() for function in self._host.functions()]
         )
         if servers := self._host.servers():
-            worker.tell("servers", servers=[server._asdict() for server in servers])
+            worker.send("servers", servers=[server._asdict() for server in servers])
         if self.reload:
-            worker.tell("reload", on=True)
+            worker.send("reload", on=True)
         if self._undo_limits["steps"]:
-            worker.tell("undo_limits", **self._undo_limits)
+            worker.send("undo_limits", **self._undo_limits)
         if startup:
             result = worker.execute(startup, 0, lambda kind, text: None, None, False)
             if result.output and result.status is Status.OK:
@@ -384,21 +384,21 @@ class KernelSupervisor:
                 return
             self._startup = startup
             if result.status is not Status.OK:
-                text = f"{text} The code that every kernel starts with failed:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
-        if self._keep_place is not None:
+                text = f"{text} The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}".lstrip()
+        if self._save_target is not None:
             with suppress(KernelError):  # `kept` raises it
-                worker.tell("keep_in", **self._place.keep_settings(self._keep_place))
-        text, self._moved = f"{text} {self._moved} {self._place.problem}".strip(), ""
-        self.tell(KernelState.IDLE, text)
+                worker.send("keep_in", **self._launcher.keep_settings(self._save_target))
+        text, self._moved = f"{text} {self._moved} {self._launcher.problem}".strip(), ""
+        self.report(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
         from mahtab_tui.kernel.worker_process import WorkerProcess
 
         cwd = self.worker.cwd if self.worker is not None else self._cwd
-        folder = cwd if self._place.label else existing_folder(cwd)  # a station looks by itself
-        self._size_told = self.size
+        folder = cwd if self._launcher.label else existing_folder(cwd)  # a station looks by itself
+        self._size_sent = self.size
         start = partial(
-            self._place.start, executable, folder, self._color, self._size_told, self._wire
+            self._launcher.start, executable, folder, self._color, self._size_sent, self._wire
         )
         worker = WorkerProcess(executable, folder, start, self._host, self)
         self._starting = worker
@@ -408,7 +408,7 @@ class KernelSupervisor:
             self._starting = None
         self.attached = worker.waited
         self._wire.next_try = 0.0
-        if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
+        if worker.cwd != cwd and (folder != cwd or (self._launcher.label and cwd)):
             self._moved = moved(cwd, worker.cwd)
         return worker
 
@@ -416,29 +416,29 @@ class KernelSupervisor:
         with self._changed:
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
-            if worker.taken:
-                from mahtab_tui.kernel.worker_process import TAKEN
+            if worker.claimed:
+                from mahtab_tui.kernel.worker_process import CLAIMED
 
-                raise KernelError(TAKEN)
+                raise KernelError(CLAIMED)
             self.worker, self.executable = worker, executable
-        if self.size != self._size_told:  # it has changed meanwhile
+        if self.size != self._size_sent:  # it has changed meanwhile
             columns, lines = self.size
-            worker.tell("size", columns=columns, lines=lines)
+            worker.send("size", columns=columns, lines=lines)
 
     def _failed(self, text: str) -> None:
         self.failure = text
-        self.tell(KernelState.DEAD, text)
+        self.report(KernelState.DEAD, text)
 
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
-        place = self._place
+        launcher = self._launcher
         return KernelInfo(
             hello.python,
             hello.executable,
             worker.cwd,
             hello.pid,
             state,
-            place.label,
+            launcher.label,
             self._wire.next_try,
-            place.address,
+            launcher.address,
         )

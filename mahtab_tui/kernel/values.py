@@ -171,7 +171,7 @@ class UndoStep:
     """Memory that this step alone uses."""
 
 
-class KeepPlace(NamedTuple):
+class SaveTarget(NamedTuple):
     """Folder and limits for saving a namespace."""
 
     folder: str
@@ -183,7 +183,7 @@ class KeepPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NotKept:
+class NotSaved:
     """A variable that is not kept, and why: the end of a sentence."""
 
     variable: Variable
@@ -191,7 +191,7 @@ class NotKept:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
+class SavedFile:
     """A file of variables that are read together."""
 
     name: str
@@ -201,11 +201,11 @@ class KeptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNamespace:
+class SavedNamespace:
     """Variables saved from an earlier kernel of the session."""
 
-    files: tuple[KeptFile, ...]
-    missing: tuple[NotKept, ...]
+    files: tuple[SavedFile, ...]
+    missing: tuple[NotSaved, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ from mahtab_tui.kernel.requests import (
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system.processes import result_of
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.spool import PIECE, Spool, in_pipe, left_out
+from mahtab_tui.worker.spool import PIECE, Spool, in_pipe, omission
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.supervisor import Kept, Story, StoryCells
+    from mahtab_tui.kernel.supervisor import SavedBefore, Story, StoryCells
 
 MUCH = 2**20
 """Bytes from which on it is worth freeing their memory."""
@@ -108,7 +108,7 @@ class SpooledOutput:
             self.at += len(data)
             return data
         start, self.at = self.at, max(self.at, self._spool.next_byte(self.at))
-        return left_out(self.at - start)
+        return omission(self.at - start)
 
     def waiting(self) -> Iterator[bytes]:
         return self.until(self._spool.printed())
@@ -124,7 +124,7 @@ class SpooledOutput:
         return True
 
 
-TAKEN = "The other terminal now has the kernel and its variables."
+CLAIMED = "The other terminal now has the kernel and its variables."
 
 
 class DetachState:
@@ -136,21 +136,21 @@ class DetachState:
         self._send = send
         self._lock = threading.Lock()
         self._story: Future[Story] = Future()
-        self._going_on: StoryCells = {}
+        self._resumed: StoryCells = {}
         self._stored: list[int] = []
         """Cells that are stored, and up to where output outside cells is, if that is not told
         yet."""
-        self._heard = 0
+        self._received = 0
         self._ends: dict[int, int] = {}
         """Offset at which the output of a cell ends that is not stored yet, by cell number."""
 
     @property
-    def has_heard(self) -> bool:
+    def has_received(self) -> bool:
         """Whether the kernel has told what happened before this host came."""
         return self._story.done()
 
-    def hear(self, story: Story, cells: StoryCells) -> None:
-        self._going_on = dict(cells)
+    def receive(self, story: Story, cells: StoryCells) -> None:
+        self._resumed = dict(cells)
         self._story.set_result(story)
 
     def end(self, how: str) -> None:
@@ -163,14 +163,14 @@ class DetachState:
         None if the kernel does not know it."""
         with contextlib.suppress(KernelError):
             result_of(self._story)
-        going_on = self._going_on.pop(cell, None)
-        if going_on is None:
+        resumed = self._resumed.pop(cell, None)
+        if resumed is None:
             return None
-        running, late = going_on
+        running, late = resumed
         late.listen(on_output, on_display)
         return result_of(running.result)
 
-    def kept(self, seconds: float) -> Kept:
+    def saved(self, seconds: float) -> SavedBefore:
         """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
         not arrive in time."""
         try:
@@ -188,8 +188,8 @@ class DetachState:
         """Note that output outside cells is stored."""
         if self.output is not None:
             with self._lock:
-                self._heard = self.output.at
-            self.tell()
+                self._received = self.output.at
+            self.acknowledge()
 
     def stored(self, cell: int) -> None:
         """A cell's end and output are stored: the kernel need not tell them to another host."""
@@ -199,9 +199,9 @@ class DetachState:
             self._stored.append(cell)
             end = self._ends.pop(cell, 0)
         if self.output.stored(end):
-            self.tell()
+            self.acknowledge()
 
-    def tell(self) -> None:
+    def acknowledge(self) -> None:
         """Tell the kernel what is stored."""
         self._send(encode({"op": "stored", **self.news()}))
 
@@ -210,8 +210,8 @@ class DetachState:
         frame of its own costs time."""
         with self._lock:
             cells, self._stored = self._stored, []
-            heard, self._heard = self._heard, 0
-        return {"stored": cells, "heard": heard} if cells or heard else {}
+            received, self._received = self._received, 0
+        return {"stored": cells, "heard": received} if cells or received else {}
 
 
 START_TIMEOUT = 20.0
@@ -234,7 +234,7 @@ class Listener(Protocol):
     def ended(self, worker: WorkerProcess, how: str) -> None:
         """It is over, and its cells have their results; not called for one that never was ready."""
 
-    def taken(self, worker: WorkerProcess, how: str) -> None:
+    def claimed(self, worker: WorkerProcess, how: str) -> None:
         """Another host has it now."""
 
 
@@ -261,10 +261,10 @@ class WorkerProcess:
         self._lock = threading.RLock()
         self._outbox = Outbox(lambda: self._break("it does not read the answers to its requests"))
         self._process: Process | None = None
-        self._held: DetachHandle | None = None
+        self._detach_handle: DetachHandle | None = None
         self.over = False
         """The process has ended."""
-        self.taken = False
+        self.claimed = False
         """Another host has it."""
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
@@ -272,7 +272,7 @@ class WorkerProcess:
         """Stands for a cell, while variables are read."""
         self._leaving = self._left = False
         """Whether this host wants to let it go on alone; whether it has let it go."""
-        self.outliving = DetachState(self._outbox.tell)
+        self.detach_state = DetachState(self._outbox.send_soon)
         self._requests = ControlRequests(self._outbox.send)
         self.request = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
@@ -317,7 +317,7 @@ class WorkerProcess:
                 "lock": lock,
                 "seal": running.seal,
             }
-            data = encode({**frame, **self.outliving.news()})
+            data = encode({**frame, **self.detach_state.news()})
             with self._lock:
                 if self.over:
                     running.lost(
@@ -337,16 +337,16 @@ class WorkerProcess:
     @property
     def outlives(self) -> bool:
         """Whether it can go on without this host."""
-        return self._held is not None and not self.over
+        return self._detach_handle is not None and not self.over
 
     @property
     def waited(self) -> bool:
         """Whether this host has attached to it, instead of starting it."""
-        return self._held is not None and self._held.waited
+        return self._detach_handle is not None and self._detach_handle.waited
 
-    def tell(self, op: str, **fields: Any) -> None:
+    def send(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
-        self._outbox.tell(encode({"op": op, **fields}))
+        self._outbox.send_soon(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal
@@ -390,7 +390,7 @@ class WorkerProcess:
             self._intent = (status, how)
             busy = any(self._cells)
         if not busy and self._outbox.queue is not None:
-            self.tell("end")
+            self.send("end")
             self._outbox.queue.end()
             self._thread.join(END_TIMEOUT)
         self._signal(signal.SIGKILL)
@@ -400,12 +400,12 @@ class WorkerProcess:
         """Let it go on without a host, if it can; its cells get no results. Else end it.
         on_purpose: as for `Kernel.close`."""
         process = self._process
-        if process is None or self._held is None:
+        if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
-        self.outliving.tell()
+        self.detach_state.acknowledge()
         if on_purpose:
-            self.tell("stay")
+            self.send("stay")
         with self._lock:
             self._leaving = self._left = True
         with contextlib.suppress(OSError):
@@ -445,21 +445,21 @@ class WorkerProcess:
             )
             return
         self._started.set_result(None)
-        held, output = process.held, process.reader
-        self._held = held
-        if held is not None:
-            self.outliving.output = cast("SeekableOutput", output)
+        handle, output = process.detach_handle, process.reader
+        self._detach_handle = handle
+        if handle is not None:
+            self.detach_state.output = cast("SeekableOutput", output)
         outgoing = self._outbox.queue = SendQueue(process.channel)
-        if held is not None and held.ready is not None:
-            self._introduced(held.ready)
-        taken = False
+        if handle is not None and handle.ready is not None:
+            self._introduced(handle.ready)
+        claimed = False
         try:
-            taken = self._read(process, output)
+            claimed = self._read(process, output)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
             self._break(
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
-        if taken or self._left:
+        if claimed or self._left:
             self._let_go(process, outgoing)
             return
         code = self._reap(process)
@@ -469,28 +469,28 @@ class WorkerProcess:
         finally:
             outgoing.close()
             os.close(process.output)
-            if held is not None:
-                held.ended()
+            if handle is not None:
+                handle.ended()
             self._over(code)
 
     def _let_go(self, process: Process, outgoing: SendQueue) -> None:
         """The process goes on without this host."""
-        assert self._held is not None
+        assert self._detach_handle is not None
         with self._lock:
             self._left = True
             cells = list(self._cells)
         outgoing.close()
         os.close(process.output)
-        self._held.leave()
-        self._requests.end(TAKEN)
-        self.outliving.end(TAKEN)
+        self._detach_handle.leave()
+        self._requests.end(CLAIMED)
+        self.detach_state.end(CLAIMED)
         if self._leaving:
             return
         for cell in reversed(cells):
-            cell.lost(Status.KILLED, TAKEN)
+            cell.lost(Status.KILLED, CLAIMED)
         self._answers.cancel_all()
-        self.taken = True
-        self._listener.taken(self, TAKEN)
+        self.claimed = True
+        self._listener.claimed(self, CLAIMED)
 
     def _over(self, code: int) -> None:
         if not self._ready.done():
@@ -502,7 +502,7 @@ class WorkerProcess:
         with self._lock:
             cells, self._cells = list(self._cells), RunningCells()
         self._requests.end(how)
-        self.outliving.end(how)
+        self.detach_state.end(how)
         for cell in reversed(cells):
             cell.lost(status, how)
         try:
@@ -514,7 +514,7 @@ class WorkerProcess:
         """Read until there is no more to come; returns whether another host has taken the
         kernel."""
         frames = FrameReader(token=process.token)
-        lifeline = None if self._held is None else self._held.lifeline
+        lifeline = None if self._detach_handle is None else self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
             selector.register(process.channel, selectors.EVENT_READ)
             if lifeline is not None:
@@ -551,7 +551,7 @@ class WorkerProcess:
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     if (
-                        not reads and self.outliving.has_heard
+                        not reads and self.detach_state.has_received
                     ):  # what was printed before is read with the story
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
@@ -583,26 +583,26 @@ class WorkerProcess:
             self._early.append(text)
         else:
             self._host.late_output(text)
-            self.outliving.printed_outside()
+            self.detach_state.printed_outside()
 
     def _introduced(self, hello: KernelReady) -> None:
         self.hello = hello
         self.cwd = hello.cwd or self.cwd
         self._ready.set_result(None)
 
-    def _hear(self, told: object) -> None:
+    def _receive(self, message: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what
         no kernel says."""
         from mahtab_tui.kernel.supervisor import Story, cells_of, retell
 
-        story = checked(Story, told)
+        story = checked(Story, message)
         cells = cells_of(story)
-        assert self.outliving.output is not None
+        assert self.detach_state.output is not None
         with self._cells.retelling():
-            self.outliving.hear(story, cells)
+            self.detach_state.receive(story, cells)
             retell(
                 story,
-                self.outliving.output,
+                self.detach_state.output,
                 cells,
                 self._cells,
                 self._chunks,
@@ -626,8 +626,8 @@ class WorkerProcess:
             self._chunks.flush()
             self._shown(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
-        elif op == "ready" and self.waited and not self.outliving.has_heard:
-            self._hear(frame["story"])
+        elif op == "ready" and self.waited and not self.detach_state.has_received:
+            self._receive(frame["story"])
         elif op == "reply":
             self._requests.replied(frame)
         elif op == "call":
@@ -642,7 +642,7 @@ class WorkerProcess:
         if cell.seal and cell.seal != done.seal:
             raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
-        self.outliving.ended(done.cell)
+        self.detach_state.ended(done.cell)
         self.cwd = done.cwd or self.cwd  # empty: it was deleted
         cell.done(done)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from mahtab_tui.knowledge.confined_folder import (
     READ_LIMIT,
     ConfinedFolder,
-    HeldError,
+    ConfinedFolderError,
     is_encoding,
     lines_of,
 )
@@ -66,7 +66,7 @@ def is_wanted(path: str, file_pattern: str) -> bool:
 
 def source_files(folder: Path) -> Iterator[str]:
     """Yield the paths relative to the folder."""
-    held = ConfinedFolder(folder)
+    confined = ConfinedFolder(folder)
     waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
     """Paths still to visit, the next one last: folders with the levels above them, and files."""
     while waiting:
@@ -74,16 +74,16 @@ def source_files(folder: Path) -> Iterator[str]:
         if above is None:
             yield path
         else:
-            waiting += reversed(list(_in(held, (*above, _level(held, path)))))
+            waiting += reversed(list(_in(confined, (*above, _level(confined, path)))))
 
 
 def _in(
-    held: ConfinedFolder, levels: tuple[_Level, ...]
+    confined: ConfinedFolder, levels: tuple[_Level, ...]
 ) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
     """Yield a folder's contents: folders with the levels above them, and files."""
     here = levels[-1].path
     try:
-        with os.scandir(held.folder / here) as entries:
+        with os.scandir(confined.folder / here) as entries:
             # Sort folders by name without a slash, so that the order is that of the paths' parts.
             found = sorted(
                 (
@@ -101,25 +101,27 @@ def _in(
             yield path, levels if is_folder else None
 
 
-def _level(held: ConfinedFolder, path: str) -> _Level:
+def _level(confined: ConfinedFolder, path: str) -> _Level:
     from pathspec import GitIgnoreSpec
 
     try:
-        lines = lines_of(held.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape"))
-    except HeldError:
+        lines = lines_of(
+            confined.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape")
+        )
+    except ConfinedFolderError:
         ignored = None
     else:
         ignored = GitIgnoreSpec.from_lines(lines)
-    return _Level(path, ignored, (held.folder / path / ".git").exists())
+    return _Level(path, ignored, (confined.folder / path / ".git").exists())
 
 
 def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
     """Apply the nearest folder with a matching rule; a nested repository does not inherit rules."""
     for level in reversed(levels):
         if level.ignored is not None:
-            said = level.ignored.check_file(path[len(level.path) :]).include
-            if said is not None:
-                return said
+            ignored = level.ignored.check_file(path[len(level.path) :]).include
+            if ignored is not None:
+                return ignored
         if level.is_repository:
             return False
     return False
@@ -192,14 +194,14 @@ class Matches(NamedTuple):
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_shown(list(found))]
-        told = {
+        lines = {
             "limit": "There is more; narrow the pattern or raise limit.",
             "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
             "time": "Time is up; there may be more.",
             "cancelled": "Cancelled.",
         }
         if self.ended != "all":
-            parts.append(f"[{told[self.ended]}]")
+            parts.append(f"[{lines[self.ended]}]")
         return "\n".join(parts) or "No line matches."
 
 
@@ -263,7 +265,7 @@ class CodeSearcher:
         numbers. Raises `CodeError`."""
         try:
             lines = lines_of(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
-        except HeldError as error:
+        except ConfinedFolderError as error:
             raise CodeError(str(error)) from None
         first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
         if lines and first > len(lines):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.code import CodeError, is_wanted, list_files
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError, lines_of
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, lines_of
 from mahtab_tui.knowledge.library import SkillsIndex
 from mahtab_tui.knowledge.semantic_index import NEAREST, SemanticIndex, joined
 from mahtab_tui.knowledge.skills import Skill
@@ -52,7 +52,7 @@ class CodeParts:
         self._parts: dict[str, _Part] = {}
         self._texts: dict[str, str] = {}
         self._index: SkillsIndex | None = None
-        self._left_out = 0
+        self._omitted = 0
         """Files that are not searched."""
 
     def near(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
@@ -65,7 +65,7 @@ class CodeParts:
                 self._read(cancelled)
             except CodeError as error:
                 return str(error)
-            parts, texts, index, left_out = self._parts, self._texts, self._index, self._left_out
+            parts, texts, index, omitted = self._parts, self._texts, self._index, self._omitted
         if index is None or cancelled():
             return ""
         by_words = [hit.name for hit in index.search(words, NEAREST)]
@@ -85,9 +85,9 @@ class CodeParts:
                 f"{number:>6}  {line[:_WIDTH]}"
                 for number, line in enumerate(shown[:_SHOWN_LINES], part.first)
             ]
-        if left_out:
+        if omitted:
             lines.append(
-                f"[The project is large: only its first {len(parts):,} parts are searched, {left_out:,} files are not.]"
+                f"[The project is large: only its first {len(parts):,} parts are searched, {omitted:,} files are not.]"
             )
         if by_meaning and (missing := self._meaning.missing("code")):
             lines.append(
@@ -98,24 +98,24 @@ class CodeParts:
     def _read(self, cancelled: Callable[[], bool]) -> None:
         """Read the files that have changed. Raises `CodeError`."""
         listed, _ = list_files(self._folder, _FILES, _SECONDS, cancelled)
-        held, files = ConfinedFolder(self._folder), {}
-        count = left_out = 0
+        confined, files = ConfinedFolder(self._folder), {}
+        count = omitted = 0
         for path in listed:
             if count >= MOST or cancelled():
-                left_out += 1
+                omitted += 1
                 continue
-            with suppress(HeldError, OSError):  # it is binary, too large, or gone
+            with suppress(ConfinedFolderError, OSError):  # it is binary, too large, or gone
                 status = (self._folder / path).stat()
                 stamp, known = (status.st_mtime_ns, status.st_size), self._files.get(path)
                 files[path] = (
                     known
                     if known is not None and known[0] == stamp
-                    else (stamp, _parts_of(path, held.read_text(path)))
+                    else (stamp, _parts_of(path, confined.read_text(path)))
                 )
                 count += len(files[path][1])
         if files == self._files and self._index is not None:
             return
-        self._files, self._left_out = files, left_out
+        self._files, self._omitted = files, omitted
         self._parts = {
             f"{part.path}:{part.first}": part for _, parts in files.values() for part in parts
         }

@@ -112,7 +112,7 @@ _REASONS = {
 }
 
 
-class HeldError(Exception):
+class ConfinedFolderError(Exception):
     """A file that cannot be opened; the message is a sentence."""
 
 
@@ -133,11 +133,13 @@ class ConfinedFolder:
         try:
             root = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise HeldError(f"The folder {self.folder} cannot be read: {error.strerror}.") from None
+            raise ConfinedFolderError(
+                f"The folder {self.folder} cannot be read: {error.strerror}."
+            ) from None
         try:
             opened = _open_beneath(root, parts)
         except OSError as error:
-            raise HeldError(self._sentence(path, error)) from None
+            raise ConfinedFolderError(self._sentence(path, error)) from None
         finally:
             os.close(root)
         try:
@@ -154,9 +156,9 @@ class ConfinedFolder:
             try:
                 data = file.read(limit + 1)
             except OSError as error:
-                raise HeldError(f"{path} cannot be read: {error.strerror}.") from None
+                raise ConfinedFolderError(f"{path} cannot be read: {error.strerror}.") from None
         if len(data) > limit:
-            raise HeldError(f"{path} is larger than {limit:,} bytes.")
+            raise ConfinedFolderError(f"{path} is larger than {limit:,} bytes.")
         return data
 
     def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
@@ -165,32 +167,32 @@ class ConfinedFolder:
         try:
             return decoded(self.read_bytes(path, limit), encoding)
         except BinaryFile:
-            raise HeldError(f"{path} is a binary file.") from None
+            raise ConfinedFolderError(f"{path} is a binary file.") from None
         except LookupError:
-            raise HeldError(f"Unknown encoding {encoding!r}.") from None
+            raise ConfinedFolderError(f"Unknown encoding {encoding!r}.") from None
 
     def _parts(self, path: str) -> list[str]:
         """Split a path relative to the folder. An absolute path is accepted if it starts with the
         folder's path."""
         if "\0" in path or not path.strip():
-            raise HeldError(f"{path!r} is not a file name.")
+            raise ConfinedFolderError(f"{path!r} is not a file name.")
         if os.path.isabs(path):
             own = os.path.abspath(self.folder)
             if os.path.commonpath([own, os.path.normpath(path)]) != own or ".." in path.split("/"):
-                raise HeldError(f"{path} is outside the folder {own}.")
+                raise ConfinedFolderError(f"{path} is outside the folder {own}.")
             path = os.path.relpath(path, own)
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise HeldError(f'{path} is refused: a path must not contain "..".')
+            raise ConfinedFolderError(f'{path} is refused: a path must not contain "..".')
         return parts or ["."]
 
     def _check(self, path: str, opened: int) -> None:
         mode = os.fstat(opened).st_mode
         for is_kind, words in _KINDS:
             if is_kind(mode):
-                raise HeldError(f"{path} {words}.")
+                raise ConfinedFolderError(f"{path} {words}.")
         if _is_kernels(opened):
-            raise HeldError(f"{path} is not a file on disk: the system generates it.")
+            raise ConfinedFolderError(f"{path} is not a file on disk: the system generates it.")
 
     def _sentence(self, path: str, error: OSError) -> str:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -253,8 +255,8 @@ def _is_kernels(opened: int) -> bool:
     with suppress(OSError):
         own = os.fstat(opened).st_dev
         return any(
-            own == os.stat(place).st_dev != os.stat("/").st_dev
-            for place in ("/proc", "/sys")
-            if os.path.isdir(place)
+            own == os.stat(folder).st_dev != os.stat("/").st_dev
+            for folder in ("/proc", "/sys")
+            if os.path.isdir(folder)
         )
     return False

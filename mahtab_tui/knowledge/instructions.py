@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.settings import sources
 from mahtab_tui.settings.sources import home_folder, trust_record
 
@@ -61,33 +61,35 @@ class Found(NamedTuple):
     """A sentence for each file that cannot be read."""
 
     @property
-    def held_back(self) -> tuple[Instructions, ...]:
+    def untrusted(self) -> tuple[Instructions, ...]:
         """The project's files that the user has not trusted as they are now."""
         return tuple(each for each in self.files if not each.trusted)
 
-    def told(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """Return what the model is told, by file. The nearest files come first if there is too
         much; of the first that does not fit, the beginning."""
-        room, told = LIMIT, dict[str, str]()
+        room, texts = LIMIT, dict[str, str]()
         parts = [part for each in self.files if each.trusted for part in each.parts]
         for part in reversed(parts):
-            told[part.name] = (
+            texts[part.name] = (
                 part.text
                 if len(part.text) <= room
                 else f"{part.text[:room]}\n[{len(part.text) - room:,} characters are left out.]"
             )
             room = max(0, room - len(part.text))
-        return {part.name: told[part.name] for part in parts}
+        return {part.name: texts[part.name] for part in parts}
 
 
 def find(folder: Path) -> Found:
     """Find the instructions for work in a folder."""
     problems: list[str] = []
     files = list(_read(home_folder() / NAMES[0], Path.home(), problems, own=True))
-    places = _places(folder)
+    folders = _folders(folder)
     for name in NAMES:
         found = [
-            each for place in places for each in _read(place / name, places[0], problems, own=False)
+            each
+            for each_folder in folders
+            for each in _read(each_folder / name, folders[0], problems, own=False)
         ]
         if found:
             files += found
@@ -95,11 +97,11 @@ def find(folder: Path) -> Found:
     return Found(tuple(files), tuple(problems))
 
 
-def _places(folder: Path) -> list[Path]:
+def _folders(folder: Path) -> list[Path]:
     """Return the folders from the repository's root to this one; without a repository only this
     one."""
     above = [folder, *folder.parents]
-    root = next((place for place, each in enumerate(above) if (each / ".git").exists()), 0)
+    root = next((index for index, each in enumerate(above) if (each / ".git").exists()), 0)
     return above[root::-1]
 
 
@@ -109,7 +111,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
         return
     try:
         parts = tuple(_parts(ConfinedFolder(root), path.relative_to(root), (), own=own))
-    except HeldError as error:
+    except ConfinedFolderError as error:
         problems.append(f"Instructions: {error}")
         return
     found = Instructions(
@@ -122,10 +124,10 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
 
 
 def _parts(
-    held: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
+    confined: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
 ) -> Iterator[Part]:
     """Read a file and what it imports, each once. Raises `HeldError` for the first file only."""
-    text = held.read_text(str(path), _LARGEST)
+    text = confined.read_text(str(path), _LARGEST)
     yield Part(f"~/{path}" if own else str(path), text)
     if len(above) == _DEPTH:
         return
@@ -136,6 +138,6 @@ def _parts(
             continue
         seen.add(wanted)
         try:
-            yield from _parts(held, wanted, (*above, path), own=own)
-        except HeldError:  # such as @somebody
+            yield from _parts(confined, wanted, (*above, path), own=own)
+        except ConfinedFolderError:  # such as @somebody
             continue

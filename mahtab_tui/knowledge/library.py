@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Notice, Record, emit
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.skills import (
     Skill,
     SkillsLoader,
@@ -223,7 +223,7 @@ class SkillLibrary:
         self._skills: dict[str, Skill] = {}
         self._index: SkillsIndex | None = None
         self._indexing = threading.Lock()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._looked = float("-inf")
 
     def skills(self) -> dict[str, Skill]:
@@ -242,8 +242,10 @@ class SkillLibrary:
                         else {}
                     )
                 self._looked = time.monotonic()
-            problems = [problem for problem in self._loader.warnings if problem not in self._told]
-            self._told.update(problems)
+            problems = [
+                problem for problem in self._loader.warnings if problem not in self._reported
+            ]
+            self._reported.update(problems)
             skills = self._skills
         for problem in problems:
             self._on_problem(problem)
@@ -260,9 +262,9 @@ class SkillLibrary:
         return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
 
     @property
-    def held_back(self) -> tuple[Skill, ...]:
+    def untrusted(self) -> tuple[Skill, ...]:
         """The project's skills that the user has not trusted as they are now."""
-        return self._loader.held_back
+        return self._loader.untrusted
 
     def index(self) -> SkillsIndex:
         """Return the index of all skills, as the files are now; waits until it is made."""
@@ -295,7 +297,7 @@ class SkillLibrary:
         """Return a skill by its name. Raises `NoSkill`."""
         skills = self.skills()
         if name not in skills:
-            if any(skill.name == name for skill in self.held_back):
+            if any(skill.name == name for skill in self.untrusted):
                 raise NoSkill(
                     f"The skill {name!r} is the project's, and the user has not trusted it."
                 )
@@ -343,7 +345,7 @@ class SkillLibrary:
             raise NoSkill(f"The skill {name!r} is a single file and has no others.")
         try:
             text = ConfinedFolder(skill.folder).read_text(path)
-        except HeldError as error:
+        except ConfinedFolderError as error:
             raise NoSkill(str(error)) from None
         if not is_trusted_file(skill, path, text):
             raise NoSkill(f"The file {path!r} is the project's, and the user has not trusted it.")
@@ -440,7 +442,7 @@ class LoadedSkills:
                 raise SkillsBudgetExceeded(
                     f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
                 )
-            self._tell(name, size)
+            self._report(name, size)
 
     def unload(self, name: str) -> None:
         """Unload a skill. Raises `NoSkill` if it is not loaded."""
@@ -449,31 +451,31 @@ class LoadedSkills:
                 raise NoSkill(
                     f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}."
                 )
-            self._tell(name, None)
+            self._report(name, None)
 
     def instructions(self) -> dict[str, str]:
         """Return the current instructions of the loaded skills by name. Unload skills that are gone
         or exceed the budget."""
-        told: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name in self.names:
             try:
                 text = self._skills().instructions(name)
                 with self._lock:
                     if name in self._sizes:  # it may have been unloaded meanwhile
                         self._keep(name, len(text))
-                        told[name] = text
+                        texts[name] = text
             except (NoSkill, SkillsBudgetExceeded) as error:
                 with self._lock:
                     if name in self._sizes:
-                        self._tell(name, None)
+                        self._report(name, None)
                 if self._log is not None:
                     emit(
                         self._log,
                         Notice(f"The skill {name} is no longer loaded. {error}", level="warning"),
                     )
-        return told
+        return texts
 
-    def _tell(self, name: str, size: int | None) -> None:
+    def _report(self, name: str, size: int | None) -> None:
         """Log a change. size: characters; None if the skill is unloaded."""
         chars = self._sizes.pop(name, 0) if size is None else size
         if size is not None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.knowledge.code import RipgrepError, is_wanted, ripgrep_files, source_files
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError, lines_of
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, lines_of
 
 LINE_WIDTH = 500
 """Characters of a line that are returned."""
@@ -29,7 +29,7 @@ _AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
 def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield path, line (from 1), text, before and after for each matching line, by path and
     line."""
-    held = ConfinedFolder(request["folder"])
+    confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
     for path in _files(request):
@@ -37,8 +37,8 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             return
         if not is_wanted(path, request["file_pattern"]):
             continue
-        with suppress(HeldError):  # it is binary, too large, or gone
-            lines = lines_of(held.read_text(path, encoding=request["encoding"]))
+        with suppress(ConfinedFolderError):  # it is binary, too large, or gone
+            lines = lines_of(confined.read_text(path, encoding=request["encoding"]))
             for number, line in enumerate(lines):
                 if left > 0 and compiled.search(line):
                     left -= 1

@@ -74,14 +74,14 @@ class SemanticIndex:
         self,
         embedder: Embedder,
         vectors: Callable[[], VectorStore],
-        told: Callable[[str], str],
+        mask: Callable[[str], str],
         on_problem: Callable[[str], None],
     ) -> None:
         """vectors: opens the store when it is first needed. told: masks what no model is told.
         on_problem: called once with each sentence."""
         self._embedder = embedder
         self._open = vectors
-        self._told = told
+        self._mask = mask
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._store: VectorStore | None = None
@@ -130,7 +130,7 @@ class SemanticIndex:
 
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
         """Return the vector of a query; None if the model does not answer in time."""
-        query = self._told(query)[:LONGEST]
+        query = self._mask(query)[:LONGEST]
         with self._lock:
             if (known := self._queries.get(query)) is not None:
                 return known
@@ -163,7 +163,7 @@ class SemanticIndex:
             texts: dict[bytes, str] = {}
             keys: dict[bytes, list[str]] = {}
             for key, text in corpus.texts.items():
-                text = self._told(text)[:LONGEST]
+                text = self._mask(text)[:LONGEST]
                 digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=20).digest()
                 texts[digest] = text
                 keys.setdefault(digest, []).append(key)

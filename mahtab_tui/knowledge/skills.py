@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import home_folder, resource_folder
 from mahtab_tui.settings.sources import trust_record
@@ -99,7 +99,7 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     )
 
 
-def create_skill(place: Path, name: str, description: str | None = None) -> Path:
+def create_skill(folder: Path, name: str, description: str | None = None) -> Path:
     """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
@@ -110,7 +110,7 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
         raise SkillError(
             f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
         )
-    path = place / name / SKILL_FILE
+    path = folder / name / SKILL_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
@@ -162,15 +162,15 @@ def first_paragraph(content: str) -> str:
 
 def _text_within(path: Path, project: Path) -> str:
     own = os.path.realpath(project)
-    for place in (path.parent, path):
-        if os.path.commonpath([own, real := os.path.realpath(place)]) != own:
+    for folder in (path.parent, path):
+        if os.path.commonpath([own, real := os.path.realpath(folder)]) != own:
             raise SkillError(
                 f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
                 "~/.mahtab/skills, or in a folder given with --skills-dir."
             )
     try:
         return _text(path, lambda name, flags: ConfinedFolder(own).open(os.path.relpath(real, own)))
-    except HeldError as error:  # it has been replaced meanwhile
+    except ConfinedFolderError as error:  # it has been replaced meanwhile
         raise SkillError(f"{path}: {error}") from None
 
 
@@ -319,7 +319,7 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
         assert skill.folder is not None
         try:
             texts[skill.folder / name] = ConfinedFolder(skill.folder).read_text(name)
-        except HeldError:  # the model cannot read it either
+        except ConfinedFolderError:  # the model cannot read it either
             continue
     return texts
 
@@ -360,7 +360,7 @@ _NAMED = 5
 """Up to this many skills are named in the sentence about those that are held back."""
 
 
-class ProjectPlace(NamedTuple):
+class ProjectFolder(NamedTuple):
     """A folder of skills inside a project. Anyone may have written it, so links out of the project
     are not followed."""
 
@@ -370,7 +370,7 @@ class ProjectPlace(NamedTuple):
 
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
-) -> tuple[Path | ProjectPlace, ...]:
+) -> tuple[Path | ProjectFolder, ...]:
     """Return the folders of skills; if names clash, a later folder wins, and the user's own win
     over the project's.
 
@@ -380,18 +380,18 @@ def skill_folders(
     """
     root = os.path.realpath(project)
 
-    def of(folder: Path) -> Path | ProjectPlace:
-        held = of_project and Path(os.path.realpath(project / folder)).is_relative_to(root)
-        return ProjectPlace(project / folder, project) if held else folder
+    def of(folder: Path) -> Path | ProjectFolder:
+        inside = of_project and Path(os.path.realpath(project / folder)).is_relative_to(root)
+        return ProjectFolder(project / folder, project) if inside else folder
 
-    named = [*map(of, extra)] or [ProjectPlace(project / "skills", project)]
+    named = [*map(of, extra)] or [ProjectFolder(project / "skills", project)]
     return (
         resource_folder("skills"),
-        ProjectPlace(project / ".mahtab" / "skills", project),
-        ProjectPlace(project / ".claude" / "skills", project),
-        *(place for place in named if isinstance(place, ProjectPlace)),
+        ProjectFolder(project / ".mahtab" / "skills", project),
+        ProjectFolder(project / ".claude" / "skills", project),
+        *(each for each in named if isinstance(each, ProjectFolder)),
         home_folder() / "skills",
-        *(place for place in named if isinstance(place, Path)),
+        *(each for each in named if isinstance(each, Path)),
     )
 
 
@@ -404,26 +404,26 @@ class SkillsLoader:
     """Reads the skills of some folders; unchanged files are not read again. For one thread at a
     time."""
 
-    def __init__(self, *skills_dirs: Path | str | ProjectPlace) -> None:
+    def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
         """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links
         may lead anywhere, except in a project's folder."""
-        self.places = tuple(
-            place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs
+        self.folders = tuple(
+            folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
         self.problems: tuple[str, ...] = ()
         """A sentence for each skill that was unusable when last read."""
         self.broken: dict[str, Path] = {}
         """The file of each sentence, if it is about one."""
-        self.held_back: tuple[Skill, ...] = ()
+        self.untrusted: tuple[Skill, ...] = ()
         """The project's skills that the user has not trusted as they are now."""
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The problems, and a sentence about the skills that are held back."""
-        if not self.held_back:
+        if not self.untrusted:
             return self.problems
-        names = [skill.name for skill in self.held_back]
+        names = [skill.name for skill in self.untrusted]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         listed = f"{'Skill' if len(names) == 1 else 'Skills'} of this project: {', '.join(names[:_NAMED])}{more}."
         return (
@@ -439,22 +439,24 @@ class SkillsLoader:
         """Yield skills as they are read, each name once, from the strongest folder to the
         weakest."""
         seen: dict[str, Skill] = {}
-        held_back: list[Skill] = []
+        untrusted: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
-        for place, project in _distinct(self.places):
-            if project is not None and not (real := Path(os.path.realpath(place))).is_relative_to(
+        for folder, project in _distinct(self.folders):
+            if project is not None and not (real := Path(os.path.realpath(folder))).is_relative_to(
                 os.path.realpath(project)
             ):
                 problems.append(
-                    f"{place}: this folder of skills is a link out of the project, to {real}, so it is not read."
+                    f"{folder}: this folder of skills is a link out of the project, to {real}, so it is not read."
                 )
                 continue
             try:
-                files = list(_skill_files(place))
+                files = list(_skill_files(folder))
             except OSError as error:
-                problems.append(f"{place}: this folder of skills cannot be read: {error.strerror}.")
+                problems.append(
+                    f"{folder}: this folder of skills cannot be read: {error.strerror}."
+                )
                 continue
             here: dict[str, Skill] = {}
             record = None if _is_own(project) else sources.read_record(trust_record())
@@ -473,13 +475,13 @@ class SkillsLoader:
                             f"{path}: not used, because {stronger.file} has the same name."
                         )
                 elif record is not None and not is_trusted(record, found):
-                    held_back.append(found)
+                    untrusted.append(found)
                 else:
                     here[found.name] = found
                     yield found
             seen.update(here)
         self._known, self.problems, self.broken = met, tuple(problems), broken
-        self.held_back = tuple(sorted(held_back, key=lambda skill: skill.name))
+        self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
         """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each
@@ -501,12 +503,12 @@ def _is_own(project: Path | None) -> bool:
     return project is None or os.path.realpath(project) == os.path.realpath(Path.home())
 
 
-def _skill_files(place: Path) -> Iterator[Path]:
+def _skill_files(folder: Path) -> Iterator[Path]:
     """Yield each folder's ``SKILL.md``, then the ``NAME.md`` files, both by name. Raises
     `OSError`."""
-    if not place.is_dir():
+    if not folder.is_dir():
         return
-    with os.scandir(place) as entries:
+    with os.scandir(folder) as entries:
         # A circular link must not hide the other skills.
         named = [
             (entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
@@ -514,7 +516,7 @@ def _skill_files(place: Path) -> Iterator[Path]:
         ]
     names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
     for name, is_folder in names:
-        if is_folder and _may_exist(path := place / name / SKILL_FILE):
+        if is_folder and _may_exist(path := folder / name / SKILL_FILE):
             yield path
     for name, is_folder in names:
         if (
@@ -523,7 +525,7 @@ def _skill_files(place: Path) -> Iterator[Path]:
             and name.lower() not in _NO_SKILLS
             and name != SKILL_FILE
         ):
-            yield place / name
+            yield folder / name
 
 
 def _may_exist(path: Path) -> bool:
@@ -537,13 +539,13 @@ def _may_exist(path: Path) -> bool:
     return True
 
 
-def _distinct(places: Sequence[Path | ProjectPlace]) -> Iterator[tuple[Path, Path | None]]:
+def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
     """Yield each real folder once, the last first, with its project. A folder that is also the
     user's own counts as the user's."""
-    owns = {os.path.realpath(place) for place in places if isinstance(place, Path)}
+    owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()
-    for place in reversed(places):
-        folder, project = place if isinstance(place, ProjectPlace) else (place, None)
+    for each in reversed(folders):
+        folder, project = each if isinstance(each, ProjectFolder) else (each, None)
         if (real := os.path.realpath(folder)) not in seen:
             seen.add(real)
             yield folder, None if real in owns else project

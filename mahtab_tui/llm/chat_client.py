@@ -274,24 +274,24 @@ def _ollama_body(
 def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
     """Return a message in Ollama's form. names: of the tools, by the id of their call."""
     content = message.get("content") or ""
-    told: dict[str, Any] = {"role": message["role"], "content": content}
+    sent: dict[str, Any] = {"role": message["role"], "content": content}
     if not isinstance(content, str):
-        told["content"] = "\n".join(
+        sent["content"] = "\n".join(
             block["text"] for block in content if block.get("type") == "text"
         )
         urls = [block["image_url"]["url"] for block in content if block.get("type") == "image_url"]
-        told["images"] = [url.partition(";base64,")[2] for url in urls]
+        sent["images"] = [url.partition(";base64,")[2] for url in urls]
     if calls := message.get("tool_calls"):
         functions = (call["function"] for call in calls)
-        told["tool_calls"] = [
+        sent["tool_calls"] = [
             {"function": {"name": each["name"], "arguments": json.loads(each["arguments"])}}
             for each in functions
         ]
         if reasoning := message.get("reasoning_content"):
-            told["thinking"] = reasoning
+            sent["thinking"] = reasoning
     if (call_id := message.get("tool_call_id")) is not None:
-        told["tool_name"] = names.get(call_id, "")
-    return told
+        sent["tool_name"] = names.get(call_id, "")
+    return sent
 
 
 # What comes back
@@ -572,11 +572,11 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
         return ServerFacts(window)
     for path, facts in (("/props", _llama_facts), ("/api/v0/models", _lm_studio_facts)):
         try:
-            told = facts(fetch_json(root, path, _ASKING), model)
+            reply = facts(fetch_json(root, path, _ASKING), model)
         except ValueError:
             continue
-        if told != ServerFacts():
-            return told._replace(window=told.window or window)
+        if reply != ServerFacts():
+            return reply._replace(window=reply.window or window)
     return ServerFacts(window)
 
 

@@ -184,11 +184,11 @@ def _tool_choice(choice: Any) -> Any:
 
 def _sent(message: BaseMessage) -> dict[str, Any]:
     """Return a message as the client takes it."""
-    told: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
+    sent: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
     if isinstance(message, ToolMessage):
-        told["tool_call_id"] = message.tool_call_id
+        sent["tool_call_id"] = message.tool_call_id
     elif isinstance(message, AIMessage) and message.tool_calls:
-        told["tool_calls"] = [
+        sent["tool_calls"] = [
             {
                 "id": call["id"],
                 "type": "function",
@@ -200,8 +200,8 @@ def _sent(message: BaseMessage) -> dict[str, Any]:
         thoughts = message.additional_kwargs
         name = "reasoning_details" if thoughts.get("reasoning_details") else "reasoning_content"
         if thoughts.get(name):
-            told[name] = thoughts[name]
-    return told
+            sent[name] = thoughts[name]
+    return sent
 
 
 def _content(message: BaseMessage) -> str | list[dict[str, Any]]:

@@ -51,14 +51,14 @@ class ClaudeConversation:
 
     def __init__(self, process: ClaudeProcess) -> None:
         self.process = process
-        self.told: list[ClaudeMessage] = []
+        self.sent: list[ClaudeMessage] = []
 
-    def goes_on_with(self, told: Sequence[ClaudeMessage]) -> bool:
+    def goes_on_with(self, sent: Sequence[ClaudeMessage]) -> bool:
         """Tell whether a conversation is the one that the process knows plus one message."""
         return (
-            bool(self.told)
-            and len(told) == len(self.told) + 1
-            and all(map(_is_known, told, self.told))
+            bool(self.sent)
+            and len(sent) == len(self.sent) + 1
+            and all(map(_is_known, sent, self.sent))
         )
 
 
@@ -91,7 +91,7 @@ class ChatClaudeCLI(BaseChatModel):
     on_notice: Callable[[str, str], None] | None = None
     """Called with what the user should know: retries, billing."""
 
-    tells_cost: ClassVar[bool] = True
+    reports_cost: ClassVar[bool] = True
     priced_as: ClassVar[str] = "anthropic"
     sees: ClassVar[bool] = True
 
@@ -101,7 +101,7 @@ class ChatClaudeCLI(BaseChatModel):
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
     _checker: ChatClaudeCLI | None = PrivateAttr(default=None)
     _closed: bool = PrivateAttr(default=False)
-    _told_once: set[str] = PrivateAttr(default_factory=set)
+    _reported_once: set[str] = PrivateAttr(default_factory=set)
     _window: int = PrivateAttr(default=_USUAL_WINDOW)
 
     @property
@@ -121,7 +121,7 @@ class ChatClaudeCLI(BaseChatModel):
             if self._checker is None:
                 fields = {name: getattr(self, name) for name in type(self).model_fields}
                 self._checker = ChatClaudeCLI(**{**fields, "processes": 1, "for_checks": True})
-                self._checker._told_once = self._told_once
+                self._checker._reported_once = self._reported_once
             return self._checker
 
     def close_checker(self) -> None:
@@ -171,10 +171,10 @@ class ChatClaudeCLI(BaseChatModel):
             system = "\n\n".join(
                 text_of(message) for message in messages if isinstance(message, SystemMessage)
             )
-            told = [
+            sent = [
                 _message(message) for message in messages if not isinstance(message, SystemMessage)
             ]
-            conversation, prompt = self._conversation(system, told)
+            conversation, prompt = self._conversation(system, sent)
             turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
             try:
@@ -193,7 +193,7 @@ class ChatClaudeCLI(BaseChatModel):
             if failure or not turn.ended or not conversation.process.alive:
                 self._drop(conversation)
             else:  # also if it was stopped, which the process knows
-                conversation.told = [*told, ClaudeMessage("ai", turn.text, (turn.text,))]
+                conversation.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
             if self.for_checks:
                 threading.Thread(
                     target=self._replace,
@@ -215,7 +215,7 @@ class ChatClaudeCLI(BaseChatModel):
         return result
 
     def _conversation(
-        self, system: str, told: Sequence[ClaudeMessage]
+        self, system: str, sent: Sequence[ClaudeMessage]
     ) -> tuple[ClaudeConversation, _Content]:
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
@@ -227,14 +227,14 @@ class ChatClaudeCLI(BaseChatModel):
         ]
         if (
             found := next(
-                (conversation for conversation in fitting if conversation.goes_on_with(told)), None
+                (conversation for conversation in fitting if conversation.goes_on_with(sent)), None
             )
         ) is not None:
             self._conversations.remove(found)
             self._conversations.append(found)
-            return found, _content(told[-1].parts)
-        waiting = next((conversation for conversation in fitting if not conversation.told), None)
-        return waiting or self._begin(system, folder), _flattened(told)
+            return found, _content(sent[-1].parts)
+        waiting = next((conversation for conversation in fitting if not conversation.sent), None)
+        return waiting or self._begin(system, folder), _flattened(sent)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
@@ -242,7 +242,7 @@ class ChatClaudeCLI(BaseChatModel):
     def _begin(self, system: str, folder: str) -> ClaudeConversation:
         """Start a process. If there are too many, the least recently used one ends."""
         for waiting in [
-            conversation for conversation in self._conversations if not conversation.told
+            conversation for conversation in self._conversations if not conversation.sent
         ]:
             self._drop(waiting)  # the question that it was started for did not come
         while len(self._conversations) >= self.processes:
@@ -273,7 +273,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
         """Yield the words of a turn as they come, until it ends or is stopped."""
-        heard = time.monotonic()
+        last_event = time.monotonic()
         stopping = 0.0
         while not turn.ended:
             try:
@@ -286,28 +286,28 @@ class ChatClaudeCLI(BaseChatModel):
                     return
                 raise ModelError(f"{process.ending()} Ask again; the conversation is still there.")
             if event:
-                heard = now
-            for said in turn.fold(event):
-                if isinstance(said, ClaudeNotice):
-                    self._tell(said)
+                last_event = now
+            for piece in turn.fold(event):
+                if isinstance(piece, ClaudeNotice):
+                    self._report(piece)
                 elif stopping:
                     continue
-                elif isinstance(said, Restart):
+                elif isinstance(piece, Restart):
                     yield ChatGenerationChunk(
                         message=AIMessageChunk(content="", response_metadata=RESTARTED)
                     )
-                    yield ChatGenerationChunk(message=AIMessageChunk(content=said.text))
-                elif isinstance(said, Thought):
+                    yield ChatGenerationChunk(message=AIMessageChunk(content=piece.text))
+                elif isinstance(piece, Thought):
                     yield ChatGenerationChunk(
                         message=AIMessageChunk(
-                            content="", additional_kwargs={"reasoning_content": said.text}
+                            content="", additional_kwargs={"reasoning_content": piece.text}
                         )
                     )
                 else:
-                    yield ChatGenerationChunk(message=AIMessageChunk(content=said))
+                    yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
             if turn.key_source not in ("", "none"):
                 text = f"Answers are billed to a key, not to a subscription (apiKeySource: {turn.key_source})."
-                self._tell(ClaudeNotice("info", text, "billing"))
+                self._report(ClaudeNotice("info", text, "billing"))
             if self._stopped.is_set():
                 if not stopping:
                     process.interrupt()
@@ -316,7 +316,7 @@ class ChatClaudeCLI(BaseChatModel):
                     return  # `close` kills it
                 elif now - stopping > REACTION:
                     process.signal_group(signal.SIGINT)
-            elif now - heard > self.timeout:
+            elif now - last_event > self.timeout:
                 raise ModelError(
                     f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."
                 )
@@ -345,11 +345,11 @@ class ChatClaudeCLI(BaseChatModel):
         )
         return ChatGenerationChunk(message=message)
 
-    def _tell(self, notice: ClaudeNotice) -> None:
-        if notice.once in self._told_once:
+    def _report(self, notice: ClaudeNotice) -> None:
+        if notice.once in self._reported_once:
             return
         if notice.once:
-            self._told_once.add(notice.once)
+            self._reported_once.add(notice.once)
         if self.on_notice is not None:
             self.on_notice(notice.level, notice.text)
 
@@ -411,14 +411,14 @@ def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
     return _content(parts)
 
 
-def _is_known(told: ClaudeMessage, known: ClaudeMessage) -> bool:
+def _is_known(message: ClaudeMessage, known: ClaudeMessage) -> bool:
     """Tell whether a process knows a message. It may know more of a stopped answer than has
     arrived."""
-    if told == known:
+    if message == known:
         return True
-    heard = told.text.removesuffix(STOPPED_ANSWER)
+    answer = message.text.removesuffix(STOPPED_ANSWER)
     return (
-        told.type == known.type == "ai"
-        and heard != told.text
-        and known.text.startswith(heard.rstrip())
+        message.type == known.type == "ai"
+        and answer != message.text
+        and known.text.startswith(answer.rstrip())
     )

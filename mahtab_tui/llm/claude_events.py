@@ -152,9 +152,9 @@ class ClaudeTurn:
         sums = TokenCounts(
             *(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True))
         )
-        told = _usage(self._result.get("usage"))
+        usage = _usage(self._result.get("usage"))
         streamed = _each(sum, self._streamed_usage, self._message_usage)
-        return _each(max, sums, told, streamed)
+        return _each(max, sums, usage, streamed)
 
     @property
     def text(self) -> str:
@@ -186,7 +186,7 @@ class ClaudeTurn:
             raise ModelError(
                 "The model tried again and again to use a tool that it does not have here. Ask again in other words."
             )
-        said = (
+        reason = (
             self._error[0]
             if self._error
             else str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
@@ -194,7 +194,7 @@ class ClaudeTurn:
         kind = self._error[1] if self._error else ""
         if (
             result.get("terminal_reason") == "prompt_too_long"
-            or "prompt is too long" in said.lower()
+            or "prompt is too long" in reason.lower()
         ):
             raise ContextTooLong("The conversation is too long for the model.")
         if result.get("stop_reason") == "refusal":
@@ -206,7 +206,7 @@ class ClaudeTurn:
             or "The model could not answer: {said}"
         )
         failure = ModelBusy if status in BUSY_STATUSES else ModelError
-        raise failure(sentence.format(said=said.strip(), hint=self._login_hint).strip())
+        raise failure(sentence.format(said=reason.strip(), hint=self._login_hint).strip())
 
     def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))

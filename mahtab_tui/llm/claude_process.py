@@ -107,14 +107,14 @@ def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
         check=False,
     )
     try:
-        told: dict[str, Any] = json.loads(answer.stdout)
-        logged_in = bool(told["loggedIn"])
+        status: dict[str, Any] = json.loads(answer.stdout)
+        logged_in = bool(status["loggedIn"])
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
     method = [
-        str(told[name])
+        str(status[name])
         for name in ("authMethod", "subscriptionType", "apiProvider")
-        if told.get(name) not in (None, "", "none", "firstParty")
+        if status.get(name) not in (None, "", "none", "firstParty")
     ]
     return LoginStatus(logged_in, ", ".join(method))
 
@@ -287,10 +287,10 @@ class ClaudeProcess:
         self._threads[1].join(REACTION)
         code = self._child.returncode
         how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
-        said = " ".join(" ".join(self._errors).split())[-300:]
-        if "unknown option" in said:
-            return f"This version of `claude` is too old ({said}). Run `claude update`."
-        return f"`claude` ended {how}{': ' + said if said else ''}."
+        errors = " ".join(" ".join(self._errors).split())[-300:]
+        if "unknown option" in errors:
+            return f"This version of `claude` is too old ({errors}). Run `claude update`."
+        return f"`claude` ended {how}{': ' + errors if errors else ''}."
 
     def close(self) -> None:
         """End the process and its group."""

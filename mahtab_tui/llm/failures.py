@@ -96,9 +96,9 @@ def explained(
     """
     if isinstance(error, ModelError):
         return error
-    status, said = _status(error), _said(error, secret)
-    reason = f": {said.rstrip('.')}." if said else "."
-    kind = f"{_field(error, 'code')} {_field(error, 'type')} {said}".lower()
+    status, text = _status(error), _error_text(error, secret)
+    reason = f": {text.rstrip('.')}." if text else "."
+    kind = f"{_field(error, 'code')} {_field(error, 'type')} {text}".lower()
     if status in (None, 200, -1):  # in the middle of a stream
         status = next(
             (code for name, code in _BUSY_KINDS.items() if name in kind.split()),
@@ -123,7 +123,7 @@ def explained(
         return ModelError(f"The service cannot be reached: {_innermost(error)}.")
     if names & {"TransportError", "APIConnectionError"}:
         return ModelError(BROKE_OFF)
-    if names & _NO_ANSWER or _NOTHING in said:
+    if names & _NO_ANSWER or _NOTHING in text:
         return ModelError(NOT_AN_ANSWER)
     if isinstance(error, ServiceError):
         return ModelError(f"The model could not answer{reason}")
@@ -211,7 +211,7 @@ def _relayed(error: Exception) -> str:
     return _field(ServiceError(raw), "message") or raw
 
 
-def _said(error: Exception, secret: str) -> str:
+def _error_text(error: Exception, secret: str) -> str:
     """Return the service's message as one line, masked."""
     words = (
         _relayed(error)

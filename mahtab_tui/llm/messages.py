@@ -30,8 +30,8 @@ def text_of(message: BaseMessage) -> str:
 def thought_of(message: BaseMessage) -> str:
     """Return what a service sends of its model's thinking beside the answer, of which it is no
     part."""
-    told = message.additional_kwargs.get("reasoning_content")
-    texts = [told] if isinstance(told, str) else []
+    thought = message.additional_kwargs.get("reasoning_content")
+    texts = [thought] if isinstance(thought, str) else []
     for block in message.content if isinstance(message.content, list) else ():
         if isinstance(block, dict) and block.get("type") in ("thinking", "reasoning"):
             texts.append(str(block.get("thinking") or block.get("reasoning") or ""))
@@ -78,9 +78,9 @@ def _content(content: Any, secrets: Secrets) -> Any:
     """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the
     model wrote itself."""
     if isinstance(content, str):
-        return secrets.told(content)
+        return secrets.redact_for_model(content)
     if isinstance(content, list):
         return [_content(block, secrets) for block in content]
     if isinstance(content, dict) and isinstance(content.get("text"), str):
-        return {**content, "text": secrets.told(content["text"])}
+        return {**content, "text": secrets.redact_for_model(content["text"])}
     return content

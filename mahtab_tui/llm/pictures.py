@@ -102,10 +102,10 @@ def scaled(data: bytes) -> EncodedPicture:
 def sees(llm: BaseChatModel) -> bool | None:
     """Tell whether a model accepts pictures, by its own attribute or LangChain's tables; None if
     unknown."""
-    told = getattr(llm, "sees", None)
-    if told is None:
-        told = (getattr(llm, "profile", None) or {}).get("image_inputs")
-    return told if isinstance(told, bool) else None
+    known = getattr(llm, "sees", None)
+    if known is None:
+        known = (getattr(llm, "profile", None) or {}).get("image_inputs")
+    return known if isinstance(known, bool) else None
 
 
 def pictures_in(messages: Iterable[BaseMessage]) -> int:

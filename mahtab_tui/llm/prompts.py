@@ -97,12 +97,12 @@ FAILED_ANSWER = "[This answer was cut off by an error.]"
 EMPTY_ANSWER = "[An empty answer.]"
 PRIVATE_ATTACHMENT = "[Not attached: it is private.]"
 _PRIVATE = "Of private variables you are not told what is in them. Do not overwrite them; code that uses one runs only if the person allows it."
-TAKEN_OUT = "[The person has taken this out of the conversation.]"
+REMOVED_BY_USER = "[The person has taken this out of the conversation.]"
 
 PICTURE = 'The picture "{name}":'
 NOT_SHOWN = "[A picture that is not shown to you.]"
 
-BEGINNING_LEFT_OUT = "[The beginning of the conversation is left out.]"
+BEGINNING_OMITTED = "[The beginning of the conversation is left out.]"
 _NO_SUMMARY = (
     "[What was said between that and what follows is left out, because it could not be summarised.]"
 )
@@ -198,27 +198,27 @@ def background(
         "instructions": _INSTRUCTIONS.format(files="\n".join(files)) if instructions else "",
         "skills": _SKILLS.format(skills=_listed(skills)) if skills else "",
         "loaded-skills": _LOADED.format(loaded="\n".join(texts)) if loaded else "",
-        "mcp-servers": _SERVERS.format(servers=_told_servers(servers)) if servers else "",
+        "mcp-servers": _SERVERS.format(servers=_server_lines(servers)) if servers else "",
     }
 
 
-def _told_servers(servers: Sequence[ListedServer]) -> str:
+def _server_lines(servers: Sequence[ListedServer]) -> str:
     """List the servers, then the tools that were used, as many as fit."""
     lines = [
         f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
         for server in servers
     ]
     used = [f"- {server.name}.{tool}" for server in servers for tool in server.used]
-    kept, room = list[str](), SERVERS_ROOM
+    shown, room = list[str](), SERVERS_ROOM
     for line in [*lines, *(["Tools that were used:", *used] if used else [])]:
-        told_line = _line(line)
-        room -= len(told_line) + 1
+        described = _line(line)
+        room -= len(described) + 1
         if room < 0:
             break
-        kept.append(told_line)
-    if left := len(lines) - len(kept):
-        kept += [f"- … and {left:,} more servers"] if left > 0 else []
-    return "\n".join(kept)
+        shown.append(described)
+    if left := len(lines) - len(shown):
+        shown += [f"- … and {left:,} more servers"] if left > 0 else []
+    return "\n".join(shown)
 
 
 def _listed(skills: Mapping[str, str]) -> str:
@@ -268,13 +268,13 @@ def not_run(block: int, *, undone: bool = False) -> str:
     return f"Block {block + 1} of your code was not run, because the one before it {'was undone' if undone else 'failed'}."
 
 
-def summary_request(before: str, said: Sequence[tuple[str, str]], keep: str = "") -> str:
+def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "") -> str:
     """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of
     each message. keep: what the person wants it to keep, in their words."""
     names = {"human": "person", "ai": "assistant"}
     escaped = [
         (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
-        for kind, text in said
+        for kind, text in turns
     ]
     messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
     wish = (
@@ -372,7 +372,7 @@ def render_context(activity: str, attachments: str = "") -> str:
     )
 
 
-def render_surroundings(folder: str, python: str, executable: str, place: str = "") -> str:
+def render_surroundings(folder: str, python: str, executable: str, host: str = "") -> str:
     """Format where and when code runs. folder: the kernel's working directory. python: its version;
     empty if not known yet.
 
@@ -380,8 +380,8 @@ def render_surroundings(folder: str, python: str, executable: str, place: str = 
     """
     system = platform.uname()
     platform_line = f"Platform: {system.system} {system.release}, {system.machine}"
-    if place:
-        platform_line = f"Code runs on another machine, {place}. search_code, read_file and files that the person attaches are of the person's machine."
+    if host:
+        platform_line = f"Code runs on another machine, {host}. search_code, read_file and files that the person attaches are of the person's machine."
     lines = [
         f"Working directory: {folder}",
         f"Python: {python} ({executable})" if python else "",

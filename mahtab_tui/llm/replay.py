@@ -38,7 +38,7 @@ _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 class ScriptedChatModel(BaseChatModel):
     """A model that streams prepared texts, and can be stopped between two tokens."""
 
-    tells_cost: ClassVar[bool] = True
+    reports_cost: ClassVar[bool] = True
 
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 
@@ -122,7 +122,7 @@ class ReplayLine(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _says_something(cls, value: Any) -> Any:
+    def _has_content(cls, value: Any) -> Any:
         if isinstance(value, dict) and "text" not in value and "error" not in value:
             raise ValueError("it has neither text nor error")
         return value

@@ -122,9 +122,9 @@ def room_of(llm: BaseChatModel) -> int:
 def window_of(llm: BaseChatModel) -> int | None:
     """Return how many tokens a model can read, as its package or the tables of genai-prices tell;
     None if unknown."""
-    told = getattr(llm, "window", None)
-    if isinstance(told, int):
-        return told
+    known = getattr(llm, "window", None)
+    if isinstance(known, int):
+        return known
     provider = priced_as(llm)
     found = (
         None
@@ -134,7 +134,7 @@ def window_of(llm: BaseChatModel) -> int | None:
     return None if found is None else found.model.context_window
 
 
-def told_usage(
+def reported_usage(
     llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
 ) -> Usage | None:
     """Read what a call has used from LangChain's chunks; None if the model reported nothing.
@@ -149,13 +149,13 @@ def told_usage(
     model = str(metadata.get("model_name") or metadata.get("model") or "")
     read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
     from_cache, to_cache = details.get("cache_read", 0), details.get("cache_creation", 0)
-    told = metadata.get("cost")  # OpenRouter's field
+    reported = metadata.get("cost")  # OpenRouter's field
     if "cost_usd" in metadata:
         cost = metadata["cost_usd"]
     else:
         cost = (
-            float(told)
-            if _is_amount(told)
+            float(reported)
+            if _is_amount(reported)
             else price(priced_as(llm), model, read, written, from_cache, to_cache)
         )
     return Usage(
@@ -168,18 +168,20 @@ def told_usage(
     )
 
 
-def _is_amount(told: object) -> TypeGuard[float]:
+def _is_amount(amount: object) -> TypeGuard[float]:
     """Tell whether it is a number that can be summed; a service may send anything."""
-    return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
+    return (
+        isinstance(amount, int | float) and not isinstance(amount, bool) and 0 <= amount < math.inf
+    )
 
 
 def estimated_usage(
-    llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0
+    llm: BaseChatModel, asked: Iterable[str], answer: str, pictures: int = 0
 ) -> Usage:
     """Estimate the usage of a call that ended before the model reported it, from what was sent and
     received."""
     model = model_name(llm)
-    read, written = tokens_in(asked, pictures), tokens_in([said])
+    read, written = tokens_in(asked, pictures), tokens_in([answer])
     cost = price(priced_as(llm), model, read, written)
     return Usage(model=model, input_tokens=read, output_tokens=written, cost=cost, estimated=True)
 
@@ -187,13 +189,13 @@ def estimated_usage(
 def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> float | None:
     """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
     None if the price is unknown."""
-    told = getattr(llm, "worst_cost", None)
-    if callable(told):
-        cost: float | None = told()
+    known = getattr(llm, "worst_cost", None)
+    if callable(known):
+        cost: float | None = known()
         return cost
     read, written = tokens_in(asked, pictures), getattr(llm, "max_tokens", None) or _MOST
     cost = price(priced_as(llm), model_name(llm), read, written)
-    if cost is None and getattr(llm, "tells_cost", False):
+    if cost is None and getattr(llm, "reports_cost", False):
         return read * _DEAR[0] + written * _DEAR[1]
     return cost
 
@@ -210,7 +212,7 @@ def usd_per_token(llm: BaseChatModel) -> tuple[float, float]:
 def is_priced(llm: BaseChatModel) -> bool:
     """Tell whether the cost of a call is known, if only after it."""
     return (
-        bool(getattr(llm, "tells_cost", False))
+        bool(getattr(llm, "reports_cost", False))
         or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
     )
 
@@ -339,7 +341,7 @@ class Spending:
         self._questions: dict[int, str] = {}
         """The words of each question, by its number."""
         self._max_usd = max_usd
-        self._held = 0.0
+        self._reserved = 0.0
         self._unpriced_model = ""
         """The model of a call that did not report its price while there was a limit."""
         self._lock = threading.Lock()
@@ -398,12 +400,12 @@ class Spending:
         usd = worst()
         with self._lock:
             self._check(model, usd)
-            self._held += usd or 0.0
+            self._reserved += usd or 0.0
         try:
             yield
         finally:
             with self._lock:
-                self._held -= usd or 0.0
+                self._reserved -= usd or 0.0
 
     def _check(self, model: str, usd: float | None) -> None:
         limit = self.max_usd
@@ -417,8 +419,8 @@ class Spending:
             raise OverBudget(
                 f"The price of {model} is unknown, so the limit of ${limit:.2f} (max_usd) cannot be enforced. Choose another model."
             )
-        if self.total.cost + self._held + usd > limit:
-            left = max(0.0, limit - self.total.cost - self._held)
+        if self.total.cost + self._reserved + usd > limit:
+            left = max(0.0, limit - self.total.cost - self._reserved)
             raise OverBudget(
                 f"The model was not asked: the call could cost up to ${usd:.4f}, and ${left:.4f} of the session's limit of ${limit:.2f} (max_usd) is left.",
                 later=self.total.cost + usd <= limit,

@@ -78,8 +78,8 @@ def matching(text: str, words: str) -> str:
     for block in _blocks(text):
         if block.startswith("#"):
             heading = block
-        elif kept := _matching_lines(block, wanted) if wanted not in heading.lower() else block:
-            found += [heading, kept] if heading and heading not in found else [kept]
+        elif lines := _matching_lines(block, wanted) if wanted not in heading.lower() else block:
+            found += [heading, lines] if heading and heading not in found else [lines]
     return "\n\n".join(found)
 
 
@@ -101,5 +101,5 @@ def _matching_lines(block: str, wanted: str) -> str:
     if block.startswith("```"):
         return block if wanted in block.lower() else ""
     head = lines[:2] if len(lines) > 2 and _RULE.fullmatch(lines[1]) else []
-    kept = [line for line in lines[len(head) :] if wanted in line.lower()]
-    return "\n".join([*head, *kept]) if kept else ""
+    found = [line for line in lines[len(head) :] if wanted in line.lower()]
+    return "\n".join([*head, *found]) if found else ""

@@ -33,7 +33,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.sharing import AgentService, SharingError, session_for
 from mahtab_tui.settings.model import Settings, home_folder
-from mahtab_tui.store.resume import keep_place, new_store
+from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 ViewerMode = Literal["auto", "file", "off"]
@@ -296,24 +296,24 @@ class SessionConnection:
     async def _evaluate(
         self, code: str, timeout: float | None, report: Report, entry: _LogEntry
     ) -> Evaluation:
-        told = await self._call(
+        reply = await self._call(
             "run", {"code": code, "timeout": timeout, "follow": True}, report, entry
         )
-        if "declined" in told:
+        if "declined" in reply:
             return Evaluation(
-                CellResult(0, Status.ERROR, "", (), 0.0, ()), declined=str(told["declined"])
+                CellResult(0, Status.ERROR, "", (), 0.0, ()), declined=str(reply["declined"])
             )
-        edited = str(told["edited"])
-        if told.get("running"):
-            output = str(told["output"])
+        edited = str(reply["edited"])
+        if reply.get("running"):
+            output = str(reply["output"])
             result = CellResult(
-                int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ()
+                int(reply["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ()
             )
-            return Evaluation(result, bool(told["timed_out"]), running=True, edited=edited)
-        pictures = [base64.b64decode(data) for data in told["pictures"]]
-        result, restores = checked(CellResult, told["result"]), bool(told.get("restores"))
+            return Evaluation(result, bool(reply["timed_out"]), running=True, edited=edited)
+        pictures = [base64.b64decode(data) for data in reply["pictures"]]
+        result, restores = checked(CellResult, reply["result"]), bool(reply.get("restores"))
         return Evaluation(
-            result, bool(told["timed_out"]), pictures=pictures, edited=edited, restores=restores
+            result, bool(reply["timed_out"]), pictures=pictures, edited=edited, restores=restores
         )
 
     async def reset(self, report: Report) -> tuple[int, int]:
@@ -344,15 +344,15 @@ class SessionConnection:
     async def contents(self, *, seen: bool) -> SessionContents:
         """Return what it contains. seen: whether to report the cells of others as seen, so that
         they are not listed again."""
-        told = await self._call("inside", {"seen": seen})
-        variables = checked(list[Variable], told["variables"])
+        reply = await self._call("inside", {"seen": seen})
+        variables = checked(list[Variable], reply["variables"])
         return SessionContents(
-            checked(KernelInfo, told["kernel"]),
+            checked(KernelInfo, reply["kernel"]),
             variables,
-            int(told["cells"]),
-            float(told["busy"]),
-            float(told["alive"]),
-            list(told["others"]),
+            int(reply["cells"]),
+            float(reply["busy"]),
+            float(reply["alive"]),
+            list(reply["others"]),
         )
 
     async def kernel(self) -> KernelInfo:
@@ -485,7 +485,7 @@ class OwnSession:
     def _start(self) -> socket.socket:
         store, name, _ = new_store(Path.cwd())
         keep = (
-            keep_place(store.session, self._settings.keep_namespace_mb)
+            save_target(store.session, self._settings.keep_namespace_mb)
             if self._settings.keep_namespace
             else None
         )

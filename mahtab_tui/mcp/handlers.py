@@ -192,20 +192,20 @@ def shortened(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     head = most // 2
-    left_out = len(text) - most
+    omitted = len(text) - most
     return (
-        f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}"
+        f"{text[:head]}\n… {omitted:,} characters left out …\n{text[len(text) - (most - head) :]}"
     )
 
 
 def shorter_traceback(text: str) -> str:
     """Remove the middle of a long traceback, since the frames of a recursion repeat themselves."""
     lines = text.split("\n")
-    left_out = len(lines) - FRAMES_HEAD - FRAMES_TAIL
-    if left_out <= 1:
+    omitted = len(lines) - FRAMES_HEAD - FRAMES_TAIL
+    if omitted <= 1:
         return text
     return "\n".join(
-        [*lines[:FRAMES_HEAD], f"  … {left_out} lines left out …", *lines[-FRAMES_TAIL:]]
+        [*lines[:FRAMES_HEAD], f"  … {omitted} lines left out …", *lines[-FRAMES_TAIL:]]
     )
 
 
@@ -213,7 +213,7 @@ PACKAGE_OUTPUT = 20_000
 """Characters of a package manager's output in an answer."""
 
 
-PACKAGE_TOLD = 2_000
+PACKAGE_OUTPUT_CHARS = 2_000
 """Characters of its output in one progress report."""
 
 
@@ -419,14 +419,14 @@ class ToolHandlers:
         now = await session.activate(
             python, None if found.folder is None else str(found.folder), report
         )
-        kept = (
+        kept_environment = (
             ""
             if python is not None
             else " It has no environment of its own, so the interpreter stays the same."
         )
         return ToolAnswer(
             escape_for_model(
-                f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}"
+                f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept_environment}"
             )
         )
 
@@ -448,9 +448,9 @@ class ToolHandlers:
             nonlocal line
             written.append(text)
             lines, _, rest = (line + text).rpartition("\n")
-            line = rest[-PACKAGE_TOLD:]
+            line = rest[-PACKAGE_OUTPUT_CHARS:]
             if lines.strip():
-                await report(time.monotonic() - start, lines.strip()[-PACKAGE_TOLD:])
+                await report(time.monotonic() - start, lines.strip()[-PACKAGE_OUTPUT_CHARS:])
 
         for command in steps.commands:
             try:

@@ -74,7 +74,7 @@ def _found(found: Path, path: str) -> Environment:
 def project_of(folder: Path) -> Path | None:
     """Return the nearest folder with a ``pyproject.toml``, from `folder` upwards."""
     return next(
-        (place for place in (folder, *folder.parents) if (place / "pyproject.toml").is_file()), None
+        (each for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
     )
 
 

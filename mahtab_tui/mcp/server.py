@@ -142,15 +142,15 @@ class SkillPrompts:
 
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
         """Problems that were already printed to stderr."""
 
     def _found(self) -> dict[str, Skill]:
         found = {skill.name: skill for skill in self._loader.load_all()}
         for problem in self._loader.warnings:
-            if problem not in self._told:
+            if problem not in self._reported:
                 print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
-        self._told = frozenset(self._loader.warnings)
+        self._reported = frozenset(self._loader.warnings)
         return found
 
     def prompts(self) -> list[types.Prompt]:
@@ -210,7 +210,7 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
         of_project = settings.of_project("skills_dir")
     except SettingsError as error:
         raise ServerError(str(error)) from None
-    for sentence in settings.held_back:
+    for sentence in settings.untrusted:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     handlers = open_handlers(settings, attach)
 

@@ -79,11 +79,13 @@ class Text:
     """If the caller has given several: then `kind` is "dict", and `parts` are these."""
 
     @classmethod
-    def of(cls, taken: ContextText) -> Text:
+    def of(cls, context: ContextText) -> Text:
         """Make the text of a whole search from the caller's context."""
-        root = cls.root(taken.text, kind=_kind(taken.kind), parts=taken.parts, about=taken.about)
+        root = cls.root(
+            context.text, kind=_kind(context.kind), parts=context.parts, about=context.about
+        )
         return replace(
-            root, contexts=tuple(each._replace(kind=_kind(each.kind)) for each in taken.contexts)
+            root, contexts=tuple(each._replace(kind=_kind(each.kind)) for each in context.contexts)
         )
 
     @classmethod
@@ -102,12 +104,12 @@ class Text:
 
     def joined_runs(self, spans: Sequence[TextSpan]) -> list[TextRun]:
         """Return where the runs of the joined parts come from."""
-        runs, place = [], 0
+        runs, offset = [], 0
         for start, end in spans:
             runs += [
-                run._replace(start=place + run.start - start) for run in self.pieces(start, end)
+                run._replace(start=offset + run.start - start) for run in self.pieces(start, end)
             ]
-            place += end - start + 1
+            offset += end - start + 1
         return runs
 
     def to_root(self, spans: Sequence[TextSpan]) -> list[TextSpan]:
@@ -168,7 +170,7 @@ class SandboxHost(Protocol):
         """Handle a call that the code waits for, possibly in several threads. Returns a JSON value.
         Raises `CallRefusedError`."""
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
+    def send(self, name: str, args: dict[str, Any]) -> None:
         """Handle a message that has no answer."""
 
 

@@ -276,9 +276,9 @@ class ForkServer:
     def _why_not(self) -> str:
         """Say why the process could not start, from its stderr."""
         self._process.kill()
-        said = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
+        errors = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
         return f"{sys.executable} does not work as a sandbox" + (
-            f": {said[-1][:200]}" if said else "."
+            f": {errors[-1][:200]}" if errors else "."
         )
 
 
@@ -445,7 +445,7 @@ class ChildProcess(asyncio.Protocol):
             if (call := self._calls.get(*_checked(frame, id=int))) is not None:
                 call.cancel()
         elif op == "tell":
-            self._tell(*_checked(frame, name=str, args=dict))
+            self._on_event(*_checked(frame, name=str, args=dict))
         elif op == "done":
             self._done(frame)
         else:
@@ -481,11 +481,11 @@ class ChildProcess(asyncio.Protocol):
     def _reply(self, number: int, **reply: Any) -> None:
         self.send({"op": "reply", "id": number, **reply})
 
-    def _tell(self, name: str, args: dict[str, Any]) -> None:
+    def _on_event(self, name: str, args: dict[str, Any]) -> None:
         turn = self._turn
         if turn is None or turn.final:
             return
-        self._host.tell(name, args)
+        self._host.send(name, args)
         if name == "final":
             turn.final = True
             self._cancel_calls()

@@ -319,7 +319,7 @@ class MontySandbox:
 
     def _matched(self, spans: list[list[int]]) -> None:
         """Report what grep, which runs inside the sandbox, has found."""
-        self._node.tell("touch", {"how": "grep", "spans": spans})
+        self._node.send("touch", {"how": "grep", "spans": spans})
 
 
 class _HostCall(BaseException):
@@ -338,8 +338,8 @@ class _MontyHost:
             raise _HostCall(name, args)
         return self.reply
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
-        self.host.tell(name, args)
+    def send(self, name: str, args: dict[str, Any]) -> None:
+        self.host.send(name, args)
 
 
 async def _end(session: AsyncMontySession) -> None:

@@ -107,17 +107,17 @@ def rlm(
         concurrency=concurrency,
     )
     sampling = sampling_of(temperature=temperature, top_p=top_p, seed=seed)
-    taken = take_all(context, contexts, named, inspect.signature(rlm).parameters)
+    contents = take_all(context, contexts, named, inspect.signature(rlm).parameters)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
-    kept: Log | None = None
+    log_file: Log | None = None
     with contextlib.ExitStack() as stack:
         takers: list[Callable[[Record], None]] = (
             [] if on_event is None else [_SafeCallback(on_event)]
         )
         if log is not None:
-            kept = stack.enter_context(contextlib.closing(Log(Path(log))))
-            takers.append(kept.write)
+            log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
+            takers.append(log_file.write)
 
         def emit(record: Record) -> None:
             for take in takers:
@@ -125,7 +125,7 @@ def rlm(
 
         used = searcher or stack.enter_context(Searcher())
         search = stack.enter_context(used.telling(emit))
-        for notice in taken.notices:
+        for notice in contents.notices:
             emit(Notice(notice, level="warning", time=time.time()))
         trees: list[str] = []
 
@@ -135,7 +135,7 @@ def rlm(
             else:
                 found = search.run(
                     query,
-                    Text.of(taken),
+                    Text.of(contents),
                     model=model or used.model or default_model(),
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
@@ -147,7 +147,7 @@ def rlm(
                 )
                 trees.append(found.tree)
             if found.state in ("error", "stopped"):
-                raise SearchFailed(plain(found.text), found.packed, taken.contexts)
+                raise SearchFailed(plain(found.text), found.packed, contents.contexts)
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
                 emit(
@@ -160,10 +160,10 @@ def rlm(
             return found.as_result(found.text if raw else plain(found.text))
 
         answer = answered(
-            query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=taken.contexts
+            query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=contents.contexts
         )
-    if kept is not None and kept.trouble:
-        warnings.warn(kept.trouble, stacklevel=2)
+    if log_file is not None and log_file.trouble:
+        warnings.warn(log_file.trouble, stacklevel=2)
     return answer
 
 

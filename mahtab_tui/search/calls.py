@@ -62,7 +62,7 @@ class Budget:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.spent = Amount()
-        self._held = Amount()
+        self._reserved = Amount()
         self._unpriced = False
 
     def hold(self, amount: Amount) -> Amount:
@@ -71,7 +71,7 @@ class Budget:
             raise BudgetSpent(
                 "A call did not report its price, so the limit in dollars can no longer be enforced."
             )
-        wanted = self.spent.plus(self._held).plus(amount)
+        wanted = self.spent.plus(self._reserved).plus(amount)
         limits = self._limits
         if limits.max_calls is not None and wanted.calls > limits.max_calls:
             raise BudgetSpent(
@@ -83,12 +83,12 @@ class Budget:
             raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
         if limits.max_usd is not None and wanted.usd > limits.max_usd:
             raise BudgetSpent(_SPENT.format(f"${limits.max_usd:.2f}"))
-        self._held = self._held.plus(amount)
+        self._reserved = self._reserved.plus(amount)
         return amount
 
     def free(self, amount: Amount) -> None:
         """Release a reserved amount."""
-        self._held = self._held.minus(amount)
+        self._reserved = self._reserved.minus(amount)
 
     def spend(self, amount: Amount) -> None:
         self.spent = self.spent.plus(amount)
@@ -109,7 +109,7 @@ class Budget:
 
     def left(self) -> BudgetLeft:
         """Return what is neither spent nor reserved."""
-        used, limits = self.spent.plus(self._held), self._limits
+        used, limits = self.spent.plus(self._reserved), self._limits
         return BudgetLeft(
             calls=None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
             tokens=None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
@@ -217,13 +217,13 @@ class Calls:
         """Estimate what calls that together read so many characters will use."""
         return self._prices_of(model).estimate(chars, calls)
 
-    async def say(
+    async def ask(
         self,
         node: str,
         turn: int,
         turns: int,
         conversation: NodeConversation,
-        kept: Amount | None = None,
+        reserved: Amount | None = None,
     ) -> Reply:
         """Ask the model when it is its turn. kept: reserved for this call, and released after it.
         Raises `BudgetSpent`, `ModelError`."""
@@ -232,7 +232,7 @@ class Calls:
             self._events.send(
                 SearchTurn(node=node, turn=turn, turns=turns)
             )  # again after each back-off
-            return await self._within_budget(node, turn, conversation, kept)
+            return await self._within_budget(node, turn, conversation, reserved)
 
         def back_off(seconds: float) -> None:
             self._events.send(SearchBackOff(node=node, seconds=seconds))
@@ -240,59 +240,61 @@ class Calls:
         try:
             return await scheduled(self._everyone, self._gates[conversation.model], work, back_off)
         finally:
-            if kept is not None:
-                self.budget.free(kept)
+            if reserved is not None:
+                self.budget.free(reserved)
 
     async def _within_budget(
-        self, node: str, turn: int, conversation: NodeConversation, kept: Amount | None
+        self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
         model, chars = conversation.model, conversation.chars
-        held, heard = self.estimate(model, chars), False
+        estimated, begun = self.estimate(model, chars), False
 
-        def hear(words: str | None) -> None:
-            nonlocal heard
-            heard = True
+        def on_words(words: str | None) -> None:
+            nonlocal begun
+            begun = True
             self._events.stream(node, turn, words)
 
-        if kept is None:
-            self.budget.hold(held)
+        if reserved is None:
+            self.budget.hold(estimated)
         try:
             async with (
-                self._dollars.paying((kept or held).usd, lambda: self._worst(conversation)),
+                self._dollars.paying(
+                    (reserved or estimated).usd, lambda: self._worst(conversation)
+                ),
                 self._affording(conversation),
             ):
                 try:
-                    said = await conversation.say(hear)
+                    reply = await conversation.ask(on_words)
                 except asyncio.CancelledError:
                     self._guess(
-                        node, turn, model, chars, held
+                        node, turn, model, chars, estimated
                     )  # tokens were used, but the model will not report them
                     raise
                 except Exception as error:
                     if conversation.used is not None:
                         self._count(node, turn, model, conversation.used)
-                    elif heard:
-                        self._guess(node, turn, model, chars, held)
+                    elif begun:
+                        self._guess(node, turn, model, chars, estimated)
                     elif not is_busy(error):
                         self.budget.spend(Amount(1))
                     raise
-                used = said.usage or Usage(
-                    input_tokens=tokens(chars), output_tokens=tokens(len(said.text))
+                used = reply.usage or Usage(
+                    input_tokens=tokens(chars), output_tokens=tokens(len(reply.text))
                 )
                 self._count(node, turn, model, used)
         finally:
-            if kept is None:
-                self.budget.free(held)
-        return said
+            if reserved is None:
+                self.budget.free(estimated)
+        return reply
 
     @asynccontextmanager
     async def _affording(self, conversation: NodeConversation) -> AsyncIterator[None]:
         """Enclose a call that the session can afford; wait while other calls hold the money for it.
         Raises `BudgetSpent`."""
         while True:
-            with ExitStack() as held:
+            with ExitStack() as stack:
                 try:
-                    held.enter_context(
+                    stack.enter_context(
                         self._spending.afford(conversation.model.name, conversation.worst_cost)
                     )
                 except OverBudget as refusal:

@@ -72,7 +72,7 @@ class Model(Protocol):
         unknown."""
 
     async def answer(
-        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+        self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`,
         or what the provider's code raises."""
@@ -95,7 +95,7 @@ class NodeConversation:
         """The model's instance that knows it."""
         self.ended = False
         """Whether no more calls will be made."""
-        self.heard = ""
+        self.partial = ""
         """The last answer so far."""
         self.used: Usage | None = None
         """Usage of the last call, also if it failed; None if the model did not report it."""
@@ -106,24 +106,24 @@ class NodeConversation:
 
     def replace(self, old: Message, new: Message) -> None:
         """Put a message in the place of another."""
-        place = next(place for place, message in enumerate(self.messages) if message is old)
-        self.messages[place] = new
+        index = next(index for index, message in enumerate(self.messages) if message is old)
+        self.messages[index] = new
         self.chars += len(new.content) - len(old.content)
 
     def worst_cost(self) -> float | None:
         """Return the US dollars that the next call may cost at most; None if unknown."""
         return self.model.worst_cost(self.messages)
 
-    async def say(self, on_words: OnWords) -> Reply:
+    async def ask(self, on_words: OnWords) -> Reply:
         """Send the messages and return the answer, which is not added to them; see
         `Model.answer`."""
-        self.heard, self.used = "", None
+        self.partial, self.used = "", None
 
-        def hear(words: str | None) -> None:
-            self.heard = "" if words is None else self.heard + words
+        def collect(words: str | None) -> None:
+            self.partial = "" if words is None else self.partial + words
             on_words(words)
 
-        return await self.model.answer(self, self.messages, hear)
+        return await self.model.answer(self, self.messages, collect)
 
 
 def as_model_error(error: BaseException) -> ModelError:
@@ -187,41 +187,41 @@ class FunctionModel:
         return None
 
     async def answer(
-        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+        self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         sent = [
-            {"role": message.role, "content": self._secrets.told(message.content)}
+            {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
             for message in messages
         ]
         here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _lasting_loop()
 
-        def hear_later(words: str) -> None:
-            here.call_soon_threadsafe(hear, encodable(words))
+        def on_words_later(words: str) -> None:
+            here.call_soon_threadsafe(on_words, encodable(words))
 
         if _is_async(self._function):
-            work = self._await(sent, hear_later)
+            work = self._await(sent, on_words_later)
             value = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, there))
         else:
-            value = await on_thread(partial(self._call, sent, hear_later, there))
+            value = await on_thread(partial(self._call, sent, on_words_later, there))
         text, usage = self._text_and_usage(value)
         text = encodable(text)
-        hear(None)
-        hear(text)
+        on_words(None)
+        on_words(text)
         return Reply(text, False, usage)
 
     def close(self) -> None:
         """Do nothing: a function has no processes."""
 
-    async def _await(self, sent: list[dict[str, str]], hear: Callable[[str], None]) -> Any:
+    async def _await(self, sent: list[dict[str, str]], on_words: Callable[[str], None]) -> Any:
         try:
-            return await _awaited(self._function(sent), hear)
+            return await _awaited(self._function(sent), on_words)
         except (SystemExit, KeyboardInterrupt) as error:  # would end the caller's loop
             raise as_model_error(error) from None
 
     def _call(
         self,
         sent: list[dict[str, str]],
-        hear: Callable[[str], None],
+        on_words: Callable[[str], None],
         loop: asyncio.AbstractEventLoop,
     ) -> Any:
         value = self._function(sent)
@@ -229,10 +229,10 @@ class FunctionModel:
             pieces: list[str] = []
             for piece in map(str, value):
                 pieces.append(piece)
-                hear(piece)
+                on_words(piece)
             return "".join(pieces)
         if inspect.isawaitable(value) or inspect.isasyncgen(value):  # of a lambda
-            return asyncio.run_coroutine_threadsafe(_awaited(value, hear), loop).result()
+            return asyncio.run_coroutine_threadsafe(_awaited(value, on_words), loop).result()
         return value
 
     def _text_and_usage(self, value: Any) -> tuple[str, Usage | None]:
@@ -261,14 +261,14 @@ def _is_async(function: Any) -> bool:
     )
 
 
-async def _awaited(value: Any, hear: Callable[[str], None]) -> Any:
+async def _awaited(value: Any, on_words: Callable[[str], None]) -> Any:
     """Return the result of a coroutine, or the joined pieces of an asynchronous generator."""
     if not hasattr(value, "__aiter__"):
         return await value
     pieces = []
     async for piece in value:
         pieces.append(piece)
-        hear(piece)
+        on_words(piece)
     return "".join(pieces)
 
 

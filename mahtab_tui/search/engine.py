@@ -84,7 +84,7 @@ class Engine:
         """For plain calls, which hold their text twice while they run."""
         self._nodes: dict[str, LiveNode] = {}
         """Nodes that run, and nodes that have ended but can be run again."""
-        self._kept = EndedNodes()
+        self._ended_nodes = EndedNodes()
         self._begun = 0
         self._attempts = 0
         """How many roots there have been, retries included."""
@@ -272,7 +272,7 @@ class Engine:
         node.batch.ended(node)
         if node.parent is not None:  # the root can always be run again
             made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
-            for forgotten in self._kept.add(
+            for forgotten in self._ended_nodes.add(
                 node, made + getsizeof(node.query) + getsizeof(outcome.text)
             ):
                 del self._nodes[forgotten.id]
@@ -309,25 +309,25 @@ class Engine:
         )
         try:
             async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
-                said = await self.calls.say(node.id, 1, 1, conversation)
+                reply = await self.calls.ask(node.id, 1, 1, conversation)
         except Exception as error:  # also a provider's own code
             why = "The time for the search is up." if limit.expired() else str(explained(error))
-            if not conversation.heard.strip() and not limit.expired():
+            if not conversation.partial.strip() and not limit.expired():
                 raise
-            if not conversation.heard.strip():
+            if not conversation.partial.strip():
                 return NodeOutcome(why, "error")
             return NodeOutcome(
-                f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial", why=why
+                f"{conversation.partial}\n\n[The answer broke off here. {why}]", "partial", why=why
             )
         finally:
             conversation.ended = True
-        self._events.send(SearchChat(said.text, node=node.id, turn=1))
+        self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.take()
-        why = "The answer was longer than the model may write at once." if said.cut else ""
+        why = "The answer was longer than the model may write at once." if reply.cut else ""
         return NodeOutcome(
-            said.text,
-            "partial" if said.cut else "done",
-            text.to_root(list(find_quotes(said.text, text.text))),
+            reply.text,
+            "partial" if reply.cut else "done",
+            text.to_root(list(find_quotes(reply.text, text.text))),
             why,
         )
 
@@ -407,16 +407,16 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source(self, text: Text, places: tuple[TextSpan, ...]) -> NodeSource:
+    def _source(self, text: Text, spans: tuple[TextSpan, ...]) -> NodeSource:
         """Return parts of a node's text as parts of the root's text where possible, so that the
         node's own text need not be held."""
-        in_root = [text.to_root([place]) for place in places]
+        in_root = [text.to_root([span]) for span in spans]
         if all(
             len(found) == 1 and found[0][1] - found[0][0] == end - start
-            for found, (start, end) in zip(in_root, places, strict=True)
+            for found, (start, end) in zip(in_root, spans, strict=True)
         ):
             return NodeSource(self._text, tuple(found[0] for found in in_root))
-        return NodeSource(text, places)
+        return NodeSource(text, spans)
 
     def _left(self, turns: int) -> BudgetLeft:
         seconds = (

@@ -86,7 +86,7 @@ class _Newest:
 EndState = Literal["done", "partial", "error", "stopped"]
 Kind = Literal["rlm", "llm"]
 
-KEPT_BYTES = 16 * 2**20
+MEMO_BYTES = 16 * 2**20
 """Bytes that the ended nodes of one tree may hold; the oldest are forgotten first."""
 _NODE = 2_000
 """Bytes that a node takes besides its texts."""
@@ -113,31 +113,33 @@ class NodeSource(NamedTuple):
     """Holder of a node's text, so that no copy is held before and after it is read."""
 
     text: Text
-    places: tuple[TextSpan, ...] | None = None
+    root_spans: tuple[TextSpan, ...] | None = None
     """Parts of it, to be joined by line breaks; None: all of it."""
 
     def take(self) -> Text:
-        return self.text if self.places is None else self.text.joined(self.places)
+        return self.text if self.root_spans is None else self.text.joined(self.root_spans)
 
     @property
     def runs(self) -> list[TextRun]:
         """Which runs of the node's text are runs of the root's text, in order."""
         return self.text.joined_runs(
-            [(0, len(self.text.text))] if self.places is None else self.places
+            [(0, len(self.text.text))] if self.root_spans is None else self.root_spans
         )
 
     @property
     def chars(self) -> int:
         return (
             len(self.text.text)
-            if self.places is None
-            else sum(end - start + 1 for start, end in self.places) - 1
+            if self.root_spans is None
+            else sum(end - start + 1 for start, end in self.root_spans) - 1
         )
 
     @property
     def spans(self) -> list[TextSpan]:
         """Spans of the root's text."""
-        return self.text.to_root([(0, len(self.text.text))] if self.places is None else self.places)
+        return self.text.to_root(
+            [(0, len(self.text.text))] if self.root_spans is None else self.root_spans
+        )
 
 
 class LiveFanOut:
@@ -222,17 +224,17 @@ class EndedNodes:
 
     def __init__(self) -> None:
         self._nodes: deque[tuple[LiveNode, int]] = deque()
-        self._held = 0
+        self._chars = 0
 
     def add(self, node: LiveNode, size: int) -> list[LiveNode]:
         """Add a node that holds `size` bytes. Returns the nodes that were forgotten to make room,
         itself too if it is too large."""
         self._nodes.append((node, size + _NODE))
-        self._held += size + _NODE
+        self._chars += size + _NODE
         forgotten = []
-        while self._held > KEPT_BYTES:
-            oldest, held = self._nodes.popleft()
-            self._held -= held
+        while self._chars > MEMO_BYTES:
+            oldest, chars = self._nodes.popleft()
+            self._chars -= chars
             oldest.query, oldest.source = (
                 "",
                 NodeSource(Text("")),
@@ -272,12 +274,12 @@ class Memo:
             hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
             await _digest(node.source),
         )
-        place = (question, -1 if node.kind == "llm" else node.depth)
+        key = (question, -1 if node.kind == "llm" else node.depth)
         while not node.replaces:
             if question in self._answers:
                 name, outcome, runs = self._answers[question]
-            elif place in self._running:
-                other, future = self._running[place]
+            elif key in self._running:
+                other, future = self._running[key]
                 name, runs = other.id, other.source.runs
                 outcome = await asyncio.shield(future)
             else:
@@ -286,7 +288,7 @@ class Memo:
                 events.send(SearchMemo(node=node.id, of_node=name))
                 return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
         future = asyncio.get_running_loop().create_future()
-        self._running[place] = (node, future)
+        self._running[key] = (node, future)
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
@@ -296,8 +298,8 @@ class Memo:
             outcome = NodeOutcome(str(error), "error")
             raise
         finally:
-            if self._running.get(place) == (node, future):  # otherwise the node has been run again
-                del self._running[place]
+            if self._running.get(key) == (node, future):  # otherwise the node has been run again
+                del self._running[key]
             future.set_result(outcome)
         if outcome.state == "done":
             self._answers[question] = (node.id, outcome, node.source.runs)
@@ -334,11 +336,11 @@ def _digest_now(source: NodeSource) -> bytes:
     memory."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
-    for number, (start, end) in enumerate(source.places or ((0, len(text)),)):
+    for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
         if number:
             digest.update(b"\n")
-        for place in range(start, end, _QUICK):
-            digest.update(text[place : min(end, place + _QUICK)].encode("utf-8", "surrogatepass"))
+        for offset in range(start, end, _QUICK):
+            digest.update(text[offset : min(end, offset + _QUICK)].encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

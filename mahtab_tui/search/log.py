@@ -74,14 +74,14 @@ class Events:
             rest = query[half:-half]
             self._searched += 1
             start = root.find(rest) if self._searched <= _SEARCHED else -1
-            place = (
+            location = (
                 f" (characters {start:,} to {start + len(rest):,} of the text)"
                 if start >= 0
                 else ""
             )
             self._query = (
                 query,
-                f"{query[:half]}\n… {len(rest):,} characters left out{place} …\n{query[-half:]}",
+                f"{query[:half]}\n… {len(rest):,} characters left out{location} …\n{query[-half:]}",
             )
         return self._query[1]
 
@@ -103,7 +103,7 @@ MOST = 200_000_000
 """Characters of events that are kept in memory; later ones are not."""
 
 
-class KeptLog:
+class SessionLog:
     """The events of one search, without streamed pieces. Any thread may call it."""
 
     def __init__(self) -> None:

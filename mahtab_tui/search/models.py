@@ -26,7 +26,7 @@ from mahtab_tui.llm.messages import (
 )
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.llm.usage import is_priced, model_name, told_usage, usd_per_token, worst_cost
+from mahtab_tui.llm.usage import is_priced, model_name, reported_usage, usd_per_token, worst_cost
 from mahtab_tui.search.conversation import (
     CONCURRENCY,
     Message,
@@ -85,7 +85,7 @@ class ReplyReader:
     @property
     def used(self) -> Usage | None:
         """Usage of the call; None if the model did not report it."""
-        return told_usage(self._llm, self._usage, self._metadata)
+        return reported_usage(self._llm, self._usage, self._metadata)
 
     def _send(self) -> None:
         if self._sent < len(self._words):
@@ -185,16 +185,16 @@ class ChatModel:
         return worst_cost(self.llm, (message.content for message in messages))
 
     async def answer(
-        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+        self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         instance = self.lease(conversation)
         sent = masked_messages(
             [_KINDS[message.role](message.content) for message in messages], self.secrets
         )
         if self.native:
-            return await self._native(instance.llm, sent, hear)
+            return await self._native(instance.llm, sent, on_words)
         conversation.instance, instance.known_by = instance, conversation
-        reading = ThreadedReader(instance.llm, sent, hear)
+        reading = ThreadedReader(instance.llm, sent, on_words)
         reading.ended.add_done_callback(lambda ended: self.give_back(instance))
         try:
             return await asyncio.shield(reading.ended)

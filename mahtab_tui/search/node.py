@@ -30,7 +30,7 @@ def spans_of(value: Any) -> tuple[TextSpan, ...]:
         if (
             isinstance(each, list | tuple)
             and len(each) == 2
-            and all(type(place) is int for place in each)
+            and all(type(offset) is int for offset in each)
             and 0 <= each[0] < each[1]
         ):
             found.append((each[0], each[1]))
@@ -101,11 +101,11 @@ class Intervals:
     def _join_nearest(self) -> None:
         """Reduce the spans to half the limit, so that this is rarely needed."""
         gaps = sorted(
-            range(1, len(self)), key=lambda place: self._starts[place] - self._ends[place - 1]
+            range(1, len(self)), key=lambda index: self._starts[index] - self._ends[index - 1]
         )
-        kept = sorted([0, *gaps[len(self) - self._limit // 2 :]])
-        self._ends = [self._ends[place - 1] for place in kept[1:]] + self._ends[-1:]
-        self._starts = [self._starts[place] for place in kept]
+        chosen = sorted([0, *gaps[len(self) - self._limit // 2 :]])
+        self._ends = [self._ends[index - 1] for index in chosen[1:]] + self._ends[-1:]
+        self._starts = [self._starts[index] for index in chosen]
 
 
 class Coverage:
@@ -244,7 +244,7 @@ class Turn:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
-    def hear(self, piece: str) -> None:
+    def append(self, piece: str) -> None:
         """Add a piece of an answer that is streaming."""
         if self._length < WORDS:
             self._pieces.append(piece)
@@ -254,7 +254,7 @@ class Turn:
         """Drop what has been streamed: the answer starts again."""
         self._pieces, self._length = [], 0
 
-    def say(self, words: str) -> None:
+    def set_words(self, words: str) -> None:
         """Set the complete answer."""
         self._pieces, self._length, self.whole = [shortened(words)], len(words), True
 
@@ -264,7 +264,7 @@ class Turn:
         return len(self.words) + len(self.code or "") + len(self.output or "")
 
     def shorten(self, limit: int) -> None:
-        self.say(shortened(self.words, limit))
+        self.set_words(shortened(self.words, limit))
         self.code = None if self.code is None else shortened(self.code, limit)
         self.output = None if self.output is None else shortened(self.output, limit)
         self.version += 1

@@ -213,11 +213,11 @@ def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> 
 def shortened_turn_message(result: TurnResult) -> str:
     """Report an earlier turn's output by its head, in a conversation that has become long."""
     head = escape_for_model(result.output)[:SHORTENED_OUTPUT]
-    left_out = f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
+    omission = f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
     return _joined(
         _tagged(OUTPUT, head, f'status="{result.status}" characters="{result.chars}"'),
         _HOW_IT_ENDED.get(result.status, ""),
-        left_out,
+        omission,
     )
 
 

@@ -231,10 +231,10 @@ def _part(given: Any, text: Text) -> tuple[TextSpan, ...] | Text:
             return (span,)
         spans = given.get("spans")
         if isinstance(spans, list) and 0 < len(spans) <= _MAX_SPANS:
-            places = tuple(place for one in spans if (place := _span(one, text)) is not None)
-            if len(places) == len(spans):
-                _check_length(sum(end - start for start, end in places))
-                return places
+            checked = tuple(found for one in spans if (found := _span(one, text)) is not None)
+            if len(checked) == len(spans):
+                _check_length(sum(end - start for start, end in checked))
+                return checked
     raise CallRefusedError("A part must be a text.")
 
 
@@ -249,7 +249,7 @@ def _span(given: Any, text: Text) -> TextSpan | None:
     if (
         not isinstance(given, (list, tuple))
         or len(given) != 2
-        or any(type(place) is not int for place in given)
+        or any(type(offset) is not int for offset in given)
     ):
         return None
     start, end = given

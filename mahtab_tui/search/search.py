@@ -21,7 +21,7 @@ from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import Consent, ConsentRequest, EndState, NodeOutcome
-from mahtab_tui.search.log import Emit, Events, KeptLog
+from mahtab_tui.search.log import Emit, Events, SessionLog
 from mahtab_tui.search.requests import ToolRunner, Tools
 from mahtab_tui.system.processes import result_of
 from mahtab_tui.worker.answers import Result, SearchUsage
@@ -42,7 +42,7 @@ class SearchAnswer(NamedTuple):
     """Spans of the text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial."""
-    log: KeptLog | None = None
+    log: SessionLog | None = None
     """Its events; None if it did not start."""
 
     def as_result(self, text: str) -> Result:
@@ -92,9 +92,9 @@ class Caller:
 
 T = TypeVar("T")
 
-KEPT_TREES = 8
+TREES = 8
 """How many trees are kept, so that their nodes can be run again."""
-KEPT_BYTES = 300_000_000
+TREE_BYTES = 300_000_000
 """Bytes that their texts may take; the newest tree is always kept."""
 _CLOSING = 5.0
 """Seconds that sandboxes and models get to end."""
@@ -130,7 +130,7 @@ class Search:
         self._opened: Sandboxes | None = None
         self._models = ChosenModels(make_llm, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
-        self._logs: dict[str, KeptLog] = {}
+        self._logs: dict[str, SessionLog] = {}
         """By tree."""
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self._closed = False
@@ -271,10 +271,10 @@ class Search:
             self._loop.close()
 
     def _text_of(self, context: Any) -> Text:
-        taken = take(context)
-        for notice in taken.notices:
+        contents = take(context)
+        for notice in contents.notices:
             self._notice("warning", notice)
-        return Text.of(taken)
+        return Text.of(contents)
 
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
@@ -314,7 +314,7 @@ class Search:
     ) -> Engine:
         if self._opened is None:
             self._opened = self._open_sandboxes()
-        log = self._logs[tree] = KeptLog()
+        log = self._logs[tree] = SessionLog()
 
         def happened(event: Record) -> None:
             log.add(event)
@@ -335,8 +335,8 @@ class Search:
     async def _forget(self) -> None:
         """Forget the oldest trees that have ended."""
         while len(self._trees) > 1 and (
-            len(self._trees) > KEPT_TREES
-            or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES
+            len(self._trees) > TREES
+            or sum(engine.size for engine in self._trees.values()) > TREE_BYTES
         ):
             oldest = next(
                 (tree for tree, engine in self._trees.items() if not engine.running()), None

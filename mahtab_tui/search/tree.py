@@ -62,7 +62,7 @@ class SearchControl(Protocol):
         """Answer the question before a large fan-out."""
 
 
-HELD = 16_000_000
+LONGEST_TEXTS = 16_000_000
 """Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are
 shortened."""
 ENDS = 600
@@ -107,7 +107,7 @@ class Tree:
         """Whether no more events will come."""
         self._seq = -1
         self._finished: deque[tuple[SearchNode, int]] = deque()
-        self._held = 0
+        self._chars = 0
         self._folds: dict[type[Record], Callable[[SearchNode, Any], None]] = {
             SearchChatStream: self._piece,
             SearchChat: self._words,
@@ -202,7 +202,7 @@ class Tree:
             index=count(record.index),
         )
         self.nodes[name] = self.newest = node
-        self._place(
+        self._insert(
             node,
             None if record.replaces in (None, name) else self.nodes.get(record.replaces),
             record,
@@ -221,7 +221,7 @@ class Tree:
             }
             self.cell = record.cell
 
-    def _place(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
+    def _insert(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
         """Put a node into its place in the tree and in its batch."""
         if replaced is not None and replaced.parent is node.parent:
             node.replaces = replaced
@@ -269,8 +269,8 @@ class Tree:
         too many."""
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
         self._finished.append((node, size))
-        self._held += size
-        while self._held > HELD and len(self._finished) > 1:
+        self._chars += size
+        while self._chars > LONGEST_TEXTS and len(self._finished) > 1:
             oldest, size = self._finished.popleft()
             oldest.query, oldest.answer = (
                 shortened(oldest.query, ENDS),
@@ -278,7 +278,7 @@ class Tree:
             )
             for turn in oldest.turns:
                 turn.shorten(ENDS)
-            self._held -= size
+            self._chars -= size
 
     # Events of a node
 
@@ -325,13 +325,13 @@ class Tree:
         if not turn.whole:
             if record.fresh:
                 turn.forget()
-            turn.hear(record.text)
+            turn.append(record.text)
             self._state(node, "thinking")
             node.back_off = None
 
     def _words(self, node: SearchNode, record: SearchChat) -> None:
         turn = self._turn_of(node, record)
-        turn.say(record.text)
+        turn.set_words(record.text)
         turn.cut = record.cut
 
     def _code(self, node: SearchNode, record: SearchReplIn) -> None:
@@ -386,7 +386,7 @@ def _ancestors(node: SearchNode) -> list[SearchNode]:
     return found
 
 
-KEPT = 50
+TREES = 50
 """Trees that are kept; of more, the oldest finished ones are dropped."""
 
 
@@ -460,7 +460,7 @@ class Trees:
 
     def _forget(self) -> None:
         for tree in [tree for tree in self._trees.values() if tree.finished][
-            : max(0, len(self._trees) - KEPT)
+            : max(0, len(self._trees) - TREES)
         ]:
             self._gone += tree.structure + 1
             del self._trees[tree.id]

@@ -224,7 +224,7 @@ class SandboxCalls:
         finally:
             self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
+    def send(self, name: str, args: dict[str, Any]) -> None:
         if (
             name == "final"
             and self.final is None
@@ -289,7 +289,7 @@ class Exploration:
         """Whether the conversation exceeds the model's context window."""
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
         """Messages with outputs that have not been shortened."""
-        self._kept = Amount()
+        self._reserved = Amount()
         """Reserved for the last call."""
 
     async def run(self, ask: Ask, deadline: Deadline) -> NodeOutcome:
@@ -335,7 +335,7 @@ class Exploration:
             return outcome if outcome.state == "done" else outcome._replace(why=reason)
         finally:
             self._conversation.ended = True
-            self._calls.budget.free(self._kept)
+            self._calls.budget.free(self._reserved)
 
     async def _until(
         self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
@@ -365,21 +365,23 @@ class Exploration:
             try:
                 if turn > 1:
                     self._keep()
-                said = await self._hear()
+                reply = await self._ask()
             except BudgetSpent as error:
                 if turn == 1:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
-            found = code_of(said.text, ended=not said.cut)
-            self._events.send(SearchChat(said.text, node=self._node.id, turn=turn, cut=found.cut))
+            found = code_of(reply.text, ended=not reply.cut)
+            self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
             self._conversation.add(
                 Message(
                     "assistant",
-                    said.text if self._node.model.remembers else _heard(said.text, found),
+                    reply.text
+                    if self._node.model.remembers
+                    else _without_imagined(reply.text, found),
                 )
             )
             if found.code is None:
-                self._node.found.printed(said.text)
+                self._node.found.printed(reply.text)
                 self._conversation.add(
                     Message(
                         "user",
@@ -394,10 +396,10 @@ class Exploration:
                 return calls.final, ""
             self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
-            self._tell(result, prompts.turn_message(result, left, cut=found.cut))
+            self._add_result(result, prompts.turn_message(result, left, cut=found.cut))
         return None, f"rlm() ran out of turns ({self._limits.max_turns})."
 
-    def _tell(self, result: TurnResult, message: str) -> None:
+    def _add_result(self, result: TurnResult, message: str) -> None:
         """Report a turn's result. When the conversation has become long, earlier outputs are
         shortened to their heads; code is kept."""
         added = Message("user", message)
@@ -405,22 +407,22 @@ class Exploration:
         self._outputs.append((added, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:
-                told, earlier = self._outputs.popleft()
+                earlier_message, earlier = self._outputs.popleft()
                 if len(earlier.output) > prompts.SHORTENED_OUTPUT:
                     self._conversation.replace(
-                        told, Message("user", prompts.shortened_turn_message(earlier))
+                        earlier_message, Message("user", prompts.shortened_turn_message(earlier))
                     )
 
-    async def _hear(self, kept: Amount | None = None) -> Reply:
+    async def _ask(self, reserved: Amount | None = None) -> Reply:
         """Get the model's next answer. kept: what is already reserved for it."""
         self._turn += 1
         try:
-            return await self._calls.say(
+            return await self._calls.ask(
                 self._node.id,
                 self._turn,
                 self._limits.max_turns,
                 self._conversation,
-                kept,
+                reserved,
             )
         except BudgetSpent:
             self._turn -= 1
@@ -462,35 +464,35 @@ class Exploration:
             self._conversation = node.model.conversation(*self._conversation.messages[:2])
         known = found.text if self._too_long else found.answers.text
         self._conversation.add(Message("user", prompts.last_message(reason, node.query, known)))
-        kept, self._kept = self._kept, Amount()
+        reserved, self._reserved = self._reserved, Amount()
         try:
-            said = await self._hear(kept)
+            reply = await self._ask(reserved)
         except ContextTooLong as error:
             if self._too_long or not found:
                 raise
             self._too_long = True
             return await self._last(str(explained(error)))
         except Exception:
-            found.printed(self._conversation.heard)  # as far as it came
+            found.printed(self._conversation.partial)  # as far as it came
             raise
-        self._events.send(SearchChat(said.text, node=node.id, turn=self._turn))
-        return NodeOutcome(last_answer(said.text), "partial"), ""
+        self._events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
+        return NodeOutcome(last_answer(reply.text), "partial"), ""
 
     def _keep(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
         earlier reservation then stays."""
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
-        self._calls.budget.hold(wanted.minus(self._kept))
-        self._kept = wanted
+        self._calls.budget.hold(wanted.minus(self._reserved))
+        self._reserved = wanted
 
 
-def _heard(answer: str, found: AnswerCode) -> str:
+def _without_imagined(answer: str, found: AnswerCode) -> str:
     """Return an answer without the text after its code."""
     if found.code is None or not found.cut:
         return answer
-    place = answer.find(found.code)
+    start = answer.find(found.code)
     return (
-        f"{answer[: place + len(found.code)]}\n```"
-        if place >= 0
+        f"{answer[: start + len(found.code)]}\n```"
+        if start >= 0
         else f"```python\n{found.code}\n```"
     )

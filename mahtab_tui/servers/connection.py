@@ -27,7 +27,7 @@ from mahtab_tui.servers.schema import (
     signature_of,
     with_required,
 )
-from mahtab_tui.servers.servers import KeptLogins, ServerError, ServerState
+from mahtab_tui.servers.servers import SavedLogins, ServerError, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
 
@@ -45,8 +45,8 @@ class Connection:
         state: ServerState,
         server: McpServer,
         folder: Path,
-        logins: KeptLogins,
-        tell: Callable[[str], None],
+        logins: SavedLogins,
+        report: Callable[[str], None],
         start_seconds: float,
     ) -> None:
         """tell: called with a sentence for the user."""
@@ -54,7 +54,7 @@ class Connection:
         self._server = server
         self._folder = folder
         self._logins = logins
-        self._tell = tell
+        self._report = report
         self._start_seconds = start_seconds
         self._checker = ArgumentChecker()
         self._turn = asyncio.Lock()
@@ -107,7 +107,7 @@ class Connection:
         self._restarts += died
         await self.stop()
         if died:
-            self._tell(f"The MCP server {name} had ended: {why} It is being restarted.")
+            self._report(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._starting = asyncio.get_running_loop().create_future()
         self._starting.add_done_callback(
             lambda done: done.cancelled() or done.exception()
@@ -211,7 +211,7 @@ class Connection:
                 async with Client(
                     self._transport(closed),
                     client_info=types.Implementation(name="mahtab-tui", version=__version__),
-                    message_handler=self._heard,
+                    message_handler=self._on_message,
                     logging_callback=self._logged,
                     cache=None,
                 ) as client:
@@ -273,7 +273,7 @@ class Connection:
                 + (LOGIN_SECONDS + _PATIENCE if url else self._start_seconds)
             )
         if url:
-            self._tell(
+            self._report(
                 f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine."
             )
 
@@ -309,7 +309,7 @@ class Connection:
             )
         self._state.change(tools)
 
-    async def _heard(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._state.stale = True
 

@@ -21,9 +21,9 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from mahtab_tui.servers.servers import KeptLogins
+from mahtab_tui.servers.servers import SavedLogins
 
-Kept = TypeVar("Kept", bound=BaseModel)
+Stored = TypeVar("Stored", bound=BaseModel)
 
 LOGIN_SECONDS = 600.0
 """For the user to log in."""
@@ -34,10 +34,10 @@ _LONGEST = 16_384
 _BROWSER_SECONDS = 10.0
 
 
-def login_to(url: str, kept: KeptLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
+def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
     """Return what logs in to a server when it wants that. ask: called with the address that the
     user has to visit, and with "" after that."""
-    login = _Login(url, kept, ask)
+    login = _Login(url, logins, ask)
     metadata = OAuthClientMetadata(
         client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
     )
@@ -49,11 +49,11 @@ def login_to(url: str, kept: KeptLogins, ask: Callable[[str], None]) -> OAuthCli
 class _Login:
     """One server's login: the SDK's `TokenStorage`, and its two handlers."""
 
-    def __init__(self, url: str, kept: KeptLogins, ask: Callable[[str], None]) -> None:
+    def __init__(self, url: str, logins: SavedLogins, ask: Callable[[str], None]) -> None:
         self._url = url
-        self._kept = kept
+        self._logins = logins
         self._ask = ask
-        login = kept.get(url)
+        login = logins.get(url)
         self.port: int = login.get("port") or _free_port()
         """A server that knows the program knows it with this port."""
         self.expires: float | None = login.get("expires")
@@ -64,21 +64,21 @@ class _Login:
         self._listening: asyncio.Server
 
     async def get_tokens(self) -> OAuthToken | None:
-        return _read(OAuthToken, self._kept.get(self._url).get("tokens"))
+        return _read(OAuthToken, self._logins.get(self._url).get("tokens"))
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         expires = None if tokens.expires_in is None else time.time() + tokens.expires_in
         self._keep(tokens=tokens.model_dump(mode="json"), expires=expires)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return _read(OAuthClientInformationFull, self._kept.get(self._url).get("client"))
+        return _read(OAuthClientInformationFull, self._logins.get(self._url).get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._keep(client=client_info.model_dump(mode="json"), port=self.port)
 
     def _keep(self, **changes: Any) -> None:
         with contextlib.suppress(OSError):  # a full disk: the user logs in again next time
-            self._kept.keep(self._url, **changes)
+            self._logins.keep(self._url, **changes)
 
     async def begin(self, url: str) -> None:
         """Ask the user to log in. Raises `OAuthFlowError`."""
@@ -123,13 +123,13 @@ class _Login:
 
     def _answered(self, request: str) -> bytes:
         method, _, rest = request.partition(" ")
-        place = urlsplit(rest.partition(" ")[0])
-        given = {name: values[0] for name, values in parse_qs(place.query).items()}
-        if method == "GET" and place.path == "/":
+        address = urlsplit(rest.partition(" ")[0])
+        given = {name: values[0] for name, values in parse_qs(address.query).items()}
+        if method == "GET" and address.path == "/":
             return _response("302 Found", "", f"Location: {self._leads_to}\r\n")
         if (
             method != "GET"
-            or place.path != _BACK
+            or address.path != _BACK
             or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
         ):
             return _response("404 Not Found", "There is nothing here.")
@@ -158,8 +158,8 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _read(kind: type[Kept], kept: object) -> Kept | None:
+def _read(kind: type[Stored], raw: object) -> Stored | None:
     try:
-        return kind.model_validate(kept)
+        return kind.model_validate(raw)
     except ValidationError:
         return None

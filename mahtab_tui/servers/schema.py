@@ -266,7 +266,7 @@ class ToolSignature(NamedTuple):
         return f"({', '.join([*parts, *(['*', *others] if others else []), *(['**arguments'] if self.open else [])])})"
 
 
-def identifier(name: str, taken: Container[str] = (), *, private: str = "tool") -> str:
+def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -> str:
     """Return a valid name that is not taken. private: put before a name that begins with an
     underscore or a digit."""
     base = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
@@ -275,7 +275,7 @@ def identifier(name: str, taken: Container[str] = (), *, private: str = "tool") 
     if keyword.iskeyword(base):
         base += "_"
     found, number = base, 1
-    while found in taken:
+    while found in used:
         number += 1
         found = f"{base}_{number}"
     return found
@@ -323,8 +323,8 @@ def signature_of(
         names[parameter] = Parameter(
             parameter, str(each), _annotation(about), each in required, default
         )
-        if said := _about(about):
-            lines.append(f"{parameter}: {said}")
+        if documentation := _about(about):
+            lines.append(f"{parameter}: {documentation}")
     parameters = (
         *(each for each in names.values() if each.required),
         *(each for each in names.values() if not each.required),
@@ -351,8 +351,8 @@ def _annotation(about: Mapping[str, Any]) -> str:
 
 
 def _about(about: Mapping[str, Any]) -> str:
-    said = about.get("description")
-    words = " ".join(said.split())[:_LONGEST_ABOUT] if isinstance(said, str) else ""
+    description = about.get("description")
+    words = " ".join(description.split())[:_LONGEST_ABOUT] if isinstance(description, str) else ""
     choices = about.get("enum")
     if isinstance(choices, list) and choices:
         listed = ", ".join(repr(each)[:100] for each in choices[:_MOST_CHOICES])

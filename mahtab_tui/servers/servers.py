@@ -29,7 +29,7 @@ _LARGEST = 1_000_000
 _SECRET = ("access_token", "refresh_token", "client_secret")
 
 
-class KeptLogins:
+class SavedLogins:
     """Saved logins by the server's address. Any thread may call it."""
 
     def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
@@ -44,9 +44,9 @@ class KeptLogins:
     def get(self, url: str) -> dict[str, Any]:
         """Return what is kept of the login to a server; empty if nothing is."""
         with self._lock:
-            kept = self._read().get(url)
-        self._mask(kept)
-        return kept if isinstance(kept, dict) else {}
+            saved = self._read().get(url)
+        self._mask(saved)
+        return saved if isinstance(saved, dict) else {}
 
     def keep(self, url: str, **changes: Any) -> None:
         """Change what is kept of a login. Raises `OSError`."""
@@ -83,9 +83,9 @@ class KeptLogins:
                 os.unlink(draft)
             raise
 
-    def _mask(self, kept: object) -> None:
-        if isinstance(kept, dict):
-            for name, value in kept.items():
+    def _mask(self, saved: object) -> None:
+        if isinstance(saved, dict):
+            for name, value in saved.items():
                 if name in _SECRET and isinstance(value, str):
                     self._add_secret(value)
                 self._mask(value)
@@ -94,7 +94,7 @@ class KeptLogins:
 _USED = 8
 """Tools that the model is told of, because it has used them."""
 _LONGEST_LINE = 200
-_KEPT = 200_000
+_LOG_BYTES = 200_000
 """Characters of its messages that are kept, at least."""
 
 
@@ -112,9 +112,9 @@ class ServerMessages:
 
     def add(self, text: str) -> None:
         with self._lock:
-            self._pieces.append(text[-_KEPT:])
+            self._pieces.append(text[-_LOG_BYTES:])
             self._size += len(self._pieces[-1])
-            while self._size - len(self._pieces[0]) >= _KEPT:
+            while self._size - len(self._pieces[0]) >= _LOG_BYTES:
                 self._size -= len(self._pieces.popleft())
 
     def add_line(self, line: str) -> None:
@@ -169,7 +169,7 @@ class ServerState:
         self.messages = ServerMessages()
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """Return its line for the model."""
         return (
             f"{self.about or self.name} ({len(self.tools):,} tools)"
@@ -259,9 +259,9 @@ class Servers:
         self,
         configured: Mapping[str, McpServer],
         folder: Path,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         *,
-        logins: KeptLogins | None = None,
+        logins: SavedLogins | None = None,
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_SECONDS,
     ) -> None:
@@ -272,8 +272,8 @@ class Servers:
         """
         self._configured = configured
         self._folder = folder
-        self._tell = tell
-        self._logins = logins or KeptLogins(None, lambda secret: None)
+        self._report = report
+        self._logins = logins or SavedLogins(None, lambda secret: None)
         self._start_seconds = start_seconds
         self.states: dict[str, ServerState] = {}
         """By the name in the namespace."""
@@ -351,7 +351,7 @@ class Servers:
                     f"The server {state.name} could not be started: {error.args[0]}"
                 ) from None
             self._connections[python] = Connection(
-                state, server, self._folder, self._logins, self._tell, self._start_seconds
+                state, server, self._folder, self._logins, self._report, self._start_seconds
             )
         return self._connections[python]
 

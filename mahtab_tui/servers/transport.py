@@ -49,7 +49,7 @@ _SURROGATES = re.compile(
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
 """A backslash, a pair of surrogates, or one alone, in JSON."""
-_KEPT = (2, 12)
+_ERROR_LINES = (2, 12)
 """Lengths of the first two."""
 _OF_A_MESSAGE = re.compile(rb"""["']jsonrpc["']|\A\s*\{\s*\Z""")
 """Occurs in messages, also broken ones, and not in what a server prints by mistake."""
@@ -67,7 +67,9 @@ def mended(data: bytes) -> bytes:
     These are halves of surrogate pairs, as a cut emoji leaves, and bytes that are not UTF-8.
     """
     text = data.decode("utf-8-sig", "replace").encode()
-    return _SURROGATES.sub(lambda found: found[0] if len(found[0]) in _KEPT else rb"\ufffd", text)
+    return _SURROGATES.sub(
+        lambda found: found[0] if len(found[0]) in _ERROR_LINES else rb"\ufffd", text
+    )
 
 
 def answered_by(line: bytes, waiting: dict[str, Any]) -> list[Any]:

@@ -55,7 +55,7 @@ class AgentCall:
         self.running = False
         """Whether its cell runs now."""
 
-    def say(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Report progress to the agent."""
         self.send({"op": "progress", "text": sentence})
 
@@ -90,7 +90,7 @@ class JoinedAgent:
     colour: int
     leave: Callable[[str], None]
     """Ends its connection, with a sentence for the agent."""
-    told: FinishedCell | None
+    last_sent: FinishedCell | None
     """The last finished cell that the agent knows."""
     owns_session: bool = False
     """Whether the session is the agent's own: nobody is there to ask."""
@@ -134,7 +134,7 @@ class JoinedAgents:
         self,
         wanted: str,
         leave: Callable[[str], None],
-        told: FinishedCell | None,
+        last_sent: FinishedCell | None,
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
@@ -145,14 +145,20 @@ class JoinedAgents:
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
-            taken = {"you", self._profile.party.lower(), *(agent.name for agent in self._agents)}
+            names_in_use = {
+                "you",
+                self._profile.party.lower(),
+                *(agent.name for agent in self._agents),
+            }
             numbered = (f"{base}-{number}" for number in itertools.count(2))
-            name = next(name for name in itertools.chain([base], numbered) if name not in taken)
+            name = next(
+                name for name in itertools.chain([base], numbered) if name not in names_in_use
+            )
             used = {agent.colour for agent in self._agents}
             colour = next(
                 (colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS
             )
-            agent = JoinedAgent(name, colour, leave, told, owns_session)
+            agent = JoinedAgent(name, colour, leave, last_sent, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)
@@ -248,7 +254,7 @@ class JoinedAgents:
     def wait_while_paused(self, agent: JoinedAgent, call: AgentCall) -> None:
         """Wait until the agent is not paused. Raises `AgentCallRefused`."""
         if agent.paused:
-            call.say("the user has paused you")
+            call.report("the user has paused you")
         with call.stoppable(self._look_again), self._lock:
             self._lock.wait_for(lambda: call.cancelled or agent.gone or not agent.paused)
         if call.cancelled or agent.gone:
@@ -280,7 +286,7 @@ class JoinedAgents:
             block=0,
             blocks=1,
         )
-        call.say("waits for the user's approval")
+        call.report("waits for the user's approval")
         emit(self._log, about.changed(state="waiting", is_code=is_code, why=why))
         try:
             with call.stoppable(lambda: self._approvals.cancel(request)):
@@ -322,7 +328,7 @@ HEAD = 100
 
 _SAVING = 5.0
 """Seconds to wait for the variables to be written before the interpreter changes."""
-KEPT = 1_000_000
+OUTPUT_CHARS = 1_000_000
 """Characters of a cell's output that are kept for an answer before the cell ends."""
 
 
@@ -352,9 +358,9 @@ class AgentCalls:
         agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(agent, call)
-            return self._session.secrets.told_value(served(agent, call, args))
+            return self._session.secrets.redact_value(served(agent, call, args))
         except KernelError as error:
-            raise AgentCallRefused(self._session.secrets.told(str(error))) from None
+            raise AgentCallRefused(self._session.secrets.redact_for_model(str(error))) from None
         finally:
             agent.calls.discard(call)
 
@@ -491,13 +497,13 @@ class AgentCalls:
 
     def _inside(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
-        finished = session.cells.finished_since(agent.told)
+        finished = session.cells.finished_since(agent.last_sent)
         if finished and args["seen"]:
-            agent.told = finished[-1]
+            agent.last_sent = finished[-1]
         others = [
             cell
             for cell in finished
-            if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.left_out
+            if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.hidden
         ]
         return {
             "kernel": asdict(session.kernel.info()),
@@ -570,7 +576,7 @@ class _Run:
         """Its need beyond a locked fork."""
         self._withdrawn = False
         self._printed: list[str] = []
-        self._room = KEPT
+        self._room = OUTPUT_CHARS
 
     def answer(self) -> dict[str, Any]:
         """Wait for the cell to end, and return the answer."""
@@ -578,7 +584,7 @@ class _Run:
             self._agent.name, self._code, self._work, self._withdraw
         )
         if before:
-            self._call.say(f"waits in the session's queue, {before} before it")
+            self._call.report(f"waits in the session's queue, {before} before it")
 
         def stop() -> None:
             if self._session.inbox.cancel(item) is None:
@@ -616,7 +622,7 @@ class _Run:
         """Run the cell, on the session's cell thread."""
         session, agent = self._session, self._agent
         self._call.running = True
-        self._call.say("runs")
+        self._call.report("runs")
         before = session.kernel.info().pid
         try:
             result = session.cells.run(
@@ -625,7 +631,7 @@ class _Run:
                 party=agent.name,
                 bounded=self._bounded,
                 begun=self._begun,
-                listener=self._hear,
+                listener=self._collect,
                 allowed=self._allowed,
                 lock=self._lock,
                 guest=agent.colour,
@@ -639,8 +645,8 @@ class _Run:
                 if result.status in (Status.KILLED, Status.DIED)
                 else session.kernel.info().pid
             )
-            told = session.private.told(result)
-            self._ended = told, pictures(told)
+            redacted = session.private.redact_result(result)
+            self._ended = redacted, pictures(redacted)
         except Exception as error:  # the agent needs an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
             raise
@@ -658,7 +664,7 @@ class _Run:
                 {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
             )
 
-    def _hear(self, kind: OutputKind, text: str) -> None:
+    def _collect(self, kind: OutputKind, text: str) -> None:
         if self.follow:
             self._call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import ConversationSummary, KeptMessage
+from mahtab_tui.agent.host import ConversationSummary, StoredMessage
 from mahtab_tui.bus import records
 from mahtab_tui.bus.prompt import entry_of
 from mahtab_tui.bus.records import (
@@ -91,7 +91,7 @@ class AgentThread:
         turn = self._turns.new_turn()
         emit(self._log, UserChat(encodable(prompt), turn=turn))
         self._turns.spending.name_question(turn, prompt)
-        self._tell("thinking", turn)
+        self._report("thinking", turn)
         try:
             if attach != "nothing":
                 self._turns.attach(
@@ -99,10 +99,10 @@ class AgentThread:
                 )
             agent = self.agent
         except Exception:
-            self._tell("failed", turn)
+            self._report("failed", turn)
             raise
         if self._withdrawn.is_set():
-            self._tell("stopped", turn)
+            self._report("stopped", turn)
             return ""
         return agent.ask_sync(prompt, shown=turn)
 
@@ -169,7 +169,7 @@ class AgentThread:
                     failure = self.agent.compact(self._turns.secrets.mask(keep), self._turns.last)
                 except ModelError as error:
                     failure = str(error).rstrip(".")
-                self._tell(
+                self._report(
                     "done" if failure == "" else "stopped" if failure is None else "failed",
                     self._turns.last,
                 )
@@ -211,7 +211,7 @@ class AgentThread:
             summary=summary(self._past),
         )
 
-    def _tell(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
+    def _report(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
         emit(self._log, Agent(state=state, turn=turn, step=0, party=self._turns.party))
 
     def _prepare(self) -> None:
@@ -237,7 +237,7 @@ class AgentThread:
                 )
 
 
-def conversation(past: Sequence[Record]) -> list[KeptMessage]:
+def conversation(past: Sequence[Record]) -> list[StoredMessage]:
     """Return the conversation of a resumed session."""
     from mahtab_tui.llm.prompts import render_context
 
@@ -245,13 +245,13 @@ def conversation(past: Sequence[Record]) -> list[KeptMessage]:
     for record in past:
         if isinstance(record, UserAttachment):
             attached.setdefault(record.turn, []).append(element_of(record))
-    messages: list[KeptMessage] = []
+    messages: list[StoredMessage] = []
     for record in past:
         if isinstance(record, UserChat):
             context = render_context("", attachments="\n".join(attached.get(record.turn, [])))
-            messages.append(KeptMessage("user", record.text, record.turn, None, context))
+            messages.append(StoredMessage("user", record.text, record.turn, None, context))
         elif isinstance(record, AssistantChat):
-            messages.append(KeptMessage("assistant", record.text, record.turn, record.step))
+            messages.append(StoredMessage("assistant", record.text, record.turn, record.step))
     return messages
 
 

@@ -157,7 +157,7 @@ class SessionState(BaseModel):
             session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
             self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
             session.log.addHandler(_Listener(self))
-            for sentence in settings.held_back:
+            for sentence in settings.untrusted:
                 session.notice(sentence, "warning")
             if self._owns_kernel:
                 session.start_kernel()

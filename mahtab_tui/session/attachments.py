@@ -168,9 +168,9 @@ class Attachments:
             )
         if self._is_cells(mention):
             return self._chip_of_cells(mention)
-        here = " on this machine" * bool(self._kernel.info().place)
+        here = " on this machine" * bool(self._kernel.info().host)
         try:
-            path, link_to = self._place(mention.name)
+            path, link_to = self._split(mention.name)
             about = os.stat(path)
             size = pictures.measured_file(path) if stat.S_ISREG(about.st_mode) else None
         except (PictureError, LinkLeadsOut) as error:
@@ -234,7 +234,7 @@ class Attachments:
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().folder_here, os.path.expanduser(name))
 
-    def _place(self, name: str) -> tuple[Path, str]:
+    def _split(self, name: str) -> tuple[Path, str]:
         """See `followed`. Raises `OSError`, too."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().folder_here)))
 
@@ -263,7 +263,7 @@ class Attachments:
             return Attachment(chip.label, size, text)
         if mention.kind == "variable":
             return self._of_variable(mention.name, chip)
-        path, _ = self._place(mention.name)
+        path, _ = self._split(mention.name)
         if chip.picture:
             picture, size = pictures.picture_of_file(path)
             return Attachment(chip.label, size, picture=picture)

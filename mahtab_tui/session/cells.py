@@ -52,12 +52,12 @@ def attrs_of(started: ReplIn) -> dict[str, Any]:
 def makers(past: Sequence[Record]) -> dict[str, Namespace]:
     """Return for each name that a cell has made the record of the last cell that did."""
     found: dict[str, Namespace] = {}
-    told = [record for record in past if isinstance(record, Namespace)]
+    records = [record for record in past if isinstance(record, Namespace)]
     if (
-        told and told[-1].fresh and told[-1].cell
+        records and records[-1].fresh and records[-1].cell
     ):  # the screen before has left the kernel, not lost it
-        told.pop()
-    for record in told:
+        records.pop()
+    for record in records:
         if record.fresh:
             found.clear()
         for change in record.changes:
@@ -128,7 +128,7 @@ class Cells:
         """Which question each of the model's cells belongs to."""
         self.last = first - 1
         """The number of the newest cell."""
-        self.going_on_since: float | None = None
+        self.resumed_since: float | None = None
         """While a cell of an earlier screen goes on: when it began, in seconds since the epoch."""
         self._dead = False
         self._leaves = threading.Event()
@@ -249,11 +249,11 @@ class Cells:
                 return self._kernel.go_on(
                     cell, on_output=on_output, on_display=on_display, nested=True
                 )
-            self.going_on_since = started.time or None
+            self.resumed_since = started.time or None
             try:
                 return self._kernel.go_on(cell, on_output=on_output, on_display=on_display)
             finally:
-                self.going_on_since = None
+                self.resumed_since = None
 
         result = self._follow_cell(
             cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait
@@ -349,7 +349,7 @@ class Cells:
             self.forget()
             self._keeping.show()
         elif result.changes:
-            self._tell_changes(cell, party, result.changes, guest)
+            self._report_changes(cell, party, result.changes, guest)
         if self._leaves.is_set():
             self._leaves.clear()
             self._face.leave()
@@ -432,7 +432,7 @@ class Cells:
         except KernelError:  # the kernel's state was logged already
             return []
 
-    def _tell_changes(
+    def _report_changes(
         self, cell: int, party: str, changes: Sequence[Change], guest: int | None
     ) -> None:
         with self._naming:
@@ -442,9 +442,9 @@ class Cells:
             self.provenance.fold(cell, party, changes)
             self._keeping.made(change.name for change in changes)
             emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
-        self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
+        self._report_hidden_tools([change.name for change in changes if change.change == "added"])
 
-    def _tell_hidden_tools(self, new: Sequence[str]) -> None:
+    def _report_hidden_tools(self, new: Sequence[str]) -> None:
         from mahtab_tui.worker import toolbox
 
         for name in (toolbox.NAMES | self._tools.names | self.servers).intersection(new):

@@ -165,7 +165,7 @@ class Components:
         self.inbox = inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
         log.addHandler(self.broadcast)
-        self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
+        self.private = PrivateNames(log, kernel, secrets, prompt.hidden, past)
         log.addHandler(self.private)
         self.models = Models(log, settings, profile, kernel)
         self.spending = Spending(lambda: settings.max_usd)

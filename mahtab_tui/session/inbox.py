@@ -86,8 +86,8 @@ class Inbox:
         self._serving: set[Mode] = set()
         self._numbers = itertools.count(1)
         self._closed = False
-        self._told: list[Item] = []
-        self._held: set[str] = set()
+        self._reported: list[Item] = []
+        self._edited: set[str] = set()
         """Agents whose cells are held back."""
 
     def put(self, mode: Mode, text: str) -> int:
@@ -110,7 +110,7 @@ class Inbox:
     @property
     def _first_of_agents(self) -> int:
         return next(
-            (place for place, waiting in enumerate(self._items) if waiting.party), len(self._items)
+            (index for index, waiting in enumerate(self._items) if waiting.party), len(self._items)
         )
 
     def put_for(
@@ -125,10 +125,10 @@ class Inbox:
             self._enter(len(self._items), item)
         return item.id, before
 
-    def _enter(self, place: int, *items: Item) -> None:
-        self._items[place:place] = items
+    def _enter(self, index: int, *items: Item) -> None:
+        self._items[index:index] = items
         self._changed.notify_all()
-        self._tell()
+        self._report()
 
     def take(self, mode: Mode) -> Item | None:
         """Finish the previous input of a mode and wait for the next one; None when the inbox is
@@ -142,7 +142,7 @@ class Inbox:
                     (
                         item
                         for item in self._items
-                        if item.mode == mode and item.party not in self._held
+                        if item.mode == mode and item.party not in self._edited
                     ),
                     None,
                 )
@@ -151,7 +151,7 @@ class Inbox:
                 self._changed.wait()
             self._items.remove(item)
             self._serving.add(mode)
-            self._tell()
+            self._report()
             return item
 
     def cancel(self, item_id: int) -> Item | None:
@@ -160,7 +160,7 @@ class Inbox:
             item = next((item for item in self._items if item.id == item_id), None)
             if item is not None:
                 self._items.remove(item)
-                self._tell()
+                self._report()
         if item is not None and item.withdrawn is not None:
             item.withdrawn()
         return item
@@ -168,9 +168,9 @@ class Inbox:
     def hold(self, party: str, on: bool) -> None:
         """Hold back the cells of an agent, or release them."""
         with self._changed:
-            (self._held.add if on else self._held.discard)(party)
+            (self._edited.add if on else self._edited.discard)(party)
             self._changed.notify_all()
-            self._tell()
+            self._report()
 
     @property
     def idle(self) -> bool:
@@ -184,14 +184,14 @@ class Inbox:
             self._closed = True
             self._changed.notify_all()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Log the inputs that wait behind another or are held back, but not those that are about to
         be taken."""
         waiting = [
-            item for item in self._items if item.mode in self._serving or item.party in self._held
+            item for item in self._items if item.mode in self._serving or item.party in self._edited
         ]
-        if waiting != self._told:
-            self._told = waiting
+        if waiting != self._reported:
+            self._reported = waiting
             emit(
                 self._log,
                 Queue(

@@ -44,7 +44,7 @@ class SessionInfo:
         self.approval: ApprovalMode = settings.approval
         self.planning = False
         """Whether the model may only read, and answers with a plan."""
-        self._said: set[ApprovalMode] = set()
+        self._warned: set[ApprovalMode] = set()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -59,29 +59,29 @@ class SessionInfo:
         """Change the model. model: a full name."""
         self.model, self.party = model, model_label(model)
         self._settings.change("model", model)
-        self.tell()
+        self.report()
 
     def set_approval(self, approval: ApprovalMode) -> None:
         """Change the approval mode. Code that waits already goes on waiting."""
         self.approval = approval
         self._settings.change("approval", approval)
-        self.tell()
-        self.say_rights()
+        self.report()
+        self.warn_about_permissions()
 
     def set_planning(self, planning: bool) -> None:
         """Let the model only plan, or act again. Code that runs already goes on."""
         self.planning = planning
-        self.tell()
+        self.report()
         if planning:
             emit(self._log, Notice(_PLANNING))
 
-    def say_rights(self) -> None:
+    def warn_about_permissions(self) -> None:
         """Tell the user, once for each approval mode, what it allows the model's code to do."""
-        if self.approval in _RIGHTS and self.approval not in self._said:
-            self._said.add(self.approval)
+        if self.approval in _RIGHTS and self.approval not in self._warned:
+            self._warned.add(self.approval)
             emit(self._log, Notice(_RIGHTS[self.approval], level="warning"))
 
-    def tell(self) -> None:
+    def report(self) -> None:
         emit(
             self._log,
             Session(

@@ -41,7 +41,7 @@ from mahtab_tui.kernel.cells import TerminalOutput
 from mahtab_tui.kernel.detached import last_outputs
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher, Process, Wire, environment
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import KeepPlace, Status
+from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent_thread import AgentThread
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
 def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secrets) -> list[Record]:
     """Return the past records of a resumed session, with the whole output of a cell in which its
     kernel ended. Raises `StoreError`."""
-    told = list(past)
+    records = list(past)
     for cell, output, path in last_outputs(store.session):
         # What the screen has stored of it before it went is its beginning.
-        kept = [
+        pieces = [
             record
-            for record in told
+            for record in records
             if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)
         ]
-        started = next((each for each in unfinished(kept) if each.cell == cell), None)
+        started = next((each for each in unfinished(pieces) if each.cell == cell), None)
         if started is not None:
             text = TerminalOutput()
             text.add("stdout", output.decode(errors="replace"))
@@ -95,9 +95,14 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
             store.cells_go_on = True
             store.append(record)
             store.append(ended)
-            told = [*kept[:-1], record, ended, *kept[-1:]]  # the last one says what has come back
+            records = [
+                *pieces[:-1],
+                record,
+                ended,
+                *pieces[-1:],
+            ]  # the last one says what has come back
         path.unlink(missing_ok=True)
-    return told
+    return records
 
 
 JUPYTER = ("jupyter:", "jupyter+", "existing:")
@@ -116,7 +121,7 @@ class Waiting(NamedTuple):
 
 def process_kernel(
     settings: Settings,
-    keep: KeepPlace | None = None,
+    keep: SaveTarget | None = None,
     *,
     session: str = "",
     waiting: Waiting | None = None,
@@ -144,11 +149,11 @@ def process_kernel(
         undo_steps=settings.undo_steps,
         undo_memory=settings.undo_memory,
         keep=keep,
-        place=_place(settings, session, waiting),
+        launcher=_launcher(settings, session, waiting),
     )
 
 
-def kernel_at(settings: Settings, keep: KeepPlace | None, session: str, address: str) -> Kernel:
+def kernel_at(settings: Settings, keep: SaveTarget | None, session: str, address: str) -> Kernel:
     """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this
     machine. Raises `KernelError`."""
     return process_kernel(
@@ -190,22 +195,22 @@ class LocalDetachable(LocalLauncher):
     def start(
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
     ) -> Process:
-        from mahtab_tui.kernel.detached import AttachedProcess, start_held
+        from mahtab_tui.kernel.detached import AttachedProcess, start_detachable
 
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             return AttachedProcess(waiting)
-        process, self.problem = start_held(
+        process, self.problem = start_detachable(
             executable, cwd, environment(color, *size), self._session, self._hours
         )
         return process
 
 
-def _place(settings: Settings, session: str, waiting: Waiting) -> Launcher | None:
+def _launcher(settings: Settings, session: str, waiting: Waiting) -> Launcher | None:
     """Return where the kernel runs; None for here, with its screen only. Raises `KernelError`."""
     if settings.kernel is None:
-        held = session and settings.keep_kernel and sys.platform == "linux"
-        return LocalDetachable(session, settings.keep_kernel, waiting.here) if held else None
+        detachable = session and settings.keep_kernel and sys.platform == "linux"
+        return LocalDetachable(session, settings.keep_kernel, waiting.here) if detachable else None
     from mahtab_tui.kernel.remote.process import Elsewhere
     from mahtab_tui.kernel.remote.transport import parse
 
@@ -261,8 +266,8 @@ class SessionKernelHost:
                 cwd=info.cwd,
                 pid=info.pid,
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
-                since=self._cells.going_on_since if info.state is KernelState.BUSY else None,
-                place=info.place or None,
+                since=self._cells.resumed_since if info.state is KernelState.BUSY else None,
+                place=info.host or None,
                 address=info.address or None,
                 next_try=info.next_try or None,
             ),
@@ -309,8 +314,8 @@ class SessionKernelHost:
             case "rlm_stop":
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
-                if place := self._kernel.info().place:  # what is there must not start programs here
-                    raise RuntimeError(f"A program that needs the terminal cannot run on {place}.")
+                if host := self._kernel.info().host:  # what is there must not start programs here
+                    raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
                 return self._face.run_in_terminal(
                     [str(word) for word in args["argv"]], str(args["cwd"])
                 )
@@ -439,7 +444,7 @@ class CellThread:
         from mahtab_tui.session.cells import makers
 
         try:
-            self._keeping.attached(*self._kernel.kept_before())
+            self._keeping.attached(*self._kernel.saved_before())
             self._cells.adopt_again(makers(self._past))
             self._ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:

@@ -75,8 +75,8 @@ class Knowledge:
         for problem in found.problems:
             if before is None or problem not in before.problems:
                 self._warn(problem)
-        for each in found.held_back:
-            if before is None or each not in before.held_back:
+        for each in found.untrusted:
+            if before is None or each not in before.untrusted:
                 self._warn(
                     f"{each.name} in this project does not go to the model until you trust it: /instructions shows it."
                 )
@@ -126,7 +126,7 @@ class Knowledge:
                     self.skills,
                     loaded,
                     self._warn,
-                    lambda: self.read_instructions().told(),
+                    lambda: self.read_instructions().texts(),
                     self._listed_servers,
                     self.meaning,
                 )
@@ -155,7 +155,10 @@ class Knowledge:
                     timeout=settings.model_timeout,
                 )
                 self._meaning = SemanticIndex(
-                    model, lambda: Vectors(path, self._warn), self._secrets.told, self._warn
+                    model,
+                    lambda: Vectors(path, self._warn),
+                    self._secrets.redact_for_model,
+                    self._warn,
                 )
             return self._meaning
 
@@ -172,7 +175,7 @@ class Knowledge:
             if self._servers is None:
                 import builtins
 
-                from mahtab_tui.servers.servers import KeptLogins, Servers
+                from mahtab_tui.servers.servers import SavedLogins, Servers
                 from mahtab_tui.worker.toolbox import NAMES
 
                 reserved = {
@@ -182,7 +185,7 @@ class Knowledge:
                     "tools",
                     "ToolFailed",
                 }
-                logins = KeptLogins(
+                logins = SavedLogins(
                     None if self._no_trace else home_folder() / "mcp_logins.json", self._secrets.add
                 )
                 self._servers = Servers(
@@ -201,7 +204,7 @@ class Knowledge:
         if (servers := self.servers) is None:
             return []
         return [
-            ListedServer(state.python, state.told, state.used_tools())
+            ListedServer(state.python, state.sentence, state.used_tools())
             for state in servers.states.values()
         ]
 

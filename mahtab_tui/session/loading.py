@@ -38,7 +38,7 @@ LONG_TEXT = 20_000
 """Bytes from which a text is too long to read."""
 _READABLE = _SEPARATED | _TEXTS | {".json", ".geojson", ".jsonl", ".ndjson"}
 """Endings of files that are read even if they are compressed."""
-_TAKEN = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
+_RESERVED = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
 """Names that the loading cells import, or that the session defines."""
 
 
@@ -224,7 +224,7 @@ def variable_name(path: Path) -> str:
         if keyword.iskeyword(name)
         or hasattr(builtins, name)
         or name in toolbox.NAMES
-        or name in _TAKEN
+        or name in _RESERVED
         else name
     )
 

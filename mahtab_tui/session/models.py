@@ -20,7 +20,7 @@ from mahtab_tui.llm.usage import (
     estimated_usage,
     is_priced,
     model_name,
-    told_usage,
+    reported_usage,
     worst_cost,
 )
 from mahtab_tui.session.info import SessionInfo
@@ -104,7 +104,7 @@ class Suggestions:
         if self._failed:
             return ""
         try:
-            return rest_of_line(text, self._said(text, python, wanted))
+            return rest_of_line(text, self._completion(text, python, wanted))
         except (
             Exception
         ) as error:  # the outermost frame of the editor's thread: models fail in many ways
@@ -117,14 +117,17 @@ class Suggestions:
         if close is not None:
             close()
 
-    def _said(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+    def _completion(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
         try:
             variables = self._variables()
         except KernelError:  # the kernel is busy
             variables = ()
         if self._llm is None:
             self._llm = self._make_llm()
-        llm, request = self._llm, suggestion_request(self._secrets.told(text), variables, python)
+        llm, request = (
+            self._llm,
+            suggestion_request(self._secrets.redact_for_model(text), variables, python),
+        )
         with self._spending.afford(
             model_name(llm) or llm._llm_type,
             lambda: worst_cost(llm, (words for _, words in request)),
@@ -137,7 +140,7 @@ class Suggestions:
                         break
             finally:
                 if whole is not None:  # even if the call has failed
-                    used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
+                    used = reported_usage(llm, whole.usage_metadata, whole.response_metadata)
                     if used is None and (is_priced(llm) or not wanted()):
                         used = estimated_usage(
                             llm, (words for _, words in request), str(whole.text)
@@ -152,13 +155,13 @@ class Suggestions:
         )
 
 
-def rest_of_line(text: str, said: str) -> str:
+def rest_of_line(text: str, answer: str) -> str:
     """Return what a model's answer adds to the last line of a text: one line, without fences and
     without repeating the line.
 
     Empty if it holds hidden characters: the user would enter what they cannot see.
     """
-    lines = [line for line in plain(said).strip("\n").split("\n") if not line.startswith("```")]
+    lines = [line for line in plain(answer).strip("\n").split("\n") if not line.startswith("```")]
     first = lines[0] if lines else ""
     line = text.rpartition("\n")[2].strip()
     if line and first.lstrip().startswith(line):

@@ -12,7 +12,14 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.values import Change, KeepResult, KeptFile, KeptNamespace, NotKept, Variable
+from mahtab_tui.kernel.values import (
+    Change,
+    KeepResult,
+    NotSaved,
+    SavedFile,
+    SavedNamespace,
+    Variable,
+)
 from mahtab_tui.session.info import change_row, variable_row
 
 QUIET = 1.0
@@ -24,7 +31,7 @@ _WORD = re.compile(r"\w+")
 _NAMED = 5
 """Variables that a sentence names."""
 
-RESTORING, RESTORED, NOT_KEPT = "restoring", "restored", "not kept"
+RESTORING, RESTORED, NOT_SAVED = "restoring", "restored", "not kept"
 """Text of the namespace pane in place of an author."""
 
 
@@ -49,19 +56,19 @@ class NamespaceStore:
         when that was done."""
         self._cells = 0
         """Cells that run or wait: nothing is read between them but what they mention."""
-        self._pending: dict[str, KeptFile] = {}
+        self._pending: dict[str, SavedFile] = {}
         """Files to be read, by name."""
         self._carried: list[str] = []
         """Files of which something could not be read: they stay, for a kernel that can."""
         self._tried: set[str] = set()
         """Files that were read, or in whose reading the kernel has died."""
-        self._missing: dict[str, NotKept] = {}
+        self._missing: dict[str, NotSaved] = {}
         self._back: list[Variable] = []
         self._waits_for_all: frozenset[str] = frozenset()
         """Functions and classes: they may use any other variable."""
         self._result = KeepResult()
         """Result of the last time that it was written."""
-        self._told = ""
+        self._reported = ""
         """The problem of the last time, which was told."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
 
@@ -72,14 +79,14 @@ class NamespaceStore:
         if self._ends:
             return
         try:
-            kept = self._kernel.kept()
+            saved = self._kernel.saved_namespace()
         except KernelError as error:
             emit(self._log, Notice(str(error), level="warning"))
             return
-        if kept is None:
+        if saved is None:
             return
         with self._lock:
-            self._start(kept)
+            self._start(saved)
             first = self._writer.ident is None
             if first:
                 self._writer.start()
@@ -94,39 +101,41 @@ class NamespaceStore:
     def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
         """Go on with a kernel that has waited: its variables are there. carried, lost: what it was
         last told; None if it was told nothing."""
-        kept = None if self._ends else self._kernel.kept()
-        if kept is None:
+        saved = None if self._ends else self._kernel.saved_namespace()
+        if saved is None:
             return
         with self._lock:
             self._on = True
-            self._carried = [file.name for file in kept.files] if carried is None else list(carried)
+            self._carried = (
+                [file.name for file in saved.files] if carried is None else list(carried)
+            )
             self._missing = {
-                each.variable.name: each for each in kept.missing if each.variable.name in lost
+                each.variable.name: each for each in saved.missing if each.variable.name in lost
             }
             self._changed()  # what it has not written by itself
             if self._writer.ident is None:
                 self._writer.start()
         self.show()
 
-    def _start(self, kept: KeptNamespace) -> None:
+    def _start(self, saved: SavedNamespace) -> None:
         died = [
             file
-            for file in kept.files
+            for file in saved.files
             if file.name in self._tried and file.name not in self._carried
         ]
         self._on = True
         self._back = []
-        self._missing = {each.variable.name: each for each in kept.missing}
+        self._missing = {each.variable.name: each for each in saved.missing}
         self._carried = [file.name for file in died]
         for file in died:
             self._missing.update(
-                (each.name, NotKept(each, "the kernel ended while reading it"))
+                (each.name, NotSaved(each, "the kernel ended while reading it"))
                 for each in file.variables
             )
-        self._pending = {file.name: file for file in kept.files if file not in died}
+        self._pending = {file.name: file for file in saved.files if file not in died}
         kinds = [
             variable
-            for file in kept.files
+            for file in saved.files
             for variable in file.variables
             if variable.kind in ("function", "class")
         ]
@@ -161,7 +170,7 @@ class NamespaceStore:
             self._cells -= 1
             self._changed()
 
-    def _restore(self, pending: dict[str, KeptFile]) -> None:
+    def _restore(self, pending: dict[str, SavedFile]) -> None:
         for file in list(pending.values()):
             with self._lock:
                 self._lock.wait_for(lambda: not self._cells)
@@ -172,7 +181,7 @@ class NamespaceStore:
                 Restore(sentence([each.name for each in self._back], list(self._missing.values()))),
             )
 
-    def _bring(self, file: KeptFile) -> None:
+    def _bring(self, file: SavedFile) -> None:
         with self._reading:
             if self._pending.get(file.name) is not file:  # read meanwhile, or for another kernel
                 return
@@ -194,7 +203,7 @@ class NamespaceStore:
                     self._carried.append(file.name)
                 self._back += [change.variable for change in changes if change.variable is not None]
                 lost = {
-                    each.name: NotKept(each, missing[each.name])
+                    each.name: NotSaved(each, missing[each.name])
                     for each in file.variables
                     if each.name in missing
                 }
@@ -202,12 +211,12 @@ class NamespaceStore:
             self._log_rows(RESTORED, [change_row(change, None) for change in changes])
             self._log_missing(lost)
 
-    def _log_missing(self, missing: Mapping[str, NotKept]) -> None:
+    def _log_missing(self, missing: Mapping[str, NotSaved]) -> None:
         rows = [
             variable_row(each.variable, "absent")._replace(summary=each.reason)
             for each in missing.values()
         ]
-        self._log_rows(NOT_KEPT, rows)
+        self._log_rows(NOT_SAVED, rows)
 
     def _log_rows(self, party: str, rows: list[records.Change]) -> None:
         if rows:
@@ -310,13 +319,13 @@ class NamespaceStore:
                 return
             if not result.error:
                 self._written, self._result = changes, result
-            elif result.error != self._told:
+            elif result.error != self._reported:
                 problem = f"The variables were not saved: {result.error}. What was saved earlier is still there."
                 emit(self._log, Notice(problem, level="warning"))
-            self._told = result.error
+            self._reported = result.error
 
 
-def sentence(back: list[str], missing: list[NotKept]) -> str:
+def sentence(back: list[str], missing: list[NotSaved]) -> str:
     """Say which variables are back, and which are not and why."""
     if not missing:
         return f"{_variables(len(back))} restored."

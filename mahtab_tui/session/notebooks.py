@@ -104,7 +104,7 @@ def export(session: Session, order: ExportOrder) -> None:
 def export_session(
     row: SessionRow,
     path: Path,
-    told: Callable[[str], str],
+    mask: Callable[[str], str],
     *,
     shown: bool = False,
     whole: bool = False,
@@ -125,7 +125,7 @@ def export_session(
     conversation = Conversation((record for _, record in page.records), asides=True)
     private = PrivateTexts()
     private.add(conversation.private_texts())
-    conversation.cover(told)
+    conversation.cover(mask)
     conversation.cover(lambda text: mask_spans(text, private.spans(text)))
     chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
@@ -138,7 +138,7 @@ def export_session(
 def _exported(session: Session, order: ExportOrder) -> str:
     """Write the file, and say so in a sentence."""
     conversation = Conversation(session.everything(), asides=True)
-    conversation.cover(session.secrets.told)
+    conversation.cover(session.secrets.redact_for_model)
     chosen = select(
         conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST
     )
@@ -276,7 +276,7 @@ class Notebook(logging.Handler):
     def unsaved(self) -> bool:
         """Whether something has happened that is not in the file, and will not be by itself."""
         return self._changes != self._written_changes and (
-            not self._file.kept or bool(self.problem)
+            not self._file.rewritable or bool(self.problem)
         )
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -296,15 +296,15 @@ class Notebook(logging.Handler):
     def _show(self) -> None:
         file, first = self._file, self._first
         count = len(file.cells)
-        places = f"cells {first:,} to {first + count - 1:,}" if count > 1 else f"cell {first:,}"
+        cells = f"cells {first:,} to {first + count - 1:,}" if count > 1 else f"cell {first:,}"
         text = (
-            f"{self.label}: {places}, as in the file. None of them has run here."
+            f"{self.label}: {cells}, as in the file. None of them has run here."
             if count
             else f"{self.label} has no cells yet."
         )
         if file.language:
             text += f" It is for {file.language}, not for Python."
-        if file.kept:
+        if file.rewritable:
             text += " The file is kept up to date."
         emit(
             self._log,
@@ -314,45 +314,45 @@ class Notebook(logging.Handler):
                 digest=file.digest,
                 first=first,
                 cells=count,
-                kept=file.kept,
+                kept=file.rewritable,
             ),
         )
-        for place, cell in enumerate(file.cells, first):
+        for number, cell in enumerate(file.cells, first):
             emit(
                 self._log,
-                records.NotebookCell(source_of(cell), place=place, kind=cell["cell_type"]),
+                records.NotebookCell(source_of(cell), place=number, kind=cell["cell_type"]),
             )
             for output in outputs_of(cell):
                 emit(
                     self._log,
                     records.NotebookOutput(
                         output.text,
-                        place=place,
+                        place=number,
                         kind=output.kind,
                         mime=output.mime,
                         data=output.data,
                     ),
                 )
 
-    def stored_output(self, place: int) -> str | None:
+    def stored_output(self, number: int) -> str | None:
         """Return all output that a cell has in the file as it was read; None if there is no such
         cell any more."""
         try:
-            return "".join(output.text for output in outputs_of(self._cell(place), whole=True))
+            return "".join(output.text for output in outputs_of(self._cell(number), whole=True))
         except NoSuchCell:
             return None
 
     # Running
 
-    def run(self, place: int, source: str | None = None) -> None:
+    def run(self, number: int, source: str | None = None) -> None:
         """Run a cell. source: what it is now, as the screen shows it; None for what it was last.
         Raises `NoSuchCell`."""
-        cell = self._cell(place)
+        cell = self._cell(number)
         if cell["cell_type"] != "code":
-            raise NoSuchCell(f"Notebook cell {place} is not a code cell.")
+            raise NoSuchCell(f"Notebook cell {number} is not a code cell.")
         if source is not None:
-            known = (self._source(place), source_of(cell))  # the screen shows them without secrets
-            self._edited[place] = next(
+            known = (self._source(number), source_of(cell))  # the screen shows them without secrets
+            self._edited[number] = next(
                 (
                     each
                     for each in known
@@ -360,39 +360,39 @@ class Notebook(logging.Handler):
                 ),
                 source,
             )
-            if MASK in source and self._edited[place] == source:
+            if MASK in source and self._edited[number] == source:
                 raise NoSuchCell(
                     "A secret in this cell was masked: bring it into the input (e) and type it again."
                 )
-        self._run_in_order([place])
+        self._run_in_order([number])
 
-    def run_up_to(self, place: int | None = None) -> None:
+    def run_up_to(self, number: int | None = None) -> None:
         """Run all cells of code up to a place, or to the end, until one fails. Raises
         `NoSuchCell`."""
-        if place is not None:
-            self._cell(place)
-        last = self._first + len(self._file.cells) - 1 if place is None else place
-        places = [
+        if number is not None:
+            self._cell(number)
+        last = self._first + len(self._file.cells) - 1 if number is None else number
+        numbers = [
             each
             for each in range(self._first, last + 1)
             if self._cell(each)["cell_type"] == "code" and self._source(each).strip()
         ]
-        if not places:
+        if not numbers:
             raise NoSuchCell("The notebook has no code cell there.")
-        self._run_in_order(places)
+        self._run_in_order(numbers)
 
-    def _cell(self, place: int) -> Node:
+    def _cell(self, number: int) -> Node:
         cells = self._file.cells
-        if not self._first <= place < self._first + len(cells):
+        if not self._first <= number < self._first + len(cells):
             raise NoSuchCell(
-                f"{self.label} has no cell {place}." if cells else f"{self.label} has no cells."
+                f"{self.label} has no cell {number}." if cells else f"{self.label} has no cells."
             )
-        return cells[place - self._first]
+        return cells[number - self._first]
 
-    def _source(self, place: int) -> str:
-        return self._edited.get(place) or source_of(self._cell(place))
+    def _source(self, number: int) -> str:
+        return self._edited.get(number) or source_of(self._cell(number))
 
-    def _run_in_order(self, places: Sequence[int]) -> None:
+    def _run_in_order(self, numbers: Sequence[int]) -> None:
         language = self._file.language
         if language not in ("", self._kernel_language(), self._asked):
             self._asked = language
@@ -402,9 +402,9 @@ class Notebook(logging.Handler):
         waiting: dict[int, int] = {}
         """The inputs that still wait, by their places."""
 
-        def run_one(place: int, source: str) -> None:
-            del waiting[place]
-            result = self._cells.run(source, origin="user", party=YOU, place=place)
+        def run_one(number: int, source: str) -> None:
+            del waiting[number]
+            result = self._cells.run(source, origin="user", party=YOU, place=number)
             if result.status is Status.OK:
                 return
             cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
@@ -418,13 +418,13 @@ class Notebook(logging.Handler):
                 emit(
                     self._log,
                     records.Notice(
-                        f"Notebook cell {place} {how}, so {count} not run.", level="warning"
+                        f"Notebook cell {number} {how}, so {count} not run.", level="warning"
                     ),
                 )
 
-        sources = [(place, self._source(place)) for place in places]
-        cells = [(source, partial(run_one, place, source)) for place, source in sources]
-        self._inbox.put_cells(cells, lambda items: waiting.update(zip(places, items, strict=True)))
+        sources = [(number, self._source(number)) for number in numbers]
+        cells = [(source, partial(run_one, number, source)) for number, source in sources]
+        self._inbox.put_cells(cells, lambda items: waiting.update(zip(numbers, items, strict=True)))
 
     # Saving
 
@@ -446,10 +446,10 @@ class Notebook(logging.Handler):
             )
             sentence = ""
             if now not in (self._digest, ""):
-                beside = writing.free_name(self.path)
-                self._digest = writing.write_text(beside, text, self._file.style.encoding)
-                sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(beside.name)}."
-                self._file = replace(self._file, path=beside)
+                copy = writing.free_name(self.path)
+                self._digest = writing.write_text(copy, text, self._file.style.encoding)
+                sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
+                self._file = replace(self._file, path=copy)
             elif now != self._digest or not same:
                 self._digest = writing.write_text(self.path, text, self._file.style.encoding)
                 sentence = f"Saved {self.label}."
@@ -462,7 +462,7 @@ class Notebook(logging.Handler):
     # Keeping it up to date
 
     def _write_soon(self) -> None:
-        if self._file.kept and self._timer is None and not self._ended:
+        if self._file.rewritable and self._timer is None and not self._ended:
             self._timer = threading.Timer(self._pause, self._keep)
             self._timer.daemon = True
             self._timer.start()
@@ -487,7 +487,7 @@ class Notebook(logging.Handler):
 
     def flush(self) -> None:
         """Write the file now, if it is kept up to date and something has changed."""
-        if self._file.kept and self._changes != self._written_changes and not self._ended:
+        if self._file.rewritable and self._changes != self._written_changes and not self._ended:
             self._keep()
 
     def end(self) -> None:
@@ -520,16 +520,16 @@ class Notebook(logging.Handler):
         self._fold()
         conversation = self._conversation
         if self._secrets.hides_something:
-            conversation.cover(self._secrets.told)
+            conversation.cover(self._secrets.redact_for_model)
         ran, besides = dict[int, Cell](), list[Entry]()
-        places = range(self._first, self._first + len(self._file.cells))
+        numbers = range(self._first, self._first + len(self._file.cells))
         for entry in conversation.entries[self._since :]:
-            if not isinstance(entry, Cell) or (entry.status and entry.place not in places):
+            if not isinstance(entry, Cell) or (entry.status and entry.cell_number not in numbers):
                 besides.append(entry)
             elif (
-                entry.status and entry.place is not None and not conversation.private(entry)
+                entry.status and entry.cell_number is not None and not conversation.private(entry)
             ):  # otherwise it runs still, or is not told
-                ran[entry.place - self._first] = entry
+                ran[entry.cell_number - self._first] = entry
         selected = Selected(
             besides,
             "",
@@ -539,4 +539,6 @@ class Notebook(logging.Handler):
             conversation.private,
             LONGEST_FILE,
         )
-        return writing.content_of(self._file, ran, besides, selected, self._secrets.told)
+        return writing.content_of(
+            self._file, ran, besides, selected, self._secrets.redact_for_model
+        )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.prompt import HELD_BACK, HiddenEntries, cell_entry
+from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, cell_entry
 from mahtab_tui.bus.records import Namespace, Notice, Private, Record, ReplIn, Undo, emit, record_of
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
@@ -66,7 +66,7 @@ class PrivateNames(logging.Handler):
         log: logging.Logger,
         kernel: Kernel,
         secrets: Secrets,
-        left_out: HiddenEntries,
+        hidden: HiddenEntries,
         past: Iterable[Record] = (),
     ) -> None:
         """left_out: folds the records of marks. past: the records of a resumed session."""
@@ -74,7 +74,7 @@ class PrivateNames(logging.Handler):
         self._log = log
         self._kernel = kernel
         self._secrets = secrets
-        self._left_out = left_out
+        self._hidden = hidden
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects, when they were last looked for."""
         self._codes = {
@@ -84,17 +84,17 @@ class PrivateNames(logging.Handler):
         }
 
     def emit(self, record: logging.LogRecord) -> None:
-        kept = record_of(record)
-        if isinstance(kept, ReplIn) and kept.cell is not None:
-            self._codes[kept.cell] = kept.text
+        stored = record_of(record)
+        if isinstance(stored, ReplIn) and stored.cell is not None:
+            self._codes[stored.cell] = stored.text
 
     @property
     def names(self) -> list[str]:
-        return sorted(self._left_out.private)
+        return sorted(self._hidden.private)
 
     def mark(self, name: str, private: bool) -> None:
         """Mark a name as private, or take the mark away. Waits for the kernel."""
-        if private == (name in self._left_out.private):
+        if private == (name in self._hidden.private):
             return
         cells = list(self._codes)
         used = self._asked([name], [self._codes[cell] for cell in cells]).used if private else ()
@@ -134,11 +134,11 @@ class PrivateNames(logging.Handler):
 
     def hides(self, name: str) -> bool:
         """Return whether a variable is private, or another name of a private one."""
-        return name in self._left_out.private or name in self._aliases
+        return name in self._hidden.private or name in self._aliases
 
     def hides_cell(self, cell: int) -> bool:
         """Return whether a cell uses a private variable, so that its output is not told."""
-        return self._left_out.held_back(cell_entry(cell))
+        return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
         """List the variables as models and agents are told them. Raises `KernelError`."""
@@ -165,13 +165,17 @@ class PrivateNames(logging.Handler):
             if not private and name not in related
         ]
 
-    def told(self, result: CellResult) -> CellResult:
+    def redact_result(self, result: CellResult) -> CellResult:
         """Return the result of a cell as models and agents are told it."""
-        result = replace(result, changes=tuple(map(self._told_change, result.changes)))
+        result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
         if not self.hides_cell(result.cell):
             return result
         return replace(
-            result, output=HELD_BACK, kinds=(("stdout", len(HELD_BACK)),), displays=(), frames=()
+            result,
+            output=PRIVATE_CELL,
+            kinds=(("stdout", len(PRIVATE_CELL)),),
+            displays=(),
+            frames=(),
         )
 
     def shown(self, variable: Variable) -> Variable:
@@ -180,7 +184,7 @@ class PrivateNames(logging.Handler):
             replace(variable, type="private", summary="") if self.hides(variable.name) else variable
         )
 
-    def _told_change(self, change: Change) -> Change:
+    def _redact_change(self, change: Change) -> Change:
         now, before = change.variable, change.before
         return replace(
             change, variable=now and self.shown(now), before=before and self.shown(before)

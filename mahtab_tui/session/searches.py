@@ -128,12 +128,12 @@ def described_tools(given: Iterable[Any]) -> list[DescribedTool]:
 
 _LARGE = 2_000_000
 """Characters of a log that comes with its answer."""
-_KEPT_TOOLS = 32
+_TOOL_CALLS = 32
 
 
-LONGEST_TOLD = 500_000_000
+LONGEST_SENT = 500_000_000
 """Characters of a text that another machine may tell."""
-_MOST_TOLD = 20
+_MOST_SENT = 20
 """Texts that may be told and not searched yet."""
 
 
@@ -159,28 +159,28 @@ class Searches:
         """Trees for which a cell waits, with the root that runs."""
         self._tools: dict[str, KernelTools] = {}
         """By tree."""
-        self._told: dict[str, list[str]] = {}
+        self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
 
     def take_text(self, tree: str, text: str) -> None:
         """Take a piece of the text about which a kernel on another machine will ask. Raises
         `RuntimeError`."""
-        pieces = self._told.setdefault(tree, [])
+        pieces = self._sent.setdefault(tree, [])
         pieces.append(text)
-        if sum(map(len, pieces)) > LONGEST_TOLD or len(self._told) > _MOST_TOLD:
-            self._told.clear()
+        if sum(map(len, pieces)) > LONGEST_SENT or len(self._sent) > _MOST_SENT:
+            self._sent.clear()
             raise RuntimeError(
-                f"A text from another machine may have at most {LONGEST_TOLD:,} characters."
+                f"A text from another machine may have at most {LONGEST_SENT:,} characters."
             )
 
     def _text(self, tree: str, file: str) -> str:
         """Return the text of a search: from a file of the kernel's, or what another machine has
         told. Raises `OSError`, `ValueError`."""
-        if not self._kernel.info().place:
+        if not self._kernel.info().host:
             return _read(Path(file))
-        if tree not in self._told:
+        if tree not in self._sent:
             raise ValueError("The text of this search is unknown.")
-        return "".join(self._told.pop(tree))
+        return "".join(self._sent.pop(tree))
 
     def from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
@@ -258,7 +258,7 @@ class Searches:
         before its search begins."""
 
         with self._making:
-            for old in list(self._tools)[:-_KEPT_TOOLS]:
+            for old in list(self._tools)[:-_TOOL_CALLS]:
                 self._tools.pop(old).end()
             tools = self._tools.setdefault(tree, KernelTools())
         if described is not None:
@@ -301,7 +301,7 @@ class Searches:
     def make_variable(self, answer: str) -> None:
         def run() -> None:
             try:
-                taken = {variable.name for variable in self._kernel.variables()}
+                used = {variable.name for variable in self._kernel.variables()}
             except KernelError as error:
                 emit(self._log, Notice(str(error), level="warning"))
                 return
@@ -310,7 +310,7 @@ class Searches:
             )
             self._inbox.put(
                 "python",
-                f"{next(name for name in names if name not in taken)} = {_literal(answer)}",
+                f"{next(name for name in names if name not in used)} = {_literal(answer)}",
             )
 
         threading.Thread(target=run, name="answer", daemon=True).start()

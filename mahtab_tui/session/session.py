@@ -181,8 +181,8 @@ class Session:
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
-        self.profile.tell()
-        for sentence in self.settings.held_back:
+        self.profile.report()
+        for sentence in self.settings.untrusted:
             self.notice(sentence, "warning")
         provider = self.model.partition(":")[0]
         if self.settings.model is None and provider in SERVERS:

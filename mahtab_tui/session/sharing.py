@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WAITING = 10_000
 """Maximum number of records that wait for a watcher. One that reads too slowly misses some."""
 
-KEPT = 2_000
+BACKLOG = 2_000
 CHARACTERS = 20_000_000
 """Limits of the recent records that are kept, in number and characters. Pieces of streams are kept
 until the whole record follows."""
@@ -135,7 +135,7 @@ class Broadcast(logging.Handler):
 
     def _grown(self, characters: int) -> None:
         self._characters += characters
-        while len(self._past) > KEPT or self._characters > CHARACTERS:
+        while len(self._past) > BACKLOG or self._characters > CHARACTERS:
             self._characters -= _size(self._past.popleft())
 
 
@@ -474,7 +474,7 @@ class _Connection:
         elif frame["op"] == "watch" and self._feed is None and self._agent is None:
             self._feed = self._session.broadcast.watch()
             threading.Thread(
-                target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True
+                target=self._send_records, args=(self._feed,), name="share-watch", daemon=True
             ).start()
         elif frame["op"] == "cancel":
             if call := self._calls.get(int(frame["id"])):
@@ -509,7 +509,7 @@ class _Connection:
         self._calls.pop(number, None)
         self._send(answer)
 
-    def _tell_records(self, feed: Feed) -> None:
+    def _send_records(self, feed: Feed) -> None:
         while (record := feed.get()) is not None:
             self._send(record_frame(record))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.prompt import HELD_BACK
+from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
     AssistantChat,
     Decision,
@@ -29,7 +29,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
-from mahtab_tui.kernel.cells import taken_back
+from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import Spending
@@ -87,7 +87,7 @@ class Reviews:
             )
         return about.changed(
             cells=cells,
-            changes=restored_rows(taken_back(restoration)),
+            changes=restored_rows(inverted_changes(restoration)),
             not_restored=not_restored_rows(restoration),
         )
 
@@ -147,7 +147,7 @@ class TurnHost:
 
     def __post_init__(self, past: Sequence[Record]) -> None:
         self.cancelled = threading.Event()
-        self.left_out = self._prompt.left_out
+        self.hidden = self._prompt.hidden
         self.pictures = dict(_pictures(past))
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
@@ -216,8 +216,8 @@ class TurnHost:
         result, self._ran_apart = self._ran_apart, None
         if result is None:
             result = self._run(code, turn=turn, step=step, block=block)
-        told = HELD_BACK if self._private.hides_cell(result.cell) else result.output
-        output = told if not result.detail else f"{told}\n{result.detail}".strip()
+        shown = PRIVATE_CELL if self._private.hides_cell(result.cell) else result.output
+        output = shown if not result.detail else f"{shown}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = (
             Decision("keep")
@@ -300,7 +300,7 @@ class TurnHost:
             )
             if why:
                 return why
-        self.profile.say_rights()
+        self.profile.warn_about_permissions()
         return Decision("review" if approval == "review" else "run")
 
     def _decide_by(self, verdict: Verdict, request: ApprovalRequest) -> Decision | str:
@@ -353,7 +353,7 @@ class TurnHost:
             self._asked = None
         if decision.action == "all":
             self.profile.set_approval("auto")
-            self.profile.say_rights()
+            self.profile.warn_about_permissions()
         return decision
 
     def attach(
@@ -404,7 +404,7 @@ class TurnHost:
         from mahtab_tui.llm.prompts import render_surroundings
 
         info = self._kernel.info()
-        return render_surroundings(info.cwd, info.python, info.executable, info.place)
+        return render_surroundings(info.cwd, info.python, info.executable, info.host)
 
     @property
     def folder(self) -> str:

@@ -42,9 +42,9 @@ class Undo:
         the limits."""
         if not steps:
             return "Undo is off (undo_steps is 0)"
-        kept = self._kernel.undo_steps()
-        used = sum(step.bytes for step in kept) / 2**20
-        return f"Undo: {len(kept)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
+        undoable = self._kernel.undo_steps()
+        used = sum(step.bytes for step in undoable) / 2**20
+        return f"Undo: {len(undoable)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
 
     def last_step(self) -> int:
         """Return the cell that ran last, or the first cell of the answer to which that belongs."""
@@ -100,7 +100,7 @@ class Undo:
             self._last = undone, self._cells.provenance.copy()
             self._undone.update(undone)
             self._cells.provenance.rewind(cell)
-            self._tell(
+            self._report(
                 f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.",
                 undone,
                 restored,
@@ -121,7 +121,7 @@ class Undo:
             self._last = None
             self._undone.difference_update(cells)
             self._cells.provenance.restore(authors)
-            self._tell(
+            self._report(
                 f"{_were(cells)} redone: the namespace is as it was before the undo.",
                 cells,
                 restored,
@@ -133,7 +133,7 @@ class Undo:
         if self._cells.running:
             raise KernelError(BUSY)
 
-    def _tell(
+    def _report(
         self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
     ) -> None:
         self._keeping.changed()

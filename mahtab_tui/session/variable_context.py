@@ -121,19 +121,19 @@ def _is_whole(variable: Variable) -> bool:
 def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
     """Yield the names that a question mentions, those that it mentions first before others."""
     words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
-    places: dict[str, int] = {}
-    for place, word in enumerate(words):
+    positions: dict[str, int] = {}
+    for position, word in enumerate(words):
         for form in _forms(word.lower()):
-            places.setdefault(form, place)
+            positions.setdefault(form, position)
     exact = set(words)
     found = {}
     for name in names:
         if len(name) == 1:
             parts = [] if name not in exact else [name.lower()]
         else:
-            parts = [name.lower()] if _forms(name.lower()) & places.keys() else _parts(name)
+            parts = [name.lower()] if _forms(name.lower()) & positions.keys() else _parts(name)
         at = [
-            min((places[form] for form in _forms(part) if form in places), default=-1)
+            min((positions[form] for form in _forms(part) if form in positions), default=-1)
             for part in parts
         ]
         if at and min(at) >= 0:

@@ -141,11 +141,11 @@ def read_mcp_json(path: Path) -> McpJson:
     servers: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
     for name, given in named.items():
-        kept, why = _checked(given)
+        valid, why = _checked(given)
         if why:
             problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
         else:
-            servers[name] = kept
+            servers[name] = valid
     return McpJson(servers, tuple(problems))
 
 
@@ -159,12 +159,12 @@ def _checked(given: Any) -> tuple[dict[str, Any], str]:
             {},
             f"its type {str(given['type'])[:100]!r} is not supported; use http (streamable HTTP) or stdio",
         )
-    kept = {key: value for key, value in given.items() if key in McpServer.model_fields}
+    valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
     try:
-        McpServer.model_validate(kept)
+        McpServer.model_validate(valid)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         text = str(first["msg"]).removeprefix("Value error, ")
         return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
-    return kept, ""
+    return valid, ""

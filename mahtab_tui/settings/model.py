@@ -35,17 +35,17 @@ from mahtab_tui.settings.sources import (
     ENV_FILE,
     PREFIX,
     EnvFile,
-    HeldBack,
     McpJsonFile,
     SettingsError,
     TomlFile,
+    UntrustedSettings,
     ValueOrigin,
-    all_held_back,
+    all_untrusted_settings,
     config_files,
     env_file_line,
     home_folder,
     mcp_json_file,
-    place_of,
+    origin_of_setting,
     project_folder,
     removed_settings,
     variable_of,
@@ -116,7 +116,7 @@ class Settings(BaseSettings):
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
     """The values from the command line."""
-    _held_back: tuple[str, ...] = PrivateAttr(())
+    _untrusted: tuple[str, ...] = PrivateAttr(())
     _other_keys: tuple[str, ...] = PrivateAttr(())
     """Keys outside the settings that are secrets too: those of untrusted files, and those in the
     environment."""
@@ -361,22 +361,22 @@ class Settings(BaseSettings):
             reverse=True,
         )
 
-    def place_of(self, key: str) -> ValueOrigin:
+    def origin(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
         `SettingsError` if a file can no longer be read."""
-        return place_of(type(self), key, self._given)
+        return origin_of_setting(type(self), key, self._given)
 
     @property
-    def held_back(self) -> tuple[str, ...]:
+    def untrusted(self) -> tuple[str, ...]:
         """A sentence for each file with values that are not used: the user has not trusted them, a
         server cannot be used, a setting was removed."""
-        return self._held_back
+        return self._untrusted
 
     def of_project(self, key: str) -> bool:
         """Return whether the value comes from a file of the project, which anybody may have
         written. Raises `SettingsError` as `place_of`."""
-        place, (project, own) = self.place_of(key), config_files(project_folder())
-        return place.text.startswith(ENV_FILE) or place.file == project != own
+        origin, (project, own) = self.origin(key), config_files(project_folder())
+        return origin.text.startswith(ENV_FILE) or origin.file == project != own
 
     def reloaded(self) -> Settings:
         """Load the settings again from their sources. Raises `SettingsError`."""
@@ -413,25 +413,25 @@ def load_settings(**given: Any) -> Settings:
     try:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
-        found = all_held_back(Settings)
-        settings._held_back = (
+        found = all_untrusted_settings(Settings)
+        settings._untrusted = (
             *(_checked(each).sentence for each in found),
             *read_mcp_json(mcp_json_file()).problems,
             *removed_settings(Settings),
         )
-        held_back = (key for each in found for key in each.values.get("api_keys", {}).values())
+        keys = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_OF_A_PROVIDER))
-        settings._other_keys = (*held_back, *environment)
+        settings._other_keys = (*keys, *environment)
         return settings
     except ValidationError as error:
         key = _key(error)
-        place = place_of(Settings, key, given).text
+        origin = origin_of_setting(Settings, key, given).text
         where = (
             f"--{key.replace('_', '-')}"
-            if place == COMMAND_LINE
-            else place
-            if place == variable_of(key)
-            else f"{place}: {key}"
+            if origin == COMMAND_LINE
+            else origin
+            if origin == variable_of(key)
+            else f"{origin}: {key}"
         )
         raise SettingsError(f"{where}: {reason(error)}.") from None
     except UnicodeDecodeError:
@@ -459,18 +459,18 @@ def _key(error: ValidationError) -> str:
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
 
 
-def _checked(held: HeldBack) -> HeldBack:
+def _checked(settings: UntrustedSettings) -> UntrustedSettings:
     """Check values that are not trusted yet, so that errors in them are reported too. Raises
     `SettingsError`."""
     draft = Settings.model_construct()
-    for key, value in held.values.items():
+    for key, value in settings.values.items():
         try:
             setattr(draft, key, value)
         except ValidationError as error:
             raise SettingsError(
-                f"{held.place_of(_key(error))}: {_key(error)}: {reason(error)}."
+                f"{settings.origin(_key(error))}: {_key(error)}: {reason(error)}."
             ) from None
-    return held
+    return settings
 
 
 def reason(error: ValidationError) -> str:

@@ -52,16 +52,16 @@ def _is_harmless(key: str, value: Any, own: Any) -> bool:
     if key in _LIMITS:
         return own is None or _is_at_most(value, own)
     if key == "keymap":
-        taken = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
+        used = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
         return isinstance(value, dict) and all(
-            name in _COMMANDS and _are_free(keys, taken) for name, keys in value.items()
+            name in _COMMANDS and _are_free(keys, used) for name, keys in value.items()
         )
     return key in _LOOKS or (key == "approval" and value == "ask")
 
 
-def _are_free(keys: Any, taken: list[str]) -> bool:
+def _are_free(keys: Any, used: list[str]) -> bool:
     return isinstance(keys, str) and all(
-        _KEY.fullmatch(key) and key not in taken for key in keys.split(",")
+        _KEY.fullmatch(key) and key not in used for key in keys.split(",")
     )
 
 
@@ -176,7 +176,7 @@ def trust_record() -> Path:
     return home_folder() / "trusted.json"
 
 
-def held_back(
+def untrusted_settings(
     settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the values of a configuration file that the user has not trusted yet; never any of the
@@ -197,11 +197,11 @@ def held_back(
 def _holding(
     settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    without = held_back(settings_cls, path, values)
+    without = untrusted_settings(settings_cls, path, values)
     return {key: value for key, value in values.items() if key not in without}
 
 
-class HeldBack(NamedTuple):
+class UntrustedSettings(NamedTuple):
     """A file of the project with values that the user has not trusted yet."""
 
     path: Path
@@ -209,7 +209,7 @@ class HeldBack(NamedTuple):
     lines: tuple[int, ...]
     """From 1, of each value."""
 
-    def place_of(self, key: str) -> str:
+    def origin(self, key: str) -> str:
         """File and line of a value, or of an entry of a table, for a message."""
         return (
             env_file_line([variable_of(key)])
@@ -226,23 +226,25 @@ class HeldBack(NamedTuple):
         return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
 
 
-def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
+def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:
     """Return the untrusted values of the project's files, strongest file first. Raises
     `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
-    values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
+    values = untrusted_settings(
+        settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values()
+    )
     found = [
-        HeldBack(
+        UntrustedSettings(
             env,
             values,
             tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()),
         )
     ]
-    values = held_back(settings_cls, file, _read_known(settings_cls, file))
-    found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
-    values = held_back(settings_cls, mcp_json_file(), _mcp_values())
+    values = untrusted_settings(settings_cls, file, _read_known(settings_cls, file))
+    found.append(UntrustedSettings(file, values, tuple(line_of(file, key) for key in values)))
+    values = untrusted_settings(settings_cls, mcp_json_file(), _mcp_values())
     found.append(
-        HeldBack(
+        UntrustedSettings(
             mcp_json_file(), values, tuple(line_of(mcp_json_file(), "mcpServers") for _ in values)
         )
     )
@@ -255,7 +257,7 @@ class _BadLines(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: set[tuple[Path, object]] = set()
+        self._reported: set[tuple[Path, object]] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not isinstance(record.args, tuple) or len(record.args) != 1:
@@ -265,8 +267,8 @@ class _BadLines(logging.Filter):
             f"mahtab-tui: {ENV_FILE}, line {line}: not NAME=value; the line is ignored.",
             (),
         )
-        new = (path, line) not in self._told
-        self._told.add((path, line))
+        new = (path, line) not in self._reported
+        self._reported.add((path, line))
         return new
 
 
@@ -330,10 +332,10 @@ class McpJsonFile(_Source):
     """The project's ``.mcp.json``: servers with names that no other source uses."""
 
     def __call__(self) -> dict[str, Any]:
-        taken = self.current_state.get("mcp") or {}
+        configured = self.current_state.get("mcp") or {}
         values = _holding(self.settings_cls, mcp_json_file(), _mcp_values())
         return {
-            key: {name: server for name, server in servers.items() if name not in taken}
+            key: {name: server for name, server in servers.items() if name not in configured}
             for key, servers in values.items()
         }
 
@@ -463,18 +465,20 @@ def _variables_of(key: str, value: Any) -> list[str]:
     return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
 
 
-def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> ValueOrigin:
+def origin_of_setting(
+    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
+) -> ValueOrigin:
     """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
     comes from. `given`: as for `load_settings`."""
     table, _, name = key.partition(".")
-    for place, values in _places(settings_cls, key, given):
+    for origin, values in _origins(settings_cls, key, given):
         value = values.get(table)
         if value is not None and (not name or (isinstance(value, Mapping) and name in value)):
-            return place
+            return origin
     return ValueOrigin(DEFAULT)
 
 
-def _places(
+def _origins(
     settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
 ) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
     """Return the values of each source, strongest first, with the origin that a message names."""
@@ -501,13 +505,13 @@ def _places(
 
 def env_file_line(names: list[str]) -> str:
     """Return the line of ``.env`` with one of some variables, for a message."""
-    place = _env_line(names)
-    return ENV_FILE if place is None else f"{ENV_FILE}, line {place}"
+    line = _env_line(names)
+    return ENV_FILE if line is None else f"{ENV_FILE}, line {line}"
 
 
 def _env_line(names: list[str]) -> int | None:
     """Return the line (from 1) of ``.env`` with one of some variables."""
     path = Path(ENV_FILE)
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
-    place = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
-    return None if place is None else place + 1
+    line = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
+    return None if line is None else line + 1

@@ -17,12 +17,12 @@ from mahtab_tui.settings.mcp_servers import MASK, WITHIN_URL
 from mahtab_tui.settings.model import Settings, SettingsError, reason
 from mahtab_tui.settings.sources import (
     ValueOrigin,
-    held_back,
     line_of,
     no_setting,
     read_config,
     read_text,
     trust_record,
+    untrusted_settings,
     variable_of,
     with_allowed,
 )
@@ -39,7 +39,7 @@ class SettingEntry(NamedTuple):
 
     key: str
     value: str
-    place: ValueOrigin
+    origin: ValueOrigin
     description: str
 
 
@@ -57,7 +57,7 @@ def entries(settings: Settings) -> list[SettingEntry]:
                 SettingEntry(
                     each,
                     text,
-                    settings.place_of(each) if same else ValueOrigin(THIS_SESSION),
+                    settings.origin(each) if same else ValueOrigin(THIS_SESSION),
                     field.description or "",
                 )
             )
@@ -187,11 +187,11 @@ def set_value(path: Path, key: str, value: Any) -> None:
         else:
             document[table] = {name: value}
 
-    others_held_back = bool(dot) and table in held_back(Settings, path, read_config(path))
+    others_untrusted = bool(dot) and table in untrusted_settings(Settings, path, read_config(path))
     _change(path, change)
-    held = held_back(Settings, path, read_config(path))
-    if table in held and not others_held_back:
-        allow(path, {table: held[table]})
+    untrusted = untrusted_settings(Settings, path, read_config(path))
+    if table in untrusted and not others_untrusted:
+        allow(path, {table: untrusted[table]})
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:

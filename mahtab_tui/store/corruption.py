@@ -121,7 +121,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
+def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | None:
     """Rename a damaged database; returns its new name. No connection of this process may have it
     open.
 
@@ -131,23 +131,23 @@ def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
     with _alone(path.parent):
         if damaged is None or file_identity(path) != damaged:
             return None
-        aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
-        path.replace(aside)
+        moved = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+        path.replace(moved)
         with contextlib.suppress(
             FileNotFoundError
         ):  # it belongs to the old file, and may help to recover it
-            path.with_name(path.name + _WAL).replace(aside.with_name(aside.name + _WAL))
+            path.with_name(path.name + _WAL).replace(moved.with_name(moved.name + _WAL))
         path.with_name(path.name + _SHM).unlink(missing_ok=True)
-        return aside
+        return moved
 
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Several programs may find the damage; only one at a time checks and renames."""
-    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(held, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)

@@ -23,9 +23,9 @@ from mahtab_tui.store.corruption import (
     file_identity,
     is_damage,
     is_damage_of_index,
+    move_damaged_file,
     open_file,
     readable,
-    set_aside,
 )
 
 _ATTEMPTS, _PAUSE = 5, 0.05
@@ -56,7 +56,7 @@ class Holder(NamedTuple):
         return f"process {self.pid}{where} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
 
 
-class HeldElsewhere(Exception):
+class LockedElsewhere(Exception):
     """Another program has the session open."""
 
     def __init__(self, holder: Holder) -> None:
@@ -100,7 +100,7 @@ def claim(session: str) -> SessionLock | None:
             holder = _holder(descriptor)
             os.close(descriptor)
             if attempt + 1 == _ATTEMPTS:
-                raise HeldElsewhere(holder) from None
+                raise LockedElsewhere(holder) from None
             time.sleep(_PAUSE)
         except OSError:  # a file system without locks, on which SQLite cannot write either
             os.close(descriptor)
@@ -257,10 +257,10 @@ def suppress_all_but_damage() -> Iterator[None]:
 def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
     """Set a damaged file aside; returns a sentence about it."""
     try:
-        aside = set_aside(path, identity)
+        moved = move_damaged_file(path, identity)
     except OSError as error:
         return f"The session file {path} is damaged and cannot be moved aside: {error.strerror}."
-    where = "another program has moved it aside" if aside is None else f"it is now {aside}"
+    where = "another program has moved it aside" if moved is None else f"it is now {moved}"
     return f"The session file {path} was damaged; {where}, and a new one was started."
 
 

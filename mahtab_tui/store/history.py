@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from mahtab_tui.store.corruption import (
     file_identity,
     is_damage,
+    move_damaged_file,
     open_file,
     readable,
     restored,
-    set_aside,
     stored,
 )
 
@@ -82,10 +82,10 @@ class History:
         first, then in the order of `entries`."""
         wanted = query.lower()
         ranked = []
-        for place, entry in enumerate(self.entries(limit=_SEARCHED)):
+        for index, entry in enumerate(self.entries(limit=_SEARCHED)):
             between = letters_between(entry.text.lower(), wanted)
             if between is not None:
-                ranked.append((between, place, entry))
+                ranked.append((between, index, entry))
         return [entry for _, _, entry in sorted(ranked)[:limit]]
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class History:
             except sqlite3.Error as error:
                 if is_damage(error):
                     self._connection.close()
-                    self._set_aside()
+                    self._move_damaged()
                     self._connection = self._opened()
                 else:
                     self.problem = f"The input history {self._path} cannot be used: {error}."
@@ -114,23 +114,23 @@ class History:
             except (sqlite3.Error, OSError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 self.problem = f"The input history {self._path} cannot be used ({reason}). This session's inputs are kept in memory only."
-                if attempt == "anew" or not (is_damage(error) and self._set_aside()):
+                if attempt == "anew" or not (is_damage(error) and self._move_damaged()):
                     break
             else:
                 self._identity = file_identity(self._path)  # the file may be new
                 return connection
         return _connect(None)
 
-    def _set_aside(self) -> bool:
+    def _move_damaged(self) -> bool:
         """Rename a damaged file, from which something may be recovered by hand. False if even that
         fails."""
         try:
-            aside = set_aside(self._path, self._identity)
+            moved = move_damaged_file(self._path, self._identity)
         except OSError:
             return False
-        if aside is not None:
+        if moved is not None:
             self.problem = (
-                f"The input history was damaged. It is now {aside}, and a new one was started."
+                f"The input history was damaged. It is now {moved}, and a new one was started."
             )
         return True
 
@@ -161,10 +161,10 @@ def letters_between(text: str, wanted: str) -> int | None:
     order; None if they do not occur."""
     if wanted in text:
         return 0
-    place, first = -1, -1
+    position, first = -1, -1
     for letter in wanted:
-        place = text.find(letter, place + 1)
-        if place < 0:
+        position = text.find(letter, position + 1)
+        if position < 0:
             return None
-        first = place if first < 0 else first
-    return place - first + 1 - len(wanted)
+        first = position if first < 0 else first
+    return position - first + 1 - len(wanted)

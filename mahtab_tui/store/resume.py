@@ -26,9 +26,9 @@ from mahtab_tui.bus.records import (
     UserChat,
     UserReplIn,
 )
-from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.database import HeldElsewhere, claim, fetched, locked_sessions
+from mahtab_tui.store.database import LockedElsewhere, claim, fetched, locked_sessions
 from mahtab_tui.store.sqlite import (
     ALL,
     SessionRow,
@@ -44,19 +44,19 @@ from mahtab_tui.worker.saving.folder import INDEX
 _KEY_BYTES = 32
 
 
-def keep_place(session: str, megabytes: int) -> KeepPlace | None:
+def save_target(session: str, megabytes: int) -> SaveTarget | None:
     """Return where a session's variables are kept; None if they cannot be. Creates the folder above
     it, and the user's key."""
     if sys.platform != "linux":  # elsewhere, forking a kernel that has loaded libraries is not safe
         return None
     try:
         _above().mkdir(mode=0o700, parents=True, exist_ok=True)
-        return KeepPlace(str(_folder(session)), _key().hex(), megabytes)
+        return SaveTarget(str(_folder(session)), _key().hex(), megabytes)
     except OSError:  # the store reports that the home folder cannot be written
         return None
 
 
-def is_kept(session: str) -> bool:
+def is_saved(session: str) -> bool:
     """Return whether there are variables of a session."""
     return (_folder(session) / INDEX).exists()
 
@@ -78,7 +78,7 @@ def remove_namespace(session: str) -> None:
     shutil.rmtree(_folder(session), ignore_errors=True)
 
 
-def kept_bytes() -> int:
+def saved_bytes() -> int:
     """Return the size of the variables of all sessions, in bytes."""
     return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
 
@@ -195,7 +195,7 @@ def resumed_store(
             )
         )
     cut = _about_cut_answer(past)
-    if variables and is_kept(row.id):
+    if variables and is_saved(row.id):
         past.append(_notice(f"Conversation restored; variables follow.{cut}"))
     else:
         past.append(
@@ -208,26 +208,26 @@ def resumed_store(
     )
 
 
-def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
+def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
     """Return the past records of a resumed session whose kernel has waited. cell: the number of the
     one that runs there; 0 for none."""
     store.cells_go_on = True
-    kept = list(past)
-    if kept and isinstance(kept[-1], Notice):
-        kept.pop()
-    end = len(kept)
+    records = list(past)
+    if records and isinstance(records[-1], Notice):
+        records.pop()
+    end = len(records)
     while (
         end
-        and isinstance(kept[end - 1], ReplOut | AssistantChat | Notice)
-        and (isinstance(kept[end - 1], Notice) or kept[end - 1].cut)  # type: ignore[attr-defined]
+        and isinstance(records[end - 1], ReplOut | AssistantChat | Notice)
+        and (isinstance(records[end - 1], Notice) or records[end - 1].cut)  # type: ignore[attr-defined]
     ):
         end -= 1
     left = [
-        record for record in kept[end:] if not isinstance(record, ReplOut)
+        record for record in records[end:] if not isinstance(record, ReplOut)
     ]  # the output is told again, from its beginning
     runs = f" Cell {cell} is still running." if cell else ""
     cut = _about_cut_answer(past)
-    return [*kept[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]
+    return [*records[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]
 
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
@@ -273,7 +273,7 @@ def remove_session(row: SessionRow) -> None:
         )
     try:
         own = claim(row.id)
-    except HeldElsewhere as error:
+    except LockedElsewhere as error:
         raise NoSession(
             f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first."
         ) from None

@@ -59,7 +59,7 @@ _ABOUT = 0
 _OUTPUT, _INPUT = 4_000, 100_000
 """Characters of an output, and of anything else, that are in the index: half of them from the
 beginning, half from the end."""
-SAID = (
+INDEXED = (
     records.UserChat,
     records.AssistantChat,
     records.Summary,
@@ -85,7 +85,7 @@ _NUMBER = "insert into digest (session) select id from session where id not in (
 """Numbers the sessions from the oldest: a search finds those with the highest number first."""
 
 
-class Place(NamedTuple):
+class MatchedRecord(NamedTuple):
     """A record in the index."""
 
     digest: int
@@ -94,7 +94,7 @@ class Place(NamedTuple):
     """1 for the session's first record; `_ABOUT` for the session itself."""
 
     @classmethod
-    def of(cls, row: int) -> Place:
+    def of(cls, row: int) -> MatchedRecord:
         return cls(row // RECORDS, row % RECORDS)
 
     @property
@@ -119,7 +119,7 @@ def words(text: str) -> str:
 def words_of(record: Record) -> str:
     """Return the words of a record that are in the index: of what was said and run, but of no
     output of a private variable."""
-    if isinstance(record, SAID):
+    if isinstance(record, INDEXED):
         return words(shortened(record.text, _INPUT))
     if isinstance(record, records.AssistantTool | records.NotebookOutput) or (
         isinstance(record, records.ReplOut) and not record.private
@@ -177,7 +177,7 @@ class SessionIndex:
     def begin(self) -> None:
         """Put the session itself into the index; its row has just been written."""
         if not self.behind and self._upto is None:
-            self._say_about()
+            self._update_index()
 
     def note(self, number: int, record: Record | None, size: int) -> None:
         """Add a record that was just written, as the last one. record: None if it cannot be read.
@@ -201,7 +201,7 @@ class SessionIndex:
         if isinstance(record, records.UserChat) and not self._title():
             self.rename(title_of(record.text))
         if record is not None and self._records < RECORDS and (found := words_of(record)).strip():
-            self._say(self._records, found)
+            self._add_text(self._records, found)
 
     def rename(self, title: str) -> None:
         """Change the title."""
@@ -210,8 +210,8 @@ class SessionIndex:
             "update digest set title = ? where session = ?", (stored(title), self._session)
         )
         if self._upto is not None and self._indexes:
-            self._unsay(Place(self._number, _ABOUT).row, before)
-            self._say(_ABOUT, self._about())
+            self._unsay(MatchedRecord(self._number, _ABOUT).row, before)
+            self._add_text(_ABOUT, self._about())
 
     def read_step(self) -> bool:
         """Read the next records of a session that is behind; returns whether it still is."""
@@ -219,7 +219,7 @@ class SessionIndex:
         if not self._indexes:
             return False
         if self._upto is None:
-            self._say_about()
+            self._update_index()
         rows = self._connection.execute(query, (self._session, self._upto, STEP)).fetchall()
         self.behind = False
         for number, *row in rows:
@@ -239,7 +239,7 @@ class SessionIndex:
                     and self._records < RECORDS
                     and (found := words_of(record)).strip()
                 ):
-                    self._unsay(Place(self._number, self._records).row, found)
+                    self._unsay(MatchedRecord(self._number, self._records).row, found)
                 self._records -= 1
         if rows:
             self._connection.execute(
@@ -252,7 +252,7 @@ class SessionIndex:
         if len(rows) == STEP:
             return True
         if self._indexes and self._upto is not None:
-            self._unsay(Place(self._number, _ABOUT).row, self._about())
+            self._unsay(MatchedRecord(self._number, _ABOUT).row, self._about())
         self._connection.execute("delete from digest where session = ?", (self._session,))
         return False
 
@@ -269,14 +269,14 @@ class SessionIndex:
         ).fetchone()
         return "" if row is None else restored(row[0])
 
-    def _say_about(self) -> None:
+    def _update_index(self) -> None:
         """Put the session itself into the index."""
-        self._say(_ABOUT, self._about())
+        self._add_text(_ABOUT, self._about())
         self._connection.execute("update digest set upto = 0 where session = ?", (self._session,))
         self._upto = 0
 
-    def _say(self, record: int, found: str) -> None:
-        row = Place(self._number, record).row
+    def _add_text(self, record: int, found: str) -> None:
+        row = MatchedRecord(self._number, record).row
         self._connection.execute(
             "insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}")
         )
@@ -387,7 +387,7 @@ SHOWN = 300
 """Records that a preview shows."""
 LONGEST = 10_000
 """Characters of an output that it shows: half of them from the beginning, half from the end."""
-LONGEST_SAID = 20_000
+LONGEST_INDEXED = 20_000
 """Records of a question, an answer or a cell: reading a long answer's Markdown would keep the
 screen busy."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
@@ -399,7 +399,7 @@ _PAGE = (
 _MARKS = "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
 
 
-def preview(path: Path, session: str, place: int = 0) -> list[Record]:
+def preview(path: Path, session: str, number: int = 0) -> list[Record]:
     """Return the last records of a session, or those around the one at a place (from 1), without
     cells that use private variables.
 
@@ -407,16 +407,18 @@ def preview(path: Path, session: str, place: int = 0) -> list[Record]:
     """
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         (count,) = connection.execute(_COUNT, (session,)).fetchone()
-        first = max(0, min(count - SHOWN, place - SHOWN // 2 if place else count))
+        first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
         marks = [
             readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))
         ]
     found = [_shortened(record) for record in rows if record is not None]
-    left_out = HiddenEntries()
+    hidden = HiddenEntries()
     for record in (*found, *(mark for mark in marks if mark is not None)):
-        left_out.fold(record)
-    shown = [kept for record in found if (kept := without_private(record, left_out)) is not None]
+        hidden.fold(record)
+    shown = [
+        visible for record in found if (visible := without_private(record, hidden)) is not None
+    ]
     notices = [records.Notice(f"{first:,} earlier records are not shown here.")] if first else []
     if unreadable := rows.count(None):
         shown.append(records.Notice(f"{unreadable:,} records cannot be read.", level="warning"))
@@ -426,22 +428,20 @@ def preview(path: Path, session: str, place: int = 0) -> list[Record]:
 def _shortened(record: Record) -> Record:
     if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
         return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
-    if isinstance(record, SAID) and len(record.text) > LONGEST_SAID:
-        return record.changed(text=shortened(record.text, LONGEST_SAID))
+    if isinstance(record, INDEXED) and len(record.text) > LONGEST_INDEXED:
+        return record.changed(text=shortened(record.text, LONGEST_INDEXED))
     return record
 
 
-def without_private(record: Record, left_out: HiddenEntries) -> Record | None:
+def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
     """Return what of a record may be shown to others than the user: nothing of private variables
     and of cells that use them."""
     if isinstance(record, records.Display) and record.cell is not None:
-        return None if left_out.held_back(cell_entry(record.cell)) else record
+        return None if hidden.is_private(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):
         return record.changed(
-            changes=tuple(
-                change for change in record.changes if change.name not in left_out.private
-            )
+            changes=tuple(change for change in record.changes if change.name not in hidden.private)
         )
-    if not left_out.held_back(entry_of(record)):
+    if not hidden.is_private(entry_of(record)):
         return record
     return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

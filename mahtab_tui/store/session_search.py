@@ -20,15 +20,21 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import HiddenEntries, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.store.corruption import file_identity, is_damage, open_file, restored, set_aside
+from mahtab_tui.store.corruption import (
+    file_identity,
+    is_damage,
+    move_damaged_file,
+    open_file,
+    restored,
+)
 from mahtab_tui.store.database import make_index, transaction
-from mahtab_tui.store.session_index import Place, folder_word, opened, words, words_of
+from mahtab_tui.store.session_index import MatchedRecord, folder_word, opened, words, words_of
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 _TABLE = """
 create table if not exists vector (number integer primary key, model text not null, digest blob not null, data blob not null, unique (model, digest));
 """
-_KEPT = 200_000
+_CACHE_CHARS = 200_000
 """Vectors that are kept; the oldest go first."""
 _WAIT = 5.0
 """Seconds to wait for another program's write; only background threads do."""
@@ -77,7 +83,7 @@ class Vectors:
                 )
                 at.execute(
                     "delete from vector where number <= (select max(number) from vector) - ?",
-                    (_KEPT,),
+                    (_CACHE_CHARS,),
                 )
             return {}
 
@@ -120,7 +126,7 @@ class Vectors:
         """Rename a damaged file."""
         assert self._path is not None
         with suppress(OSError):
-            set_aside(self._path, self._identity or file_identity(self._path))
+            move_damaged_file(self._path, self._identity or file_identity(self._path))
         self._identity = None
 
 
@@ -141,7 +147,7 @@ SECONDS = 1.0
 _ACCENTS = "[\u0300-\u036f]*"
 _LOOK = 500
 """Rows between two looks at the clock."""
-_NO_PLACE = -1
+_NO_RECORD = -1
 
 _MATCHES = "select rowid from said where said match ? order by rowid desc"
 _SESSION = (
@@ -166,7 +172,7 @@ class Hit(NamedTuple):
     excerpt: str
     """Excerpt of its newest record with the words, in one line; empty if only its title or folder
     has them."""
-    place: int = 0
+    record: int = 0
     """The number of that record within the session, from 1; 0 for none."""
 
 
@@ -207,31 +213,31 @@ def _hits(
 ) -> tuple[list[Hit], bool]:
     ends_at = time.monotonic() + SECONDS
     hits: list[Hit] = []
-    last = _NO_PLACE
+    last = _NO_RECORD
     """The session of the row before, if it needs no further look."""
     guarded: tuple[int, HiddenEntries] | None = None
     for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted, project),))):
         if count % _LOOK == 0 and time.monotonic() > ends_at:
             return hits, True
-        place = Place.of(row)
-        if place.digest == last:
+        matched = MatchedRecord.of(row)
+        if matched.digest == last:
             continue
         if len(hits) == limit:
             return hits, True
-        found = connection.execute(_SESSION, (place.digest,)).fetchone()
+        found = connection.execute(_SESSION, (matched.digest,)).fetchone()
         if found is None or project not in (None, restored(found[2])):
-            last = place.digest
+            last = matched.digest
             continue
         session = session_row(found[:-1])
-        record = _record(connection, session.id, place.record)
+        record = _record(connection, session.id, matched.record)
         if found[-1] and record is not None:
-            if guarded is None or guarded[0] != place.digest:
-                guarded = place.digest, _left_out(connection, session.id)
-            if guarded[1].held_back(entry_of(record)):
+            if guarded is None or guarded[0] != matched.digest:
+                guarded = matched.digest, _hidden_entries(connection, session.id)
+            if guarded[1].is_private(entry_of(record)):
                 continue
-        last = place.digest
+        last = matched.digest
         hits.append(
-            Hit(session, "" if record is None else excerpt(record.text, wanted), place.record)
+            Hit(session, "" if record is None else excerpt(record.text, wanted), matched.record)
         )
     return hits, False
 
@@ -245,19 +251,19 @@ def _query(wanted: Sequence[str], project: str | None) -> str:
     )
 
 
-def _record(connection: sqlite3.Connection, session: str, place: int) -> Record | None:
+def _record(connection: sqlite3.Connection, session: str, record: int) -> Record | None:
     """Return a record by its place in the index; None for the session itself."""
-    row = connection.execute(_RECORD, (session, place - 1)).fetchone() if place else None
+    row = connection.execute(_RECORD, (session, record - 1)).fetchone() if record else None
     return None if row is None else readable_record(row)
 
 
-def _left_out(connection: sqlite3.Connection, session: str) -> HiddenEntries:
+def _hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
     """Return which cells of a session use private variables."""
-    left_out = HiddenEntries()
+    hidden = HiddenEntries()
     for row in connection.execute(_USES, (session, tags.PRIVATE, *sorted(tags.OUTPUTS))):
         if (record := readable_record(row)) is not None:
-            left_out.fold(record)
-    return left_out
+            hidden.fold(record)
+    return hidden
 
 
 def pattern_of(wanted: Sequence[str]) -> str:
@@ -314,8 +320,8 @@ def _read_all(
         if row is None or project not in (None, restored(row[2])):
             continue
         if session not in guards:
-            guards[session] = _left_out(connection, session)
-        if not guards[session].held_back(entry_of(record)):
+            guards[session] = _hidden_entries(connection, session)
+        if not guards[session].is_private(entry_of(record)):
             hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
     note = (
         "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched."
@@ -326,14 +332,14 @@ def _read_all(
 
 
 def _newest(connection: sqlite3.Connection) -> Iterator[tuple[str, Record]]:
-    said = (
+    texts = (
         tags.USER_CHAT,
         tags.ASSISTANT_CHAT,
         tags.USER_REPL_IN,
         tags.ASSISTANT_REPL_IN,
         *sorted(tags.OUTPUTS),
     )
-    for session, *row in connection.execute(_NEWEST.format(", ".join("?" * len(said))), said):
+    for session, *row in connection.execute(_NEWEST.format(", ".join("?" * len(texts))), texts):
         if (record := readable_record(tuple(row))) is not None:
             yield session, record
 

@@ -39,7 +39,7 @@ from mahtab_tui.worker.control import make
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.code_parts import CodeParts
 
-_KEPT_BY = {"files": "path", "skills": "name"}
+_STORED_UNDER = {"files": "path", "skills": "name"}
 """The argument that identifies a kept result, if there is one."""
 
 
@@ -129,8 +129,8 @@ class Tool(NamedTuple):
             )
             for name, field in fields
         )
-        told = [f"{name}: {field.description}" for name, field in fields if field.description]
-        doc = "\n".join([self.description, "", *told, "Raises RuntimeError with a sentence."])
+        described = [f"{name}: {field.description}" for name, field in fields if field.description]
+        doc = "\n".join([self.description, "", *described, "Raises RuntimeError with a sentence."])
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
     def problem(self) -> str:
@@ -147,8 +147,8 @@ class Tool(NamedTuple):
             return "its names are not valid in Python"
         if any(field.validation_alias for field in fields.values()):
             return "its arguments have two names each"
-        if self.keeps in _KEPT_BY and _KEPT_BY[self.keeps] not in fields:
-            return f"its results are kept by the argument {_KEPT_BY[self.keeps]}, which it does not have"
+        if self.keeps in _STORED_UNDER and _STORED_UNDER[self.keeps] not in fields:
+            return f"its results are kept by the argument {_STORED_UNDER[self.keeps]}, which it does not have"
         for function in self.host_functions():
             make(function._asdict())
         return "" if self.description else "its function has no docstring"

@@ -145,15 +145,15 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
     pythons = {
         name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
     }
-    taken = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
+    used = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
     for entry in sorted(entry_points(group=ENTRY_POINTS)):
         loaded = _loaded(entry)
-        if isinstance(loaded, Tool) and (twice := taken.intersection(loaded.names)):
+        if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
             loaded = f"cannot be used: a function {min(twice)} already exists."
         if isinstance(loaded, str):
             on_problem(f"The tool {entry.name} ({entry.value}) {loaded}")
             continue
-        taken.update(loaded.names)
+        used.update(loaded.names)
         tools.append(loaded)
     return tools
 
@@ -285,7 +285,7 @@ def short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
-    kept = {
+    fields = {
         name: (
             "type",
             "anyOf",
@@ -298,7 +298,7 @@ def short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     }
     properties = {
         name: {key: value for key, value in schema["properties"][name].items() if key in keys}
-        for name, keys in kept.items()
+        for name, keys in fields.items()
     }
     rest = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     return {"type": "object", "properties": properties, "required": required, **rest}

@@ -86,7 +86,7 @@ class Interrupter:
         if (stopped := self._session.stop()) is not None:
             self._stopped_at = time.monotonic()
             if stopped == "cell":
-                self._app.set_timer(REACTION, self._tell_of_kill)
+                self._app.set_timer(REACTION, self._offer_kill)
 
     def ask_to_kill(self) -> None:
         from mahtab_tui.tui.screens.dialog import confirm
@@ -94,11 +94,11 @@ class Interrupter:
         question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
         confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
 
-    def _tell_of_kill(self) -> None:
+    def _offer_kill(self) -> None:
         """Say how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
             self._stopped_at = time.monotonic()
-            self._app.tell(
+            self._app.notify_user(
                 "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
                 "warning",
             )
@@ -107,7 +107,7 @@ class Interrupter:
 STOPS = "ctrl+s"
 """Answers the question before leaving: end the cell that could go on."""
 
-HELD = 0.3
+KEY_REPEAT_S = 0.3
 """Seconds within which a second press counts as the key being held down."""
 
 
@@ -134,9 +134,9 @@ class QuitFlow:
         """Leave; if something would be lost, ask first, and leave at the second call. A key that is
         held down counts once."""
         now = time.monotonic()
-        held, self._pressed = now - self._pressed < HELD, now
+        repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
         asked = self._confirmed or self.row is not None
-        if (asked and not held) or not (self._lost() or self._goes_on()):
+        if (asked and not repeated) or not (self._lost() or self._goes_on()):
             self._exit()
         elif self.row is None:
             from mahtab_tui.tui.widgets.question_rows import LeaveRow
@@ -163,13 +163,13 @@ class QuitFlow:
 
         lost = self._lost()
         losing = f" You would lose {', '.join(lost)}." if lost else ""
-        going_on = " The running cell continues." if self._goes_on() else ""
+        continuing = " The running cell continues." if self._goes_on() else ""
 
         def go() -> None:
             self._app.next_session = session
             self._exit()
 
-        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{going_on}{losing}"
+        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{continuing}{losing}"
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def leave_by_code(self) -> None:
@@ -325,7 +325,11 @@ class MahtabApp(TerminalApp[int]):
         self.work.offers.greet()
         self.panes.begin()
         settling = () if self._collector is None else (self._collector.settle,)
-        told = (self._tell_of_history, self.settings.tell_of_unknown, *self._after_first_picture)
+        reports = (
+            self._report_history,
+            self.settings.report_unknown_settings,
+            *self._after_first_picture,
+        )
         self._late_imports = LateImports(
             self,
             SESSION,
@@ -334,7 +338,7 @@ class MahtabApp(TerminalApp[int]):
                 *settling,
                 self._show_transcript,
                 self._show_all,
-                *told,
+                *reports,
                 self.session.start,
             ),
         )
@@ -417,8 +421,8 @@ class MahtabApp(TerminalApp[int]):
         if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
         elif message.replaces.startswith("place ") and message.mode == "python":
-            place = int(message.replaces.removeprefix("place "))
-            run_notebook(self, self.session, lambda notebook: notebook.run(place, message.text))
+            number = int(message.replaces.removeprefix("place "))
+            run_notebook(self, self.session, lambda notebook: notebook.run(number, message.text))
             self.panes.transcript.action_scroll_end()
         elif not message.replaces or message.replaces.startswith("place "):
             self.session.submit(message.mode, message.text)
@@ -426,9 +430,9 @@ class MahtabApp(TerminalApp[int]):
         elif self.session.replace(message.replaces, message.mode, message.text):
             self.panes.transcript.action_scroll_end()
         else:
-            self.tell("Busy: wait, or press Esc, then enter this again.", "warning")
+            self.notify_user("Busy: wait, or press Esc, then enter this again.", "warning")
             self.editor.begin_replacing(message.replaces, message.mode, message.text)
-        self._tell_of_history()
+        self._report_history()
 
     def _run_slash(self, name: str, argument: str) -> None:
         command = BY_SLASH.get(name)
@@ -497,10 +501,10 @@ class MahtabApp(TerminalApp[int]):
     def _before_key(self, event: Key | Paste) -> bool:
         """Close the question before leaving, which any key answers, and focus the editor if the key
         is text for it."""
-        taken = self.work.leaving.take_key(event.key if isinstance(event, Key) else "")
+        handled = self.work.leaving.take_key(event.key if isinstance(event, Key) else "")
         if self._is_for_editor(event):
             self.panes.focus_code()
-        return taken
+        return handled
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
         """Whether text is typed or pasted while no text field and no question has the focus. A
@@ -537,7 +541,7 @@ class MahtabApp(TerminalApp[int]):
     def mask(self, text: str) -> str:
         return self.session.mask(text)
 
-    def _tell_of_history(self) -> None:
+    def _report_history(self) -> None:
         if self.history.problem:
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""

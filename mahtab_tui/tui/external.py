@@ -66,7 +66,7 @@ def _copy_by_system(app: App[Any], text: str) -> None:
         app.call_from_thread(app.notify, f"Copied {characters} {where}.", markup=False, timeout=3)
 
 
-_PLACE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
+_LINE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
 _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 
 
@@ -122,7 +122,7 @@ def at_line(editor: str, path: str, line: int) -> list[str]:
         return [path]
     if name in _GOTO:
         return ["--goto", f"{path}:{line}"]
-    return [f"{path}:{line}"] if name in _PLACE_IN_NAME else [f"+{line}", path]
+    return [f"{path}:{line}"] if name in _LINE_IN_NAME else [f"+{line}", path]
 
 
 def open_picture(content: bytes, suffix: str) -> str:

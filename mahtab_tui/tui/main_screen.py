@@ -132,7 +132,7 @@ class Panes(Screen[None]):
         fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
         for row in (approval, review, fan_out, input_row, queue):
             row.display = False
-        self.watch(self.transcript, "room", self._tell_code_of_room)
+        self.watch(self.transcript, "room", self._send_width)
         with self.app.batch_update():
             main, lower = self.query_one("#main"), self.query_one("#lower")
             if not lower.is_attached:  # the application closes already
@@ -258,7 +258,7 @@ class Panes(Screen[None]):
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
         self.editor.focus()
 
-    def _tell_code_of_room(self, room: tuple[int, int]) -> None:
+    def _send_width(self, room: tuple[int, int]) -> None:
         """Tell the kernel the size of the output, for programs, pip and pandas."""
         if any(room):
             self._session.kernel.set_size(*room)
@@ -446,8 +446,8 @@ class Panes(Screen[None]):
         """Focus the next pane (1) or the previous one (-1)."""
         if panes := list(self._seen().values()):
             focused = self._focused_pane
-            place = panes.index(focused) + step if focused in panes else 0
-            panes[place % len(panes)].focus()
+            index = panes.index(focused) + step if focused in panes else 0
+            panes[index % len(panes)].focus()
 
     @property
     def _panes(self) -> dict[str, Widget]:

@@ -85,10 +85,10 @@ def welcome_of(
     """Describe the kernel's Python for the first screen, and offer a better one."""
     from mahtab_tui.kernel.launch import prefix_of
 
-    place = str(prefix_of(python) or python)
+    folder = str(prefix_of(python) or python)
     home = os.path.expanduser("~")
-    place = f"~{place.removeprefix(home)}" if place.startswith(f"{home}/") else place
-    runs = f"{version} in {place}, {'with' if pandas else 'without'} pandas"
+    folder = f"~{folder.removeprefix(home)}" if folder.startswith(f"{home}/") else folder
+    runs = f"{version} in {folder}, {'with' if pandas else 'without'} pandas"
     if not pandas:
         offer = offer_for("pandas", environments)
         return (
@@ -230,6 +230,6 @@ def _environments(info: KernelInfo) -> list[PythonEnvironment]:
 
     return (
         []
-        if info.pid == os.getpid() or info.place
+        if info.pid == os.getpid() or info.host
         else found_environments(Path(info.cwd), info.executable)
     )

@@ -29,7 +29,7 @@ from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.layout import UiState
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp
-from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, thread_failures_told
+from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, reporting_thread_failures
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -64,13 +64,15 @@ class Crash(NamedTuple):
         )
 
 
-def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True) -> Crash:
+def save_crash(
+    error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
+) -> Crash:
     """Write an error's traceback, without the values of variables, to a file in the home folder.
     saves: False keeps it in memory only."""
-    told = plain(mask("".join(traceback.format_exception(error))))
+    text = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
-        return Crash(words, told, None)
+        return Crash(words, text, None)
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
     about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:
@@ -79,10 +81,10 @@ def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool 
             path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(about + told)
+            file.write(about + text)
     except OSError:
-        return Crash(words, told, None, by_system=isinstance(error, OSError))
-    return Crash(words, told, path)
+        return Crash(words, text, None, by_system=isinstance(error, OSError))
+    return Crash(words, text, path)
 
 
 @contextlib.contextmanager
@@ -270,7 +272,7 @@ def open_screen(
         else:  # the reader of these lines waits for nothing: whoever writes them waits for it
             early.append(text)
 
-    def tell_early_lines() -> None:
+    def report_early_lines() -> None:
         while early:
             session.notice(early.pop(0), "warning")
 
@@ -294,7 +296,7 @@ def open_screen(
         history.close()
 
     try:
-        with StdioRedirect(line_came) as guard, thread_failures_told(line_came):
+        with StdioRedirect(line_came) as guard, reporting_thread_failures(line_came):
             app = MahtabApp(
                 session,
                 guard,
@@ -304,7 +306,7 @@ def open_screen(
                 namespace_stays=namespace_stays,
             )
             face.app = app
-            app.call_after_first_picture(tell_early_lines)
+            app.call_after_first_picture(report_early_lines)
             if moved:
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))
             if no_trace:
@@ -317,7 +319,7 @@ def open_screen(
                 app.call_after_first_picture(sharing.begin)
             app.call_after_first_picture(
                 threading.Thread(
-                    target=_tell_of_the_past, args=(session,), name="leftovers", daemon=True
+                    target=_report_past, args=(session,), name="leftovers", daemon=True
                 ).start
             )
             if not no_trace:
@@ -425,7 +427,7 @@ def _shown(app: TerminalApp[Any]) -> int:
     return _exit_code(app)
 
 
-def _tell_of_the_past(session: Session) -> None:
+def _report_past(session: Session) -> None:
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
     from mahtab_tui.session.kernel_control import (

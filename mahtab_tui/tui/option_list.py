@@ -24,8 +24,8 @@ class Options(OptionList):
     up."""
 
     async def _on_click(self, event: Click) -> None:
-        place = event.style.meta.get("option")
-        if place is not None and place >= self.option_count:
+        option = event.style.meta.get("option")
+        if option is not None and option >= self.option_count:
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:

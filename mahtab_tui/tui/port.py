@@ -25,10 +25,10 @@ class TranscriptPort(Protocol):
         """Let the user edit one of their entries or a cell of the notebook, which replaces it when
         entered."""
 
-    def run_place(self, place: int, code: str) -> None:
+    def run_notebook_cell(self, number: int, code: str) -> None:
         """Run a cell of the notebook with this code."""
 
-    def run_up_to(self, place: int | None) -> None:
+    def run_up_to(self, number: int | None) -> None:
         """Run the cells of the notebook up to a place, or all."""
 
     def mention(self, what: str) -> None:
@@ -46,7 +46,7 @@ class TranscriptPort(Protocol):
     def open_output(self, cell: int) -> None:
         """Show all output of a cell."""
 
-    def open_stored_output(self, place: int) -> None:
+    def open_stored_output(self, number: int) -> None:
         """Show all output that a cell of the notebook has in the file."""
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:

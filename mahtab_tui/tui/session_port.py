@@ -53,10 +53,14 @@ class LiveSettings:
 
         try:
             screen = SettingsScreen(
-                self._session.settings, present, self.change, self._model_picker, self._app.tell
+                self._session.settings,
+                present,
+                self.change,
+                self._model_picker,
+                self._app.notify_user,
             )
         except SettingsError as error:
-            self._app.tell(str(error), "error")
+            self._app.notify_user(str(error), "error")
         else:
             self._app.push_screen(screen)
 
@@ -85,7 +89,7 @@ class LiveSettings:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
         except SettingsError as error:
-            self._app.tell(
+            self._app.notify_user(
                 f"The rule applies to this session only; it was not saved. {error}", "error"
             )
         else:
@@ -107,7 +111,7 @@ class LiveSettings:
         try:
             self._session.set_model(name)
         except ModelError as error:
-            self._app.tell(str(error), "error")
+            self._app.notify_user(str(error), "error")
         else:
             self._choices.remember_model(self._session.model)
 
@@ -126,7 +130,7 @@ class LiveSettings:
             settings.model_access(),
         )
 
-    def tell_of_unknown(self) -> None:
+    def report_unknown_settings(self) -> None:
         """Warn about commands and themes in the configuration that do not exist."""
         given = {f"keymap.{name}": keys for name, keys in self.keymap.items()}
         if (theme := self._session.settings.theme) and theme not in self._app.available_themes:
@@ -139,7 +143,7 @@ class LiveSettings:
                     check(key, value)
                 except SettingsError as error:
                     self._session.notice(
-                        f"{self._session.settings.place_of(key).text}: {error}", "warning"
+                        f"{self._session.settings.origin(key).text}: {error}", "warning"
                     )
 
 
@@ -199,11 +203,11 @@ class SessionPort:
         self._editor.begin_replacing(entry, mode, text)
         self._editor.focus()
 
-    def run_place(self, place: int, code: str) -> None:
-        run_notebook(self._app, self._session, lambda notebook: notebook.run(place, code))
+    def run_notebook_cell(self, number: int, code: str) -> None:
+        run_notebook(self._app, self._session, lambda notebook: notebook.run(number, code))
 
-    def run_up_to(self, place: int | None) -> None:
-        run_notebook(self._app, self._session, lambda notebook: notebook.run_up_to(place))
+    def run_up_to(self, number: int | None) -> None:
+        run_notebook(self._app, self._session, lambda notebook: notebook.run_up_to(number))
 
     def mention(self, what: str) -> None:
         self._editor.mention(what)
@@ -221,10 +225,10 @@ class SessionPort:
     def open_output(self, cell: int) -> None:
         self._page(f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell))
 
-    def open_stored_output(self, place: int) -> None:
+    def open_stored_output(self, number: int) -> None:
         if (notebook := self._session.notebook) is not None:
-            title = f"Stored output of cell {place} of the notebook"
-            self._page(title, f"notebook-cell-{place}.txt", lambda: notebook.stored_output(place))
+            title = f"Stored output of cell {number} of the notebook"
+            self._page(title, f"notebook-cell-{number}.txt", lambda: notebook.stored_output(number))
 
     def _page(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen

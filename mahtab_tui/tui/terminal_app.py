@@ -265,7 +265,7 @@ class TerminalApp(App[T]):
     def notify(self, message: str, *, title: str = "", **kwargs: Any) -> None:
         super().notify(plain(message), title=plain(title), **kwargs)
 
-    def tell(self, message: str, severity: SeverityLevel = "information") -> None:
+    def notify_user(self, message: str, severity: SeverityLevel = "information") -> None:
         """Show a short notification, whose text is never read as markup."""
         self.notify(message, severity=severity, markup=False, timeout=3)
 
@@ -301,9 +301,9 @@ class TerminalApp(App[T]):
         ):  # `WorkerFailed` has an `error`
             return  # while the application ends, a widget may handle an event when others are gone
         if self.crash is None:
-            from mahtab_tui.tui.open import kept
+            from mahtab_tui.tui.open import save_crash
 
-            self.crash = kept(error, self.mask, saves=self.saves_crash)
+            self.crash = save_crash(error, self.mask, saves=self.saves_crash)
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:

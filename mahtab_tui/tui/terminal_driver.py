@@ -180,7 +180,7 @@ class StdioRedirect:
 
 
 @contextlib.contextmanager
-def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
+def reporting_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
     """Within the block, report each thread that an error ends; `tell` is called on that thread."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
@@ -194,12 +194,12 @@ def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
         ):
             return  # the terminal was closed, which ends the program
         if isinstance(failure.exc_value, OSError):  # the system's limits, a full disk
-            tell(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
+            report(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
             return
         lines = traceback.format_exception(
             failure.exc_type, failure.exc_value, failure.exc_traceback
         )
-        tell(
+        report(
             f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
         )
 
@@ -489,7 +489,7 @@ def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
     if now[: tty.ISPEED] == wanted[: tty.ISPEED]:
         return None
     wanted[tty.CC] = [
-        1 if place == termios.VMIN else value for place, value in enumerate(wanted[tty.CC])
+        1 if index == termios.VMIN else value for index, value in enumerate(wanted[tty.CC])
     ]
     return wanted
 

@@ -74,7 +74,7 @@ class KeySequences:
     reads."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._pending = ""
         """The beginning of a sequence that continues in the next read, up to the length from which
         it is too long."""
         self._pasting = False
@@ -92,14 +92,14 @@ class KeySequences:
                 BRACKETED_PASTE_END + typed
             )  # the end of the paste was lost, and the user presses a key
         if self._silent and len(typed) == 1 and self._is_no_key():
-            self._held = ""  # the end of the sequence was lost, and the user presses a key
-        typed, self._held, self._silent = self._held + typed, "", False
+            self._pending = ""  # the end of the sequence was lost, and the user presses a key
+        typed, self._pending, self._silent = self._pending + typed, "", False
         passed = []
         while typed:
             if self._pasting:
                 text, mark, typed = typed.partition(BRACKETED_PASTE_END)
                 if not mark:
-                    text, self._held = _without_begun(text, BRACKETED_PASTE_END)
+                    text, self._pending = _without_begun(text, BRACKETED_PASTE_END)
                 text = text.replace("\x1b", _PASTED_ESCAPE)
             else:
                 text, mark, typed = typed.partition(BRACKETED_PASTE_START)
@@ -113,13 +113,13 @@ class KeySequences:
         self._silent = True
         if self._pasting or self._is_no_key():  # the rest may still come
             return ""
-        held, self._held = self._held, ""
-        return held
+        pending, self._pending = self._pending, ""
+        return pending
 
     def _is_no_key(self) -> bool:
         """Whether what is held back is too long to be typed."""
-        return len(self._held) > (
-            LONGEST_SEQUENCE if self._held.startswith("\x1b[") else LONGEST_TYPED
+        return len(self._pending) > (
+            LONGEST_SEQUENCE if self._pending.startswith("\x1b[") else LONGEST_TYPED
         )
 
     def _readable(self, text: str, *, last: bool) -> str:
@@ -132,12 +132,12 @@ class KeySequences:
             if found["button"]:
                 return found[0] if _MOUSE.fullmatch(found[0]) else ""
             if found["mouse"]:
-                self._held = found[0] if last else ""
+                self._pending = found[0] if last else ""
                 return ""
             if found["no_numbers"]:
                 return ""
             if found["escape"] and last:  # the key, or the beginning of a sequence
-                self._held = found[0]
+                self._pending = found[0]
                 return ""
             if found["string"]:
                 return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
@@ -148,7 +148,7 @@ class KeySequences:
                     else ""
                 )
             if goes_on:
-                self._held = found[0][: LONGEST_SEQUENCE + 1]
+                self._pending = found[0][: LONGEST_SEQUENCE + 1]
                 return ""
             broken = len(found[0]) > LONGEST_SEQUENCE or text[found.end() : found.end() + 1] in (
                 "",
@@ -164,10 +164,12 @@ class KeySequences:
         if not ended and len(sequence) <= LONGEST_TYPED:
             if not goes_on or len(sequence) <= LONGEST_SEQUENCE:
                 return sequence
-            self._held = sequence  # an answer that comes in several reads, unless nothing follows
+            self._pending = (
+                sequence  # an answer that comes in several reads, unless nothing follows
+            )
             return ""
         if not ended and goes_on:
-            self._held = sequence[:LONGEST_TYPED] + sequence[-1]
+            self._pending = sequence[:LONGEST_TYPED] + sequence[-1]
         return ""
 
 
@@ -373,22 +375,22 @@ class LayoutEvents(Compositor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[Widget, Size] = {}
+        self._reported: dict[Widget, Size] = {}
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
         hidden = super().reflow(parent, size).hidden
-        told, self._told = (
-            self._told,
+        sizes, self._reported = (
+            self._reported,
             {widget: geometry.region.size for widget, geometry in self._full_map.items()},
         )
-        shown = self._told.keys() - told.keys()
+        shown = self._reported.keys() - sizes.keys()
         return ReflowResult(
             hidden,
             shown,
             {
                 widget
-                for widget, now in self._told.items()
-                if widget not in shown and told[widget] != now
+                for widget, now in self._reported.items()
+                if widget not in shown and sizes[widget] != now
             },
         )
 
@@ -474,6 +476,6 @@ class VisibleHighlights:
                     )
         for row in rows:
             if sign := _SIGN.search(document.get_line(row)):
-                place = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
-                start, end = (len(sign.string[:offset].encode()) for offset in sign.span(place))
+                group = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
+                start, end = (len(sign.string[:offset].encode()) for offset in sign.span(group))
                 highlights[row].append((start, end, "keyword"))

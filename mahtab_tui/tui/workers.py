@@ -42,7 +42,7 @@ class Fetcher:
 
         def job() -> None:
             try:
-                told = partial(then, work())
+                result = partial(then, work())
             except Exception as error:  # the thread's outermost frame
                 from mahtab_tui.kernel.base import KernelError  # no part of the first picture
 
@@ -51,8 +51,8 @@ class Fetcher:
                     if isinstance(error, KernelError)
                     else f"It cannot be shown: {str(error) or type(error).__name__}"
                 )
-                told = partial(failed, sentence)
-            self._owner.call_later(self._deliver, slot, number, told)
+                result = partial(failed, sentence)
+            self._owner.call_later(self._deliver, slot, number, result)
 
         with self._lock:
             number = self._numbers[slot] = self._numbers.get(slot, 0) + 1
@@ -76,9 +76,9 @@ class Fetcher:
                 if job is None:
                     self._open[slot] -= 1
 
-    def _deliver(self, slot: str, number: int, told: Callable[[], None]) -> None:
+    def _deliver(self, slot: str, number: int, deliver: Callable[[], None]) -> None:
         if self._numbers.get(slot) == number and not is_leaving(self._owner):
-            told()
+            deliver()
 
 
 Q = TypeVar("Q")

@@ -39,7 +39,7 @@ from .frames import TOKEN_SIZE, Frame
 from .stdlib import bind_library, late_import
 
 if TYPE_CHECKING:
-    from .holder import Beside
+    from .holder import HolderClient
 
 _PR_SET_PDEATHSIG = 1
 _NO_UNDO = "Undo is off: the setting undo_steps is 0."
@@ -60,7 +60,7 @@ SECOND_SIGNAL = 1.0
 class Worker:
     """The parts of a kernel process, put together."""
 
-    def __init__(self, fd: int, token: bytes, beside: Beside | None = None) -> None:
+    def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
         """beside: the holder, with which it may outlive its host; None for none."""
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
@@ -81,8 +81,8 @@ class Worker:
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
-        self._channel = Channel(fd, self._interrupts, token=token, beside=beside)
-        self._story = None if beside is None else beside.story
+        self._channel = Channel(fd, self._interrupts, token=token, holder=holder)
+        self._story = None if holder is None else holder.story
         self._unsaved = False
         """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
@@ -91,10 +91,10 @@ class Worker:
         self._calls = HostCalls(self._channel.send, self._execute)
         self._channel.alone = self._answer_alone
         self._staying: Any = None
-        if beside is not None:
+        if holder is not None:
             staying = late_import(f"{__package__}.holder").Staying
             self._staying = staying(
-                beside,
+                holder,
                 self._channel,
                 self._hello,
                 lambda: bool(self._open) or self._saving is not None,
@@ -192,14 +192,14 @@ class Worker:
         else:
             outcome = self._executor.run(cell, code, limit, refusal)
         self._open.discard(cell)
-        told = {
+        reply = {
             "cell": cell,
             "duration": time.perf_counter() - start,
             "cwd": working_directory(),
             "needs": needs,
             **outcome._asdict(),
         }
-        self._channel.send({"op": "done", "seal": seal, **told})
+        self._channel.send({"op": "done", "seal": seal, **reply})
 
     def _received(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
@@ -292,7 +292,7 @@ class Worker:
         """Fork the process that writes the namespace; the answer comes once that has ended."""
         self._unsaved = False
         if self._story is not None:
-            self._story.kept = {"carried": frame["carried"], "lost": frame["lost"]}
+            self._story.saved = {"carried": frame["carried"], "lost": frame["lost"]}
         if self._saving is not None:  # what it would write is older
             self._saving.end()
         try:
@@ -321,14 +321,16 @@ class Worker:
         ):
             return
         self._unsaved = False
-        kept, keeper = self._story.kept, self._made_keeper()
+        saved, keeper = self._story.saved, self._made_keeper()
         carried = (
             [file["name"] for file in keeper.index()["files"]]
-            if kept["carried"] is None
-            else kept["carried"]
+            if saved["carried"] is None
+            else saved["carried"]
         )
         with suppress(OSError):
-            self._saving = writer = keeper.start_writing({"carried": carried, "lost": kept["lost"]})
+            self._saving = writer = keeper.start_writing(
+                {"carried": carried, "lost": saved["lost"]}
+            )
 
             def finish() -> None:
                 late_import(f"{__package__}.saving.keeper").finish(writer)
@@ -407,17 +409,17 @@ def main(fd: int, holder: str = "") -> None:
     """
     token = os.read(fd, TOKEN_SIZE)
     fd = _hide(fd)
-    beside: Beside | None = None
+    client: HolderClient | None = None
     if holder:
-        holding, said = late_import(f"{__package__}.holder"), json.loads(holder)
-        if "control" in said:
+        holding, settings = late_import(f"{__package__}.holder"), json.loads(holder)
+        if "control" in settings:
             _die_with_parent()
-            beside = holding.join_station(holding.StationSettings(**said), _hide)
+            client = holding.join_station(holding.StationSettings(**settings), _hide)
         else:
-            beside = holding.begin_holder(holding.HolderSettings(**said), _hide)
-    if beside is None:
+            client = holding.begin_holder(holding.HolderSettings(**settings), _hide)
+    if client is None:
         _die_with_parent()
-    worker = Worker(fd, token, beside)
+    worker = Worker(fd, token, client)
     bind_library()
     sys.argv = [""]
     # Out of the collector's way, and of copy-on-write's where the user forks.

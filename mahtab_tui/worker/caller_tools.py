@@ -124,7 +124,7 @@ class CallerTools:
 
 def _describe_error(error: BaseException) -> str:
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # its own code
-        said = ""
-    return f"{type(error).__name__}: {said}"[:_LONGEST_ERROR]
+        text = ""
+    return f"{type(error).__name__}: {text}"[:_LONGEST_ERROR]

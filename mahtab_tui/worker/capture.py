@@ -121,9 +121,9 @@ def shorten(text: str, keep: int) -> str:
     out."""
     if len(text) <= 2 * keep:
         return text
-    return f"{text[:keep]}{left_out(len(text) - 2 * keep)}{text[-keep:]}"
+    return f"{text[:keep]}{omission(len(text) - 2 * keep)}{text[-keep:]}"
 
 
-def left_out(count: int) -> str:
+def omission(count: int) -> str:
     """Return the line that replaces `count` characters of output."""
     return f"\n… {count:,} characters left out …\n"

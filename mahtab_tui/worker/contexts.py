@@ -156,16 +156,18 @@ def take_all(
         if why := why_not_a_name(name):
             raise ContextError(f"A context cannot be named {name!r}: {why}.")
         try:
-            taken = take(value)
+            contents = take(value)
         except ContextError as error:
             raise ContextError(f"The context {name!r}: {error}") from None
-        parts = tuple((part, low + start, high + start) for part, low, high in taken.parts)
+        parts = tuple((part, low + start, high + start) for part, low, high in contents.parts)
         found.append(
-            NamedContext(name, taken.kind, start, start + len(taken.text), parts, taken.about)
+            NamedContext(
+                name, contents.kind, start, start + len(contents.text), parts, contents.about
+            )
         )
-        texts.append(taken.text)
-        notices += taken.notices
-        start += len(taken.text) + 1
+        texts.append(contents.text)
+        notices += contents.notices
+        start += len(contents.text) + 1
     whole = tuple((each.name, each.start, each.end) for each in found)
     return ContextText(
         "\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(found)
@@ -260,7 +262,7 @@ def _folder(path: Path) -> ContextText:
             raise error
         notices.append(f"{error.filename} cannot be read and was left out: {error.strerror}.")
 
-    left_out = 0
+    omitted = 0
     texts = []
     for file in _files(path, on_error):
         try:
@@ -269,7 +271,7 @@ def _folder(path: Path) -> ContextText:
             notices.append(f"{file} cannot be read and was left out: {error.strerror}.")
             continue
         if b"\0" in data[:_LOOKED_AT] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
-            left_out += 1
+            omitted += 1
             continue
         text, notice = _decoded(data, f"The bytes of {file}")
         notices += notice
@@ -278,8 +280,8 @@ def _folder(path: Path) -> ContextText:
         raise ContextError(f"There are no text files in {path}.")
     if len(notices) > _NOTICES:
         notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more such notices."]
-    if left_out:
-        notices.append(f"Files in {path} that are not text were left out: {left_out:,}.")
+    if omitted:
+        notices.append(f"Files in {path} that are not text were left out: {omitted:,}.")
     return _joined("dict", iter(texts))._replace(notices=tuple(notices))
 
 

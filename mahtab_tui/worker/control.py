@@ -25,7 +25,7 @@ from .tracebacks import HERE
 
 if TYPE_CHECKING:
     CallHost = Callable[[str, dict[str, Any]], Any]
-    from .holder import Beside
+    from .holder import HolderClient
 
 _JSON = (str, int, float, bool, list, tuple, dict, type(None))
 
@@ -250,11 +250,11 @@ class Channel:
         interrupts: Interrupts,
         limit: int = MAX_FRAME,
         token: bytes = b"",
-        beside: Beside | None = None,
+        holder: HolderClient | None = None,
     ) -> None:
         """beside: the holder, with which the kernel may outlive its host; None for none."""
         self.fd = fd
-        self.beside = beside
+        self.holder = holder
         self.absent = False
         """There is no host now."""
         self.away = False
@@ -284,8 +284,8 @@ class Channel:
             data = encode(
                 frame, self._limit, self._token
             )  # with the token of the host that is there now
-            if self.beside is not None:
-                self.beside.story.note(frame)
+            if self.holder is not None:
+                self.holder.story.note(frame)
             if not self.absent:
                 self._write_all(data)
         if (self.absent or self.away) and frame["op"] == "call":
@@ -297,7 +297,7 @@ class Channel:
             while view:
                 view = view[os.write(self.fd, view) :]
         except OSError as error:
-            if self.beside is None or error.errno not in _HOST_GONE:
+            if self.holder is None or error.errno not in _HOST_GONE:
                 os._exit(CONNECTION_LOST)
             self.absent = True
 
@@ -317,9 +317,9 @@ class Channel:
             os.dup2(fd, self.fd, inheritable=False)
             os.close(fd)
             self._token, self.absent = token, False
-            assert self.beside is not None
+            assert self.holder is not None
             self._write_all(
-                encode({**hello, "story": self.beside.story.whole()}, self._limit, token)
+                encode({**hello, "story": self.holder.story.whole()}, self._limit, token)
             )
 
     def _cut(self) -> None:
@@ -377,7 +377,7 @@ class Control:
         self._namespace = namespace
         self._inspection: Any = None
         self._making = threading.Lock()
-        self._aside = {
+        self._side_threads = {
             "inspect": self._describe,
             "describe": lambda frame: late_import(f"{__package__}.description").describe(
                 namespace, frame["names"], frame["limit"]
@@ -471,9 +471,9 @@ class Control:
         """Answer one frame, or have it answered."""
         try:
             op = frame["op"]
-            if op in self._aside:
+            if op in self._side_threads:
                 threading.Thread(
-                    target=self._answer_aside, args=(frame, self._aside[op]), daemon=True
+                    target=self._answer_on_thread, args=(frame, self._side_threads[op]), daemon=True
                 ).start()
             elif op in self._answers:
                 self._channel.send(reply_to(frame, value=self._answers[op](frame)))
@@ -482,7 +482,7 @@ class Control:
         except Exception as error:  # whatever one request does, the next must be answered
             self._channel.send(reply_to(frame, error=str(error)))
 
-    def _answer_aside(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+    def _answer_on_thread(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
         try:
             reply = reply_to(frame, value=work(frame))
         except Exception as error:  # the thread's outermost frame
@@ -515,9 +515,9 @@ class Control:
         return None if found is None else found._asdict()
 
 
-def reply_to(frame: Frame, **told: Any) -> Frame:
+def reply_to(frame: Frame, **fields: Any) -> Frame:
     """Return the reply to a request: its `value`, or an `error`."""
-    return {"op": "reply", "id": frame.get("id"), **told}
+    return {"op": "reply", "id": frame.get("id"), **fields}
 
 
 def _change_directory(frame: Frame) -> str:

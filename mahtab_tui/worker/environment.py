@@ -204,10 +204,10 @@ def _debugger() -> Any:
             chosen = stack[current]
             ours = [entry[0].f_code.co_filename.startswith(HERE) for entry in stack]
             below = ours.index(True) if True in ours else 0
-            kept = [
-                entry for place, entry in enumerate(stack) if place >= below and not ours[place]
+            frames = [
+                entry for index, entry in enumerate(stack) if index >= below and not ours[index]
             ]
-            return kept, kept.index(chosen) if chosen in kept else len(kept) - 1
+            return frames, frames.index(chosen) if chosen in frames else len(frames) - 1
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])
 

@@ -261,14 +261,14 @@ class Executor:
         except BaseException as error:
             self._surroundings.leave_child(error)
             with self._interrupts.allowed():
-                status, told = self._report(error, pieces)
-            if told is not None:
-                pieces.append(("traceback", told.text))
+                status, traceback = self._report(error, pieces)
+            if traceback is not None:
+                pieces.append(("traceback", traceback.text))
                 # In a text that is shortened, the rows would be others.
                 frames = (
-                    told.frames
-                    if len(told.text) <= KEEP
-                    else [frame._replace(row=0) for frame in told.frames]
+                    traceback.frames
+                    if len(traceback.text) <= KEEP
+                    else [frame._replace(row=0) for frame in traceback.frames]
                 )
         finally:
             if origins is not None:

@@ -67,7 +67,7 @@ class Failure:
             self.argument = self.argument[:_MESSAGE]
         self.message = self.argument if type(self.argument) is str else ""
         frames = list(_frames(_TRACEBACK.__get__(error)))[-_FRAMES:]
-        users = [place for place, each in enumerate(frames) if _is_users(each.frame.f_code)]
+        users = [index for index, each in enumerate(frames) if _is_users(each.frame.f_code)]
         self.user = frames[users[-1]] if users else None
         """The last frame of the user's code."""
         self.inside = frames[users[-1] + 1 :] if users else []
@@ -119,8 +119,8 @@ class Failure:
                 columns = islice(table.columns, _COMPARED)
                 return next(
                     (
-                        table.iloc[:, place]
-                        for place, name in enumerate(columns)
+                        table.iloc[:, index]
+                        for index, name in enumerate(columns)
                         if type(name) is str and name == node.slice.value
                     ),
                     MISSING,

@@ -99,8 +99,8 @@ def missing_label(failed: Failure) -> str:
 
 
 def _no_key(names: list[Any], keys: list[Any], variable: str) -> str:
-    place = f" of {variable}" if variable else ""
-    return f"there is no key {_quoted(names)}.{_near(names, keys)} Keys{place}: {listed(map(_text, keys))}"
+    of_what = f" of {variable}" if variable else ""
+    return f"there is no key {_quoted(names)}.{_near(names, keys)} Keys{of_what}: {listed(map(_text, keys))}"
 
 
 def _missing(failed: Failure) -> list[Any]:
@@ -173,16 +173,16 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
         if value.ndim == 2
         else ""
     )
-    place = f" of {name}" if name else ""
+    of_what = f" of {name}" if name else ""
     room = 120 if more else 300
-    return f"there is no {what} {_quoted(absent)}.{_near(absent, labels)} Labels{place}: {listed(map(_text, labels), room)}.{more}"
+    return f"there is no {what} {_quoted(absent)}.{_near(absent, labels)} Labels{of_what}: {listed(map(_text, labels), room)}.{more}"
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
     """Return the hint for missing columns. table: a name, empty if it has none."""
     what = "is no column" if len(names) == 1 else "are no columns"
-    place = f" of {table}" if table else ""
-    return f"there {what} {_quoted(names)}.{_near(names, columns)} Columns{place}: {listed(map(_text, columns))}"
+    of_what = f" of {table}" if table else ""
+    return f"there {what} {_quoted(names)}.{_near(names, columns)} Columns{of_what}: {listed(map(_text, columns))}"
 
 
 def _quoted(names: list[Any]) -> str:
@@ -289,7 +289,7 @@ def _texts(series: Any) -> Iterator[str]:
 
 
 def _text_table(failed: Failure, table: Any) -> str:
-    columns = [table.iloc[:, place] for place in range(min(table.shape[1], 200))]
+    columns = [table.iloc[:, index] for index in range(min(table.shape[1], 200))]
     names = [column.name for column in columns if type(column.name) is str and any(_texts(column))]
     if not names:
         return ""
@@ -362,8 +362,8 @@ def table_attribute(failed: Failure, value: Any, name: str) -> str:
         )
     )
     table = failed.name_of(value)
-    place = f" of {table}" if table else ""
-    return f"there is no column or method {name!r}.{near} Columns{place}: {listed(map(_text, columns))}"
+    of_what = f" of {table}" if table else ""
+    return f"there is no column or method {name!r}.{near} Columns{of_what}: {listed(map(_text, columns))}"
 
 
 def _methods(value: Any) -> list[str]:
@@ -662,13 +662,13 @@ def missing_file(failed: Failure) -> str:
     folder, name = os.path.split(path)
     gone = folder != "" and not os.path.isdir(folder)
     files = _files("." if gone or not folder else folder)
-    place = f"in {one_line(folder, 80)!r}" if folder else "here"
+    where = f"in {one_line(folder, 80)!r}" if folder else "here"
     text = (
         f"there is no folder {one_line(folder, 80)!r}."
         if gone
-        else f"no file {one_line(name, 80)!r} {place}."
+        else f"no file {one_line(name, 80)!r} {where}."
     )
-    place = "here" if gone else place
+    where = "here" if gone else where
     tables = failed.tables(PurePath(name).stem)
     if tables:
         one = len(tables) == 1
@@ -676,10 +676,10 @@ def missing_file(failed: Failure) -> str:
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
-        return f"{text} Files {place}: {listed(files[:_FILES], 150)}" + ", …" * (
+        return f"{text} Files {where}: {listed(files[:_FILES], 150)}" + ", …" * (
             len(files) > _FILES
         )
-    return text if tables else f"{text} There are no files {place}."
+    return text if tables else f"{text} There are no files {where}."
 
 
 def _path(failed: Failure) -> str:

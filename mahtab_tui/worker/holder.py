@@ -56,7 +56,7 @@ class StationSettings(NamedTuple):
     hours: float
 
 
-class Beside:
+class HolderClient:
     """The holder, as the kernel sees it, and what both know."""
 
     def __init__(self, control: Any, story: EventBacklog, seconds: float) -> None:
@@ -67,7 +67,7 @@ class Beside:
         self.fd = control.fileno()
         os.register_at_fork(after_in_child=self._cut)
 
-    def heard(self) -> tuple[bytes, int]:
+    def received(self) -> tuple[bytes, int]:
         """Return what the holder says, and the descriptor that comes with it, or -1; nothing once
         the holder is gone."""
         socket = late_import("socket")
@@ -85,7 +85,7 @@ class Beside:
             self.lost()
 
 
-def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
+def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
     """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not
     hit it."""
     page = mmap.mmap(-1, PAGE)
@@ -111,15 +111,15 @@ def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
     os.close(settings.lifeline)
     control = _socket.socket(fileno=hide(ours.detach()))
     spool = Spool(hide(settings.pipe), hide(settings.spool))
-    return Beside(control, EventBacklog(spool, State(page)), settings.hours * 3600)
+    return HolderClient(control, EventBacklog(spool, State(page)), settings.hours * 3600)
 
 
-def join_station(settings: StationSettings, hide: Any) -> Beside:
+def join_station(settings: StationSettings, hide: Any) -> HolderClient:
     """Let a station be the holder. hide: as for `begin_holder`."""
     page = mmap.mmap(settings.page, PAGE)
     os.close(settings.page)
     spool = Spool(hide(settings.pipe), hide(settings.spool))
-    return Beside(
+    return HolderClient(
         _socket.socket(fileno=hide(settings.control)),
         EventBacklog(spool, State(page)),
         settings.hours * 3600,
@@ -138,7 +138,7 @@ class Staying:
 
     def __init__(
         self,
-        beside: Beside,
+        holder: HolderClient,
         channel: Channel,
         hello: Callable[[], Frame],
         busy: Callable[[], bool],
@@ -151,10 +151,10 @@ class Staying:
 
         left: called when a host has left. stop_cells: interrupts what runs.
         """
-        self.fd = beside.fd
+        self.fd = holder.fd
         self.asked_to_end = False
         """The host has said that the kernel shall end."""
-        self._beside = beside
+        self._holder = holder
         self._channel = channel
         self._hello = hello
         self._busy = busy
@@ -182,13 +182,13 @@ class Staying:
             self._idle_since = None
             return self._runs_away(now - self._absent_since, now)
         self._idle_since = now if self._idle_since is None else self._idle_since
-        longest = self._beside.seconds if self.on_purpose else min(self._beside.seconds, FORGOTTEN)
+        longest = self._holder.seconds if self.on_purpose else min(self._holder.seconds, FORGOTTEN)
         return self._stopping_since is not None or now - self._idle_since >= longest
 
     def _runs_away(self, absent: float, now: float) -> bool:
         """Interrupt a cell whose screen went long ago without a word; returns whether it does not
         end by that."""
-        if self.on_purpose or absent < self._beside.seconds:
+        if self.on_purpose or absent < self._holder.seconds:
             return False
         if self._stopping_since is None:
             self._stopping_since = now
@@ -197,7 +197,7 @@ class Staying:
 
     def serve(self) -> bool:
         """Hear the holder; returns whether the kernel goes on."""
-        word, channel = self._beside.heard()
+        word, channel = self._holder.received()
         if word == ATTACH and channel >= 0:
             self.on_purpose = False
             self._channel.host_came(channel, self._hello())
@@ -209,14 +209,14 @@ class Staying:
                 self._answer_all_alone()
             return True
         if not word:  # somebody has killed the holder: the kernel ends with its host
-            self._beside.lost()
+            self._holder.lost()
             self.fd = -1
             return not self._channel.absent
         return False
 
     def stays(self) -> bool:
         """The host has closed its connection; returns whether the kernel waits for another one."""
-        if self.asked_to_end or self.fd < 0 or not self._beside.story.state.has_run:
+        if self.asked_to_end or self.fd < 0 or not self._holder.story.state.has_run:
             return False
         self._channel.host_left()
         self._answer_all_alone()
@@ -224,11 +224,11 @@ class Staying:
         return True
 
     def _answer_all_alone(self) -> None:
-        for number in self._beside.story.to_answer_alone():
+        for number in self._holder.story.to_answer_alone():
             self._answer_alone(number)
 
 
-TAKEN = b"t"
+CLAIMED = b"t"
 """Message to a host from which the kernel is taken."""
 
 KEY = ".key"
@@ -340,7 +340,7 @@ class _Holder:
                 self._printing = self._spool.move() > 0
         for number in ready:
             if number in self._visitors:
-                self._hear(number)
+                self._receive(number)
         for number, visitor in list(self._visitors.items()):
             if time.monotonic() >= visitor.until:
                 self._dismiss(number)
@@ -366,7 +366,7 @@ class _Holder:
     def _dismiss(self, number: int) -> None:
         self._visitors.pop(number).close()
 
-    def _hear(self, number: int) -> None:
+    def _receive(self, number: int) -> None:
         visitor = self._visitors[number]
         try:
             data, channels, _, _ = socket.recv_fds(visitor.connection, _LARGEST, 1)
@@ -394,9 +394,9 @@ class _Holder:
     def _answer(self, number: int, frame: Frame) -> None:
         """Raises `OSError`."""
         visitor = self._visitors[number]
-        told = {
+        reply = {
             "op": "kernel",
-            **self._state.told(),
+            **self._state.as_frame(),
             "pid": self._kernel,
             "host": self._host is not None,
         }
@@ -405,21 +405,21 @@ class _Holder:
             and visitor.channels
             and (self._host is None or frame.get("by_force") is True)
         ):
-            self._attach(number, told)
+            self._attach(number, reply)
             return
-        visitor.connection.send(encode(told))
+        visitor.connection.send(encode(reply))
         self._dismiss(number)
         if frame["op"] == "stop" and self._host is None:
-            if told["cell"]:
+            if reply["cell"]:
                 self._end()
             self._ends_at = time.monotonic() + PATIENCE
             self._control.send(END)
 
-    def _attach(self, number: int, told: Frame) -> None:
+    def _attach(self, number: int, request: Frame) -> None:
         visitor = self._visitors[number]
         if self._host is not None:
             with suppress(OSError):
-                self._host.send(TAKEN)
+                self._host.send(CLAIMED)
                 self._host.shutdown(socket.SHUT_WR)
                 self._host.settimeout(GIVEN_UP)
                 self._host.recv(1)
@@ -428,7 +428,7 @@ class _Holder:
         socket.send_fds(self._control, [ATTACH], visitor.channels)
         socket.send_fds(
             visitor.connection,
-            [encode({**told, "op": "attached"})],
+            [encode({**request, "op": "attached"})],
             [self._spool.pipe, self._spool.file],
         )
         for channel in visitor.channels:

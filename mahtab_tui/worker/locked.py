@@ -165,7 +165,7 @@ def _project_parts(folder: str) -> list[str]:
     return []
 
 
-def tell_apart(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
+def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
     """Return a line that tells which names and changes stay in the fork; empty for none."""
     names = [*report.apart, *(() if keep else (*report.values, *report.deleted))]
     changed = [f"`{name}`" for name in names if name in namespace]

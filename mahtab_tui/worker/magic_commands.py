@@ -95,10 +95,10 @@ def latex(rest: str, caller: Caller) -> None:
 
 
 def _unsupported(name: str) -> Callable[[str, Caller], None]:
-    def say(rest: str, caller: Caller) -> None:
+    def explain(rest: str, caller: Caller) -> None:
         print(f"\x1b[2m%%{name} does nothing here: a terminal cannot run or draw it.\x1b[22m")
 
-    return say
+    return explain
 
 
 svg, javascript = _unsupported("svg"), _unsupported("javascript")
@@ -142,7 +142,7 @@ _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 """The login in an address."""
 
 
-def _told(name: str, value: str) -> str:
+def _show_setting(name: str, value: str) -> str:
     """Format an environment variable, with possible secrets hidden."""
     secret = name != "PWD" and (
         looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
@@ -177,8 +177,8 @@ def whos(rest: str, caller: Caller) -> None:
         print("There are no variables.")
         return
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, kind, told in rows:
-        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {told}".rstrip())
+    for name, kind, summary in rows:
+        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
 
 
 def lsmagic(rest: str, caller: Caller) -> None:
@@ -191,14 +191,14 @@ def env(rest: str, caller: Caller) -> Any:
         name, sign, value = rest.strip().partition(" ")
     if sign:
         os.environ[name.strip()] = value.strip()
-        print(f"env: {_told(name.strip(), value.strip())}")
+        print(f"env: {_show_setting(name.strip(), value.strip())}")
         return None
     if name:
         if name not in os.environ:
             raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
         return os.environ[name]
     for name, value in sorted(os.environ.items()):
-        print(_told(name, value))
+        print(_show_setting(name, value))
     return None
 
 
@@ -231,12 +231,12 @@ _INSTEAD = {
 _NOT_NEEDED = frozenset(("autosave", "gui", "matplotlib"))
 
 
-def _say(name: str) -> Callable[[str, Caller], None]:
-    def say(rest: str, caller: Caller) -> None:
+def _explain(name: str) -> Callable[[str, Caller], None]:
+    def explain(rest: str, caller: Caller) -> None:
         needed = "is not needed" if name in _NOT_NEEDED else "does nothing here"
         print(f"\x1b[2m%{f'{name} {rest}'.strip()} {needed}: {_INSTEAD[name]}.\x1b[22m")
 
-    return say
+    return explain
 
 
 def _show_figures(rest: str, caller: Caller) -> None:
@@ -248,10 +248,10 @@ def _show_figures(rest: str, caller: Caller) -> None:
     except ImportError:
         print("\x1b[2mmatplotlib is not installed: %pip install matplotlib.\x1b[22m")
     else:
-        _say("matplotlib")(rest, caller)
+        _explain("matplotlib")(rest, caller)
 
 
-globals().update({name: _say(name) for name in _INSTEAD}, matplotlib=_show_figures)
+globals().update({name: _explain(name) for name in _INSTEAD}, matplotlib=_show_figures)
 
 
 _STANDARD = os.path.join(os.path.dirname(os.__file__), "")

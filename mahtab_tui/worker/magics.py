@@ -11,7 +11,7 @@ from typing import Any, Callable, ClassVar, NamedTuple
 
 from .stdlib import late_import
 
-KEPT = 1_000
+HISTORY = 1_000
 """Values that `Out` keeps."""
 
 
@@ -38,7 +38,7 @@ class CellHistory:
         if value is self.outputs:
             return
         self.outputs[cell] = value
-        while len(self.outputs) > KEPT:
+        while len(self.outputs) > HISTORY:
             del self.outputs[next(iter(self.outputs))]
 
 
@@ -67,7 +67,7 @@ def transform(source: str) -> str:
     if SIGNS.isdisjoint(source) or is_python(source):
         return source
     lines = source.split("\n")
-    first = next((place for place, line in enumerate(lines) if line.strip()), 0)
+    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
     whole = _MAGIC.match(lines[first])
     if whole is not None and whole[2].startswith("%"):
         body = "\n".join([whole[3], *lines[first + 1 :]])
@@ -77,10 +77,10 @@ def transform(source: str) -> str:
             + f"{MAGIC}({whole[2]!r}, {body!r})"
             + "\n" * (len(lines) - first - 1)
         )
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         call = _call(line)
-        if call is not None and not _inside(lines[:place]):
-            lines[place] = call
+        if call is not None and not _inside(lines[:index]):
+            lines[index] = call
     return "\n".join(lines)
 
 

@@ -219,19 +219,19 @@ def as_library_type(value: Any) -> Any:
 
 def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
     """Return a plain table with the same Rust object; the object itself if it has none."""
-    held = own_dict(value).get(field)
-    if type(held) is not core:
+    inner = own_dict(value).get(field)
+    if type(inner) is not core:
         return value
     made = object.__new__(base)
-    object.__setattr__(made, field, held)
+    object.__setattr__(made, field, inner)
     return made
 
 
 def _over_its_columns(value: Any, base: Any) -> Any:
     """Return a plain pandas table with the same data; the object itself if pandas stores it
     differently than since 2.1."""
-    held = own_dict(value)
-    manager = held.get("_mgr", MISSING)
+    fields = own_dict(value)
+    manager = fields.get("_mgr", MISSING)
     module = "pandas.core.internals.managers"
     if not any(
         type(manager) is loaded(module, name) for name in ("BlockManager", "SingleBlockManager")
@@ -239,7 +239,7 @@ def _over_its_columns(value: Any, base: Any) -> Any:
         return value
     made = base._from_mgr(manager, axes=manager.axes)
     if made.ndim == 1:
-        object.__setattr__(made, "_name", held.get("_name"))
+        object.__setattr__(made, "_name", fields.get("_name"))
     return made
 
 
@@ -388,8 +388,8 @@ class _Writer:
         opening, closing = _BRACKETS[type(value)]
         self.put(opening)
         is_dict = type(value) is dict
-        for place, item in enumerate(value.items() if is_dict else value):
-            if place:
+        for index, item in enumerate(value.items() if is_dict else value):
+            if index:
                 self.put(", ")
             self.write(item[0] if is_dict else item, depth)
             if is_dict:

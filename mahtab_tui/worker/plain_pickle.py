@@ -310,7 +310,7 @@ def _series(column: tuple[Any, ...], index: Any, name: Any, attrs: dict[Any, Any
 def _encode_table(value: Any) -> tuple[Any, ...]:
     return (
         "DataFrame",
-        [_encode_column(value.iloc[:, place]) for place in range(value.shape[1])],
+        [_encode_column(value.iloc[:, column]) for column in range(value.shape[1])],
         value.columns,
         value.index,
         dict(value.attrs),
@@ -319,7 +319,7 @@ def _encode_table(value: Any) -> tuple[Any, ...]:
 
 def _table(columns: list[Any], names: Any, index: Any, attrs: dict[Any, Any]) -> Any:
     made = _library("pandas").DataFrame(
-        {place: _column(*column) for place, column in enumerate(columns)}, index=index
+        {position: _column(*column) for position, column in enumerate(columns)}, index=index
     )
     made.columns = names
     made.attrs.update(attrs)

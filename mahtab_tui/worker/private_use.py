@@ -162,10 +162,10 @@ def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
         seen.add(id(value))
         yield value
         if not any(descends(type(value), base) for base in (type, types.ModuleType)):
-            pending.extend(_held(value))
+            pending.extend(_contained(value))
 
 
-def _held(value: Any) -> list[Any]:
+def _contained(value: Any) -> list[Any]:
     """Return the objects that an object holds; of a large collection, the first ones."""
     for kind in (list, tuple, set, frozenset, dict):
         if descends(type(value), kind):
@@ -210,7 +210,7 @@ def _texts(values: Any) -> list[str]:
             pending.append("" if cls is int and value.bit_length() > 1_000 else repr(value))
         elif id(value) not in seen and not any(descends(cls, base) for base in _TEXTLESS):
             seen.add(id(value))
-            pending.extend(_cells(value) or _held(value))
+            pending.extend(_cells(value) or _contained(value))
     return list(found)
 
 

@@ -86,7 +86,7 @@ _OPTIONS = (
 """Options that the host gets where they are given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
-_TOLD_PIECE = 2**22
+_SENT_PIECE = 2**22
 """Characters of a text that are told at a time to a host on another machine."""
 _PIECE = 2**19
 """Characters of a text that are encoded at a time; they fit into a processor's cache."""
@@ -146,30 +146,30 @@ def rlm(
     given = locals()
     options = {name: given[name] for name in _OPTIONS if given[name] is not None}
     try:
-        taken = late_import(f"{__package__}.contexts").take_all(
+        contents = late_import(f"{__package__}.contexts").take_all(
             context, contexts, named, late_import("inspect").signature(rlm).parameters
         )
     except late_import(f"{__package__}.contexts").ContextError as error:
         raise RuntimeError(str(error)) from None
-    for notice in taken.notices:
+    for notice in contents.notices:
         print(notice)
     tree = _TREE.get() or _new_tree()
     with _serving(tree, tools) as described:
         about = {
-            "kind": taken.kind,
-            "parts": taken.parts,
-            "about": taken.about,
-            "contexts": taken.contexts,
+            "kind": contents.kind,
+            "parts": contents.parts,
+            "about": contents.about,
+            "contexts": contents.contexts,
             "tools": described,
         }
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
-        answer = _answered(str(query), returns, asked, taken, bool(raw))
+        answer = _answered(str(query), returns, asked, contents, bool(raw))
     mark_as_text(answer, "markdown")
     return answer
 
 
 def _answered(
-    query: str, returns: Any, asked: dict[str, Any], taken: ContextText, raw: bool
+    query: str, returns: Any, asked: dict[str, Any], contents: ContextText, raw: bool
 ) -> Answer:
     """Have the host search until the answer has the form that the caller wants."""
     answers = late_import(f"{__package__}.answers")
@@ -182,20 +182,20 @@ def _answered(
             file = (
                 ""
                 if sent
-                else _send_text(taken.text, asked["tree"])
+                else _send_text(contents.text, asked["tree"])
                 if Host.is_elsewhere
-                else _written(taken.text, files)
+                else _written(contents.text, files)
             )
             sent.append(file)
             result = Host.call("rlm", {**asked, "query": query, "file": file})
             log = _log(result.pop("packed"), asked["tree"])
             if "failed" in result:
-                raise SearchFailed(result["failed"], log, taken.contexts)
+                raise SearchFailed(result["failed"], log, contents.contexts)
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
             return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
         answer: Answer = answers.answered(
-            query, returns, search, (RuntimeError,), raw=raw, contexts=taken.contexts
+            query, returns, search, (RuntimeError,), raw=raw, contexts=contents.contexts
         )
     return answer
 
@@ -258,8 +258,8 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
 
 def _send_text(text: str, tree: str) -> str:
     """Tell a host on another machine the text, and return what it takes for a file."""
-    for start in range(0, len(text), _TOLD_PIECE):
-        Host.call("rlm_text", {"tree": tree, "text": text[start : start + _TOLD_PIECE]})
+    for start in range(0, len(text), _SENT_PIECE):
+        Host.call("rlm_text", {"tree": tree, "text": text[start : start + _SENT_PIECE]})
     return "told"
 
 

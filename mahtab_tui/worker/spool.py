@@ -35,7 +35,7 @@ _PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 _NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
 
 
-def left_out(count: int) -> bytes:
+def omission(count: int) -> bytes:
     """Say how many bytes are left out here."""
     return f"\n… {count:,} bytes left out …\n".encode()
 
@@ -54,7 +54,7 @@ class Spool:
         self.file = file
         self._start: int | None = None
         """Offset of the first byte that is still there."""
-        self._left_out = self.start + HEAD
+        self._omitted_until = self.start + HEAD
         """The end of what was left out last."""
         self._library: Any = None
 
@@ -80,9 +80,9 @@ class Spool:
         size = self.size
         count = _splice(self.pipe, self.file, size)
         end = size + count - TAIL
-        if end - self._left_out >= TAIL and end > self.start + HEAD:
+        if end - self._omitted_until >= TAIL and end > self.start + HEAD:
             self._punch(self.start + HEAD, end)
-            self._left_out = end
+            self._omitted_until = end
         return count
 
     def move_all(self) -> None:
@@ -125,14 +125,14 @@ class Spool:
                 yield piece
             else:
                 start, offset = offset, self.next_byte(offset)
-                yield left_out(offset - start)
+                yield omission(offset - start)
 
     def release(self, offset: int) -> None:
         """Free the memory of the bytes before an offset: a host has stored them."""
         if offset > self.start:
             self._punch(self.start // _PAGE * _PAGE, offset)
             self._start = offset
-            self._left_out = max(self._left_out, offset + HEAD)
+            self._omitted_until = max(self._omitted_until, offset + HEAD)
 
     def _punch(self, start: int, end: int) -> None:
         if sys.platform != "linux":  # the file stays as large as it is
@@ -153,10 +153,10 @@ def _splice(pipe: int, file: int, offset: int) -> int:
         return os.pwrite(file, os.read(pipe, PIECE), offset)
     if hasattr(os, "splice"):
         return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
-    place = ctypes.c_int64(offset)  # Python 3.9
+    position = ctypes.c_int64(offset)  # Python 3.9
     library = ctypes.CDLL(None, use_errno=True)
     count = int(
-        library.splice(pipe, None, file, ctypes.byref(place), ctypes.c_size_t(PIECE), _NONBLOCK)
+        library.splice(pipe, None, file, ctypes.byref(position), ctypes.c_size_t(PIECE), _NONBLOCK)
     )
     if count < 0:
         number = ctypes.get_errno()
@@ -212,7 +212,7 @@ class State:
         """Whether any cell has run."""
         return bool(_STATE.unpack_from(self._page)[2])
 
-    def told(self) -> Frame:
+    def as_frame(self) -> Frame:
         """The cell that runs (0 for none), since when that is so, in seconds since the epoch,
         whether any has run, and the kernel's first frame."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
@@ -231,14 +231,14 @@ class EventBacklog:
 
     def __init__(self, spool: Spool, state: State) -> None:
         self.state = state
-        self.kept: Frame = {"carried": None, "lost": []}
+        self.saved: Frame = {"carried": None, "lost": []}
         """The host's last report on the saved variables."""
         self._spool = spool
         self._lock = threading.Lock()
         self._events: list[Frame] = []
         self._open: list[int] = []
         self._calls: dict[int, Frame] = {}
-        self._told = 0
+        self._acknowledged = 0
         """The offset up to which a host has stored what was printed."""
         self._room = DISPLAYED
         self._last = 0
@@ -285,17 +285,17 @@ class EventBacklog:
         """A host has stored cells that have ended: they, and what came before them, need not be
         told again. offset: up to there it has stored what was printed outside cells."""
         with self._lock:
-            self._told = max(self._told, offset)
+            self._acknowledged = max(self._acknowledged, offset)
             running = self._open[0] if self._open else None
-            for place in range(len(self._events) - 1, -1, -1):
-                done = self._events[place].get("done")
+            for index in range(len(self._events) - 1, -1, -1):
+                done = self._events[index].get("done")
                 if done is None or done["cell"] not in cells:
                     continue
                 if running is None or all(
-                    event.get("begin") != running for event in self._events[:place]
+                    event.get("begin") != running for event in self._events[:index]
                 ):
-                    self._told = max(self._told, self._events[place]["at"])
-                    del self._events[: place + 1]
+                    self._acknowledged = max(self._acknowledged, self._events[index]["at"])
+                    del self._events[: index + 1]
                     self._room = DISPLAYED
                     return
 
@@ -309,8 +309,8 @@ class EventBacklog:
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in ALONE]
             return {
-                "told": self._told,
+                "told": self._acknowledged,
                 "events": list(self._events),
                 "calls": calls,
-                "kept": self.kept,
+                "kept": self.saved,
             }

@@ -90,7 +90,7 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
         else:
             code = late_import("subprocess").call(command, shell=True)
         if code:
-            _tell(code)
+            _report_exit(code)
 
     builtins.__dict__.update({SHELL: run, LINES: _lines})
 
@@ -124,11 +124,11 @@ def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
         errors="replace",
     )
     if done.returncode:
-        _tell(done.returncode)
+        _report_exit(done.returncode)
     return str(done.stdout).splitlines()
 
 
-def _tell(code: int) -> None:
+def _report_exit(code: int) -> None:
     print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
 
 

@@ -118,7 +118,7 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
     frames = list(described.stack)
     first = next(
-        (place for place, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0
+        (index for index, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0
     )
     described.stack[:] = frames[first:]  # without asyncio's frames above the cell
     for one in _all(described):
@@ -137,7 +137,7 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
 def _leave_out_repetitions(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
     """Take away each exception inside a library whose message is repeated by the one that followed
     it. Return its frames."""
-    left_out: list[traceback.FrameSummary] = []
+    repeated: list[traceback.FrameSummary] = []
     for one in _all(described):
         while (
             inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)
@@ -148,10 +148,10 @@ def _leave_out_repetitions(described: traceback.TracebackException) -> list[trac
                 or _message(inner) not in _message(one)
             ):
                 break
-            left_out[:0] = inner.stack
+            repeated[:0] = inner.stack
             one.__cause__, one.__context__ = inner.__cause__, inner.__context__
             one.__suppress_context__ = inner.__suppress_context__
-    return left_out
+    return repeated
 
 
 def _message(described: traceback.TracebackException) -> str:
@@ -192,18 +192,18 @@ def syntax_error(error: BaseException) -> Traceback:
 
 
 def _formatted(
-    described: traceback.TracebackException, left_out: Iterable[traceback.FrameSummary] = ()
+    described: traceback.TracebackException, repeated: Iterable[traceback.FrameSummary] = ()
 ) -> Traceback:
     """Format a traceback, and find the locations in its text with random marks that no message can
     contain. left_out: frames not in the text."""
     lot = os.urandom(16).hex()
-    places: dict[tuple[str, int, str], str] = {}
+    locations: dict[tuple[str, int, str], str] = {}
 
     def mark(file: str, line: int | None, function: str) -> str:
         """Return the mark of a location, always the same one, because `traceback` shortens repeated
         frames by comparing names."""
-        place = (file, max(0, line or 0), function)
-        return places.setdefault(place, f"\0{lot}:{len(places)}\0")
+        location = (file, max(0, line or 0), function)
+        return locations.setdefault(location, f"\0{lot}:{len(locations)}\0")
 
     for one in _all(described):
         for frame in one.stack:
@@ -216,14 +216,14 @@ def _formatted(
             one.filename = file + mark(file, int(at), "")
     marked = re.compile(f"\0{lot}:(\\d+)\0")
     lines = "".join(described.format()).split("\n")
-    known = list(places)
-    found = [((frame.filename, max(0, frame.lineno or 0), frame.name), 0) for frame in left_out]
+    known = list(locations)
+    found = [((frame.filename, max(0, frame.lineno or 0), frame.name), 0) for frame in repeated]
     for number, line in enumerate(lines):
         if marks := marked.findall(line):
             lines[number] = marked.sub("", line)
-            found += [(known[int(place)], len(lines) - 1 - number) for place in marks]
+            found += [(known[int(index)], len(lines) - 1 - number) for index in marks]
     return Traceback(
-        "\n".join(lines), [_frame(*place, row=row) for place, row in found[-_MOST_FRAMES:]]
+        "\n".join(lines), [_frame(*index, row=row) for index, row in found[-_MOST_FRAMES:]]
     )
 
 

@@ -86,14 +86,14 @@ def _attached_again(road: Road) -> float:
     home = road.folder / "home-here"
     home.mkdir()
     with patch.dict(os.environ, HOME=str(home)):
-        first = ProcessKernel(place=Elsewhere(road.address, 1.0, "session"))
+        first = ProcessKernel(launcher=Elsewhere(road.address, 1.0, "session"))
         first.start(RecordingHost())
         Cells(first, RecordingHost()).text("for n in range(10_000): globals()[f'v{n}'] = [n]")
         first.variables()
         first.close(leave=True)
         start = time.perf_counter()
         connected = attach(noted_kernels("session")[0], lambda prompt, hidden: None)
-        second = ProcessKernel(place=Elsewhere(road.address, 1.0, "session", connected))
+        second = ProcessKernel(launcher=Elsewhere(road.address, 1.0, "session", connected))
         second.start(RecordingHost())
         assert len(second.variables()) >= 10_000
         seconds = time.perf_counter() - start

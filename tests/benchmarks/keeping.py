@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.kernel.values import SaveTarget
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 
@@ -23,8 +23,8 @@ def rows() -> Iterator[Row]:
     """A frame of 1 GB: written, written again without a change, and read into another kernel."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "namespaces").mkdir(mode=0o700)
-        place = KeepPlace(f"{folder}/namespaces/session-1", os.urandom(32).hex(), 4096)
-        first = _kernel(place)
+        location = SaveTarget(f"{folder}/namespaces/session-1", os.urandom(32).hex(), 4096)
+        first = _kernel(location)
         try:
             _run(first, _FRAME)
             yield Row(
@@ -36,17 +36,17 @@ def rows() -> Iterator[Row]:
             alone = median(timed(lambda: _run(first, "1+1"), 50))
             writing = threading.Thread(target=lambda: first.keep((), (), _SECONDS))
             writing.start()
-            beside = median(timed(lambda: _run(first, "1+1"), 50))
+            while_saving = median(timed(lambda: _run(first, "1+1"), 50))
             writing.join()
             yield Row(
                 "1+1 there and back while it is written",
-                beside,
+                while_saving,
                 "ms",
                 "<= 5 ms more",
                 alone,
                 "nothing is written",
             )
-            before = _written(place)
+            before = _written(location)
             yield Row(
                 "1 GB that has not changed, again",
                 timed(lambda: first.keep((), (), _SECONDS), 1)[0],
@@ -55,11 +55,11 @@ def rows() -> Iterator[Row]:
             )
             _run(first, "x = 2")
             first.keep((), (), _SECONDS)
-            new = sum(size for name, size in _written(place).items() if name not in before)
+            new = sum(size for name, size in _written(location).items() if name not in before)
             yield Row("  written after x = 2", new / 2**20, "MiB", "nothing of the frame")
         finally:
             first.close()
-        second = _kernel(place)
+        second = _kernel(location)
         try:
             yield Row(
                 "the frame of 1 GB is back, pandas loaded with it",
@@ -72,8 +72,8 @@ def rows() -> Iterator[Row]:
             second.close()
 
 
-def _kernel(place: KeepPlace) -> ProcessKernel:
-    kernel = ProcessKernel(keep=place)
+def _kernel(location: SaveTarget) -> ProcessKernel:
+    kernel = ProcessKernel(keep=location)
     kernel.start(QuietHost())
     return kernel
 
@@ -84,11 +84,11 @@ def _run(kernel: ProcessKernel, code: str) -> None:
 
 
 def _restore(kernel: ProcessKernel) -> None:
-    kept = kernel.kept()
-    assert kept is not None
-    for file in kept.files:
+    saved = kernel.saved_namespace()
+    assert saved is not None
+    for file in saved.files:
         assert not kernel.restore(file).missing
 
 
-def _written(place: KeepPlace) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in Path(place.folder).glob("*.variables")}
+def _written(location: SaveTarget) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in Path(location.folder).glob("*.variables")}

@@ -26,11 +26,11 @@ def rows() -> Iterator[Row]:
     """With and without a holder, in turn; then left with 10,000 variables and while it prints a
     million lines."""
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, HOME=home):
-        plain, held = (
+        plain, detachable = (
             ProcessKernel(),
-            ProcessKernel(place=LocalDetachable(_SESSION, 1.0, None), cwd=home),
+            ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, None), cwd=home),
         )
-        kernels = {plain: list[float](), held: list[float]()}
+        kernels = {plain: list[float](), detachable: list[float]()}
         try:
             for kernel in kernels:
                 kernel.start(QuietHost())
@@ -43,11 +43,11 @@ def rows() -> Iterator[Row]:
             yield Row(
                 "1+1 there and back with a holder", with_it, "ms", "<= 1.1 x", without, "without"
             )
-            _run(held, _ROUNDS, "for n in range(10_000): globals()[f'v{n}'] = [n]")
-            held.variables()
+            _run(detachable, _ROUNDS, "for n in range(10_000): globals()[f'v{n}'] = [n]")
+            detachable.variables()
         finally:
             plain.close()
-            held.close(leave=True)
+            detachable.close(leave=True)
         start = time.perf_counter()
         second = _attached(home)
         assert len(second.variables()) >= 10_000
@@ -66,7 +66,7 @@ def rows() -> Iterator[Row]:
 
 def _million_lines(home: str) -> Iterator[Row]:
 
-    first = ProcessKernel(place=LocalDetachable(_SESSION, 1.0, None), cwd=home)
+    first = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, None), cwd=home)
     first.start(QuietHost())
     begun = threading.Event()
     cell = {"cell": 1, "on_output": lambda kind, text: begun.set()}
@@ -95,7 +95,7 @@ def _million_lines(home: str) -> Iterator[Row]:
 
 
 def _attached(home: str) -> ProcessKernel:
-    kernel = ProcessKernel(place=LocalDetachable(_SESSION, 1.0, attach(_SESSION)), cwd=home)
+    kernel = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, attach(_SESSION)), cwd=home)
     kernel.start(QuietHost())
     return kernel
 

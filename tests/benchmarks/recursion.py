@@ -33,9 +33,9 @@ def turns(count: int) -> Reply:
     """A model that answers in its last turn."""
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        said = sum(1 for message in messages if message.type == "ai")
+        replies = sum(1 for message in messages if message.type == "ai")
         return python(
-            "FINAL(1)" if said == count - 1 else f"x{said} = len(context)\nprint(x{said})"
+            "FINAL(1)" if replies == count - 1 else f"x{replies} = len(context)\nprint(x{replies})"
         )
 
     return reply
@@ -135,7 +135,7 @@ class _Nobody:
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise AssertionError(name)
 
-    def tell(self, name: str, args: dict[str, Any]) -> None: ...
+    def send(self, name: str, args: dict[str, Any]) -> None: ...
 
 
 async def _bare_turn() -> float:

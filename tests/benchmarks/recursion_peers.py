@@ -82,14 +82,14 @@ def _by_rlms(answer: Answerer, text: str) -> Callable[[], object]:
 
     class Client(base.BaseLM):  # type: ignore[misc]
         def completion(self, prompt: Any) -> str:
-            said, seconds = _said(answer, prompt)
+            reply, seconds = _answer_text(answer, prompt)
             time.sleep(seconds)
-            return said
+            return reply
 
         async def acompletion(self, prompt: Any) -> str:
-            said, seconds = _said(answer, prompt)
+            reply, seconds = _answer_text(answer, prompt)
             await asyncio.sleep(seconds)
-            return said
+            return reply
 
         def get_usage_summary(self) -> Any:
             return types.UsageSummary(model_usage_summaries={})
@@ -114,7 +114,7 @@ def _by_rlms(answer: Answerer, text: str) -> Callable[[], object]:
     return run
 
 
-def _said(answer: Answerer, prompt: Any) -> tuple[str, float]:
+def _answer_text(answer: Answerer, prompt: Any) -> tuple[str, float]:
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     return answer(sum(1 for message in messages if message["role"] == "assistant"), str(messages))
 
@@ -181,9 +181,9 @@ def _by_rlmflow(answer: Answerer, text: str) -> Callable[[], object]:
 
     class Client(flow.LLMClient):  # type: ignore[misc]
         def chat(self, messages: Any, *args: Any, **options: Any) -> str:
-            said, seconds = _said(answer, messages)
+            reply, seconds = _answer_text(answer, messages)
             time.sleep(seconds)
-            return said
+            return reply
 
     def run() -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,7 @@ class QuietNode:
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise RuntimeError(name)
 
-    def tell(self, name: str, args: dict[str, Any]) -> None: ...
+    def send(self, name: str, args: dict[str, Any]) -> None: ...
 
 
 def rows() -> Iterator[Row]:

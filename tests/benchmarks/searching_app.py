@@ -31,7 +31,7 @@ def grow(log: logging.Logger) -> None:
     turn, and calls that come and go."""
     seq = itertools.count()
 
-    def tell(tag: str, node: str, text: str = "", /, **attrs: object) -> None:
+    def log_event(tag: str, node: str, text: str = "", /, **attrs: object) -> None:
         about = {"tree": "t", "node": node, **attrs}
         if not tag.endswith("-stream"):
             about["seq"] = next(seq)
@@ -41,7 +41,7 @@ def grow(log: logging.Logger) -> None:
     def begin(node: str, start: int, end: int, **attrs: object) -> None:
         parent = node.rpartition(".")[0] or None
         spans = [[start, end]]
-        tell(
+        log_event(
             tags.RLM_CALL,
             node,
             "What is here?",
@@ -53,7 +53,7 @@ def grow(log: logging.Logger) -> None:
             model="m",
             **attrs,
         )
-        tell(tags.RLM_CALL, node, event="turn", turn=1, turns=10)
+        log_event(tags.RLM_CALL, node, event="turn", turn=1, turns=10)
 
     chars = 20_000_000
     begin("1", 0, chars, limits={"max_calls": 100_000, "max_depth": 3})
@@ -80,7 +80,7 @@ def grow(log: logging.Logger) -> None:
     pause = 10 / RATE
     for number in itertools.count():
         for offset in range(8):
-            tell(
+            log_event(
                 tags.RLM_CHAT_STREAM,
                 nodes[(number * 8 + offset) % LIVE],
                 f"words {number} that come and go\n",
@@ -88,14 +88,14 @@ def grow(log: logging.Logger) -> None:
             )
         passing = f"1.1.{LIVE + number}"
         begin(passing, 0, 900, batch=LIVE + number, index=0, of=1)
-        tell(
+        log_event(
             tags.RLM_CALL,
             "1",
             event="touch",
             how="grep",
             spans=[[number * 1013 % chars, number * 1013 % chars + 100]],
         )
-        tell(tags.RLM_FINAL, passing, "an answer", state="done", duration=0.1, spans=[])
+        log_event(tags.RLM_FINAL, passing, "an answer", state="done", duration=0.1, spans=[])
         time.sleep(pause)
 
 

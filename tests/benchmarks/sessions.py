@@ -37,8 +37,8 @@ class _Texts:
         ]
         self._weights = []
         total = 0.0
-        for place in range(len(self._words)):
-            total += 1 / (place + 3)
+        for rank in range(len(self._words)):
+            total += 1 / (rank + 3)
             self._weights.append(total)
 
     def words(self, count: int) -> str:
@@ -52,8 +52,7 @@ class _Texts:
 
     def table(self) -> str:
         return "\n".join(
-            f"{place:>3}  {self.words(2):<24}  {self._chance.random() * 1000:.3f}"
-            for place in range(8)
+            f"{row:>3}  {self.words(2):<24}  {self._chance.random() * 1000:.3f}" for row in range(8)
         )
 
     def session(self) -> Iterator[Record]:
@@ -116,8 +115,8 @@ def _write(path: Path, texts: _Texts) -> None:
 def _appending(path: Path, texts: _Texts) -> list[float]:
     """Milliseconds of each of a thousand records that come one by one."""
     store = SqliteStore(path, f"append{time.time_ns()}", name="study", project="/p")
-    said = [record for _ in range(5) for record in texts.session()]
-    took = [timed(lambda record=record: store.append(record), 1)[0] for record in said]  # type: ignore[misc]
+    added = [record for _ in range(5) for record in texts.session()]
+    took = [timed(lambda record=record: store.append(record), 1)[0] for record in added]  # type: ignore[misc]
     store.close()
     return took
 
@@ -178,6 +177,6 @@ def rows() -> Iterator[Row]:
         )
         with mock.patch.object(SessionIndex, "note"):
             bare = _appending(path, texts)
-        kept = _appending(path, texts)
-        note = f"mean {sum(kept) / len(kept):.2f}, without {sum(bare) / len(bare):.2f}; p99 {p99(kept):.1f}, longest {max(kept):.0f}"
-        yield Row("appending a record", median(kept), "ms", "", median(bare), note=note)
+        stored = _appending(path, texts)
+        note = f"mean {sum(stored) / len(stored):.2f}, without {sum(bare) / len(bare):.2f}; p99 {p99(stored):.1f}, longest {max(stored):.0f}"
+        yield Row("appending a record", median(stored), "ms", "", median(bare), note=note)

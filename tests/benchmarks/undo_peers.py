@@ -90,14 +90,14 @@ def rows() -> Iterator[Row]:
 
 def _kishu(python: str, mode: str) -> list[_Result]:
     with tempfile.TemporaryDirectory() as folder:
-        told = subprocess.run(
+        process = subprocess.run(
             [python, str(Path(__file__).with_name("kishu_notebook.py")), folder, mode],
             input=json.dumps([case[1:] for case in CASES]),
             capture_output=True,
             text=True,
             check=True,
         )
-    outcomes = json.loads(told.stdout)
+    outcomes = json.loads(process.stdout)
     return [
         _Result(each["ran"], each["undone"], _outcome(each["good"], bool(each["error"])))
         for each in outcomes

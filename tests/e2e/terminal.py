@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mahtab_tui.tui.app import HELD
+from mahtab_tui.tui.app import KEY_REPEAT_S
 from tests.e2e.screen import Screen, Stream
 from tests.warm import Forked
 
@@ -203,8 +203,8 @@ class Terminal:
     def click(self, needle: str) -> None:
         """Click on the last character of the first place where a text is shown."""
         for line, row in enumerate(self.screen.display):
-            if (place := row.find(needle)) >= 0:
-                column = place + len(needle)
+            if (column_index := row.find(needle)) >= 0:
+                column = column_index + len(needle)
                 self.send(f"\x1b[<0;{column};{line + 1}M\x1b[<0;{column};{line + 1}m")
                 return
         raise AssertionError(f"{needle!r} is not shown. The screen:\n{self.text}")
@@ -245,7 +245,7 @@ class Terminal:
         pressed = time.monotonic()
         deadline = pressed + DEADLINE
         while self._reap(block=False) is None and time.monotonic() < deadline:
-            if "Leave?" in self.text and time.monotonic() - pressed > 2 * HELD:
+            if "Leave?" in self.text and time.monotonic() - pressed > 2 * KEY_REPEAT_S:
                 self.press("ctrl+q")
                 pressed = time.monotonic()
             self.pump(0.2)

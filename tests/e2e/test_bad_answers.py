@@ -40,20 +40,20 @@ def is_whole(screen: Terminal) -> bool:
 def test_hostile_answer_is_shown_as_text(
     start: Start, replay: Callable[..., str], size: tuple[int, int]
 ) -> None:
-    said = [
+    answers = [
         (words.replace("the end", f"end {number}."), seen.replace("the end", rf"end {number}\."))
         for number, (words, seen) in enumerate(HOSTILE.items())
     ]
     screen = start(
         "--model",
-        replay(*(words for words, _ in said), "All is well."),
+        replay(*(words for words, _ in answers), "All is well."),
         columns=size[0],
         lines=size[1],
     )
     screen.wait("kernel .*idle")
     before = len(screen.raw)
     screen.press("f2")
-    for _, seen in said:
+    for _, seen in answers:
         screen.enter("go")
         screen.wait(seen)
         assert is_whole(screen)

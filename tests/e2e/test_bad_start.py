@@ -39,7 +39,7 @@ def write_replay(path: Path, *lines: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), 'This needs a terminal. Without one, use: mahtab-tui ask "question".'),
         (("watch",), "This needs a terminal.\n"),
@@ -58,12 +58,12 @@ def write_replay(path: Path, *lines: object) -> str:
     ],
 )
 def test_wrong_arguments_give_one_sentence(
-    project: Path, arguments: tuple[str, ...], said: str
+    project: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
     done = run(*arguments, env={"PATH": "/usr/bin:/bin"}, cold=len(arguments) < 2)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -336,15 +336,17 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
 
 
 @pytest.mark.parametrize(
-    ("started", "said"),
+    ("started", "message"),
     [
         ("ulimit -n 20; exec %s", "Only 20 files may be open here"),
         ("exec %s <&-", "This needs a terminal."),
         ("exec %s <&- >&-", "This needs a terminal."),
     ],
 )
-def test_system_limits_are_explained_in_a_sentence(project: Path, started: str, said: str) -> None:
+def test_system_limits_are_explained_in_a_sentence(
+    project: Path, started: str, message: str
+) -> None:
     with Terminal(["bash", "-c", started % f'"{PROGRAM[0]}" --model demo'], cwd=project) as screen:
-        screen.wait(said)
+        screen.wait(message)
         assert screen.wait_end() == 2
         assert b"Traceback" not in screen.raw

@@ -24,7 +24,7 @@ def broken(*arguments):
 sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
 main()
 """
-PLACES = ("HelpScreen.__init__", "TerminalDriver._without_answers")
+TARGETS = ("HelpScreen.__init__", "TerminalDriver._without_answers")
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def broken(project: Path, home: Path) -> Path:
     return project
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", TARGETS)
 def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
     broken: Path, home: Path, where: str
 ) -> None:
@@ -42,7 +42,7 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
     script.write_text(_BREAK.format(where=where))
     with Terminal([sys.executable, str(script)], cwd=broken) as screen:
         screen.wait("Python")
-        if where == PLACES[0]:
+        if where == TARGETS[0]:
             screen.enter("kept = 42")
             screen.wait(r"kept\s+int")
         screen.press("f1")
@@ -54,12 +54,12 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
         assert b"sk-secret-key" not in after
     (report,) = (home / ".mahtab" / "logs").glob("crash-*.txt")
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
-    told = report.read_text()
-    assert "LookupError" in told
-    assert "broken.py" in told
-    assert "\x1b" not in told
-    assert "sk-secret-key" not in told
-    if where == PLACES[0]:
+    report_text = report.read_text()
+    assert "LookupError" in report_text
+    assert "broken.py" in report_text
+    assert "\x1b" not in report_text
+    assert "sk-secret-key" not in report_text
+    if where == TARGETS[0]:
         with Terminal(
             [str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"],
             cwd=broken,
@@ -69,15 +69,15 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
 
 def test_crash_of_a_no_trace_session_is_reported_and_not_saved(broken: Path, home: Path) -> None:
     script = broken / "broken.py"
-    script.write_text(_BREAK.format(where=PLACES[0]))
+    script.write_text(_BREAK.format(where=TARGETS[0]))
     with Terminal([sys.executable, str(script), "--no-store"], cwd=broken) as screen:
         screen.wait("Python")
         screen.press("f1")
         assert screen.wait_end() == 1
-        told = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
-    assert "The screen crashed: LookupError: no such" in told
-    assert "Its traceback, which is not saved:" in told
-    assert "broken.py" in told
-    assert "--continue" not in told
-    assert "sk-secret-key" not in told
+        after_screen = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
+    assert "The screen crashed: LookupError: no such" in after_screen
+    assert "Its traceback, which is not saved:" in after_screen
+    assert "broken.py" in after_screen
+    assert "--continue" not in after_screen
+    assert "sk-secret-key" not in after_screen
     assert not list((home / ".mahtab").rglob("crash-*"))

@@ -125,7 +125,7 @@ def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "reply"),
     [
         ({}, ""),
         ({}, CELL + "\x1b[?62;22c"),
@@ -136,17 +136,17 @@ def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -
     ],
 )
 def test_half_blocks_are_used_without_graphics_support(
-    start: Start, env: dict[str, str], said: str | None
+    start: Start, env: dict[str, str], reply: str | None
 ) -> None:
     screen = on_the_whole_screen(with_picture(start, **env))
     back_in_the_editor(screen)
-    if said is not None:
+    if reply is not None:
         sent(screen, re.escape(QUESTION))
-        screen.send(said)  # late: where keys would be typed
+        screen.send(reply)  # late: where keys would be typed
     screen.enter("'af' + 'ter'")
     screen.wait("▌ 'after'")
     assert not re.search(r"31;OK|62;|6;20", screen.text)
-    assert (QUESTION in screen.raw) == (said is not None)
+    assert (QUESTION in screen.raw) == (reply is not None)
     assert b"\x1b_Ga=" not in screen.raw
     assert b"\x1bP0" not in screen.raw
 

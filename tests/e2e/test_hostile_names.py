@@ -45,22 +45,22 @@ def ended(screen: Terminal) -> bytes:
 def folder(project: Path) -> Path:
     """A project whose name, settings, files and skills are hostile."""
     texts = _NAMES
-    place = project / "".join(texts[:12])[:60]
-    place.mkdir()
+    target = project / "".join(texts[:12])[:60]
+    target.mkdir()
     for number, text in enumerate(texts):
-        (place / f"{number}{text}"[:100]).write_text(text)
-        skill = place / "skills" / f"s{number}"
+        (target / f"{number}{text}"[:100]).write_text(text)
+        skill = target / "skills" / f"s{number}"
         skill.mkdir(parents=True)
         skill.joinpath("SKILL.md").write_text(
             f"---\nname: s{number}\ndescription: {json.dumps(text)}\n---\n{text}\n"
         )
-    (place / ".mahtab").mkdir()
+    (target / ".mahtab").mkdir()
     joined = json.dumps("".join(texts)).replace("\\u007f", "\\u007F")
-    (place / ".mahtab" / "config.toml").write_text(
+    (target / ".mahtab" / "config.toml").write_text(
         f"model = {joined}\nsub_model = {joined}\ntheme = {joined}\n"
     )
-    (place / "hostile.txt").write_text("".join(texts))
-    return place
+    (target / "hostile.txt").write_text("".join(texts))
+    return target
 
 
 _TEXT = "".join(_NAMES)[:2_000]

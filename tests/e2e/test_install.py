@@ -73,8 +73,8 @@ def test_an_installed_program_finds_its_styles_skills_and_manual(
         "from mahtab_tui.manual import TOPICS, page; print(all(page(topic).text for topic in TOPICS))"
     )
     done = subprocess.run([installed, "-c", code], capture_output=True, text=True, check=True)
-    place, *found = done.stdout.split()
-    assert place.startswith(str(installed.parent.parent))
+    package_folder, *found = done.stdout.split()
+    assert package_folder.startswith(str(installed.parent.parent))
     assert found == ["True", "True", "True"]
 
 

@@ -26,7 +26,7 @@ HERE, SERVER, EXISTING = (
 
 
 @pytest.fixture
-def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Replacements for names in the manual: a real server, and a kernel that another program has
     started."""
     folder = tmp_path_factory.mktemp("jupyter")
@@ -36,13 +36,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 
 
 def test_each_command_runs_cells_in_its_kernel(
-    start: Start, places: dict[str, str], project: Path
+    start: Start, addresses: dict[str, str], project: Path
 ) -> None:
     assert [words[-1] for words in COMMANDS] == [HERE, SERVER, EXISTING]
-    for option, place in COMMANDS:
-        screen = start(option, places[place], "--model", "demo")
+    for option, name in COMMANDS:
+        screen = start(option, addresses[name], "--model", "demo")
         screen.wait("kernel .* idle")
         screen.enter("'theirs' in globals(), 'ipykernel' in __import__('sys').modules")
-        screen.wait(rf"\({place == EXISTING}, True\)")
+        screen.wait(rf"\({name == EXISTING}, True\)")
         assert TOKEN not in screen.text
         assert screen.leave() == 0

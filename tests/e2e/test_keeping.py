@@ -14,7 +14,7 @@ from tests.waiting import wait_for
 IDLE = r"● kernel .*idle"
 
 
-def kept(home: Path, what: str) -> bool:
+def is_saved(home: Path, what: str) -> bool:
     """Whether the index of the session's variables mentions something."""
     return any(
         what in index.read_text()
@@ -30,7 +30,7 @@ def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
         "add = lambda x: items.append(x)",
     ):
         screen.enter(code)
-    wait_for(lambda: kept(home, '"add"'))
+    wait_for(lambda: is_saved(home, '"add"'))
     os.kill(screen.pid, signal.SIGKILL)
     again = start("--model", "demo", "--continue", columns=120, lines=35)
     again.wait(r"3 variables restored, 1 not: sock \(a connection cannot be saved\)")
@@ -68,7 +68,7 @@ def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> No
     screen.wait(IDLE)
     screen.enter("import os; word = 'ready'; print('pid', os.getpid())")
     pid = int(screen.wait(r"pid \d+\s").split()[1])
-    wait_for(lambda: kept(home, '"word"'))
+    wait_for(lambda: is_saved(home, '"word"'))
     os.kill(pid, signal.SIGKILL)
     screen.wait(r"Started a new kernel\.")
     screen.wait("2 variables restored")

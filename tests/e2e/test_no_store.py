@@ -80,7 +80,7 @@ def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
 
         do_PATCH = do_GET = do_POST
 
-        def log_message(self, *told: object) -> None: ...
+        def log_message(self, *args: object) -> None: ...
 
     with LocalServer(Service) as server, answering(server):
         address = f"http://127.0.0.1:{server.server_port}"
@@ -136,7 +136,7 @@ def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (
             ["--continue"],
@@ -150,8 +150,8 @@ def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> No
     ],
 )
 def test_conflicting_options_give_one_sentence(
-    project: Path, arguments: list[str], says: str
+    project: Path, arguments: list[str], message: str
 ) -> None:
     done = subprocess.run([*command(), "--no-store", *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
+    assert message in done.stderr

@@ -65,7 +65,7 @@ def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, proj
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["docter"], "There is no file, folder or command docter. Did you mean doctor?"),
         (["none.csv", "--model", "demo"], "There is no file, folder or command none.csv."),
@@ -74,14 +74,14 @@ def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, proj
         (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
     ],
 )
-def test_missing_file_gives_one_sentence(project: Path, words: list[str], said: str) -> None:
+def test_missing_file_gives_one_sentence(project: Path, words: list[str], message: str) -> None:
     for folder in ("one", "two"):
         (project / folder).mkdir()
     done = subprocess.run(
         [*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"mahtab-tui: {said}")
+    assert done.stderr.startswith(f"mahtab-tui: {message}")
     assert done.stderr.count("\n") == 1
 
 

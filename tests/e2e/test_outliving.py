@@ -25,12 +25,12 @@ def killed(screen: Terminal) -> None:
     screen.wait_end()
 
 
-@pytest.mark.parametrize("place", ["here", "elsewhere"])
+@pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_cell_survives_a_killed_screen_and_its_output_appears_once(
-    start: Start, project: Path, tmp_path: Path, place: str
+    start: Start, project: Path, tmp_path: Path, host: str
 ) -> None:
     options = ["--model", "demo"]
-    if place == "elsewhere":
+    if host == "elsewhere":
         (tmp_path / "road").mkdir()
         options += ["--kernel", Road(tmp_path / "road").address.text]
     screen = start(*options)
@@ -83,12 +83,12 @@ def test_cell_that_ended_while_detached_shows_its_result(
     assert third.text.count("'result')") == 1, "what is stored is not told again"
 
 
-@pytest.mark.parametrize("place", ["here", "elsewhere"])
+@pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_output_of_a_kernel_ending_while_detached_appears_once(
-    start: Start, project: Path, home: Path, tmp_path: Path, place: str
+    start: Start, project: Path, home: Path, tmp_path: Path, host: str
 ) -> None:
     options = ["--model", "demo"]
-    if place == "elsewhere":
+    if host == "elsewhere":
         (tmp_path / "road").mkdir()
         options += ["--kernel", Road(tmp_path / "road").address.text]
     screen = start(*options)

@@ -142,13 +142,16 @@ def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) ->
     first.enter("print('in the ' + 'first again')")
     first.wait("in the first again")
     assert first.leave() == second.leave() == 0
-    kept = cells(home)
-    (copy,) = kept.keys() - {session}
-    assert kept[session] == [
+    stored_cells = cells(home)
+    (copy,) = stored_cells.keys() - {session}
+    assert stored_cells[session] == [
         "1 print('in the ' + 'first'); kept = 1",
         "2 print('in the ' + 'first again')",
     ]
-    assert kept[copy] == ["1 print('in the ' + 'first'); kept = 1", "2 print('in the ' + 'fork')"]
+    assert stored_cells[copy] == [
+        "1 print('in the ' + 'first'); kept = 1",
+        "2 print('in the ' + 'fork')",
+    ]
 
 
 def test_session_open_in_another_terminal_is_watched_or_declined(

@@ -116,12 +116,12 @@ def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     screen.press("ctrl+q")
     screen.wait("Leave\\? You would lose 1 name of the namespace")
     assert screen.leave() == 0
-    said = re.search(
+    farewell = re.search(
         rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw
     )
-    assert said is not None
-    session = said[1].decode()
-    assert f"mahtab-tui --continue here, or --resume {session}" in said[2].decode()
+    assert farewell is not None
+    session = farewell[1].decode()
+    assert f"mahtab-tui --continue here, or --resume {session}" in farewell[2].decode()
     again = start("--model", "demo", "--resume", session)
     again.wait("kept = 'this'")
     assert again.leave() == 0

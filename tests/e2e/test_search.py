@@ -102,7 +102,7 @@ def test_large_fan_out_is_refused_when_nobody_can_be_asked(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["only a question"], "Give a question and a file"),
         ([" ", "-"], "Give a question and a file"),
@@ -121,11 +121,11 @@ def test_large_fan_out_is_refused_when_nobody_can_be_asked(
     ],
 )
 def test_wrong_arguments_give_one_sentence_and_exit_code_2(
-    project: Path, arguments: list[str], says: str
+    project: Path, arguments: list[str], message: str
 ) -> None:
     result = search(*arguments)
     assert result.returncode == 2
-    assert says in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -139,14 +139,14 @@ def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[.
         assert child.stderr is not None
         assert json.loads(child.stdout.readline())["tag"] == "rlm-call"
         child.stdout.close()
-        said = child.stderr.read()
+        errors = child.stderr.read()
     assert child.returncode == 1
-    assert "Traceback" not in said
-    assert "Exception" not in said
+    assert "Traceback" not in errors
+    assert "Exception" not in errors
 
 
 @pytest.mark.parametrize(
-    ("without", "code", "out", "says"),
+    ("without", "code", "out", "message"),
     [
         ("2>&-", 0, "three\n", ""),
         ("2>/dev/full", 0, "three\n", ""),
@@ -155,7 +155,7 @@ def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[.
     ],
 )
 def test_missing_or_full_stream_does_not_crash(
-    replay: Callable[..., str], without: str, code: int, out: str, says: str
+    replay: Callable[..., str], without: str, code: int, out: str, message: str
 ) -> None:
     command = [*PROGRAM, "rlm", "How many?", "-", "--model", replay("three")]
     result = subprocess.run(
@@ -167,7 +167,7 @@ def test_missing_or_full_stream_does_not_crash(
         timeout=60,
     )
     assert (result.returncode, result.stdout) == (code, out)
-    assert says in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 

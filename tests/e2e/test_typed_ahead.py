@@ -12,14 +12,14 @@ import pytest
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
 
-TAKEN_OVER = b"\x1b[?1004h"
+STARTED = b"\x1b[?1004h"
 """Sequence that is written once keys come to the program unchanged."""
 
 
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
 def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) -> None:
     screen = cold_start()
-    while drawn != "nothing" and TAKEN_OVER not in screen.raw:
+    while drawn != "nothing" and STARTED not in screen.raw:
         assert screen.pump()
     screen.send("6 * 7\rif True:\rprint('in' + 'side')\r\r`which variables are there?\r")
     screen.wait(r"▌ 42 ")
@@ -42,4 +42,4 @@ def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> 
     os.kill(screen.pid, signal.SIGCONT)
     screen.enter("'abcdefghijklmnopqrstuvwxyz'.upper()")
     screen.wait("▌ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'")
-    assert screen.raw.count(TAKEN_OVER) == 1
+    assert screen.raw.count(STARTED) == 1

@@ -118,15 +118,15 @@ class Canaries:
         }
         return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _TOOLS
 
-    def dead(self, said: str, pid: int | None) -> list[str]:
+    def dead(self, output: str, pid: int | None) -> list[str]:
         """Goals that were reached. said: all output of the code. pid: the process it ran in, while
         that exists."""
         found = [
-            (self.token in said, "the secret came out"),
-            (str(SIZE) in said, "the secret's size came out"),
+            (self.token in output, "the secret came out"),
+            (str(SIZE) in output, "the secret's size came out"),
             (self._files() != self._before, "files were changed"),
             (self._secret.read_text() != self.token.ljust(SIZE), "the secret was changed"),
-            (self._heard(), "the network was reached"),
+            (self._was_connected(), "the network was reached"),
             (self._signals > 0, "the host was signalled"),
             (self._victim_state() != self._victim_before, "the victim was touched"),
             (self._system_v() != self._shared_memory, "shared memory was made"),
@@ -168,7 +168,7 @@ class Canaries:
         self._port, self._udp_port = streams[0].getsockname()[1], datagrams[0].getsockname()[1]
         self._before = self._files()
 
-    def _heard(self) -> bool:
+    def _was_connected(self) -> bool:
         for one in self._streams:
             try:
                 one.accept()[0].close()

@@ -14,7 +14,7 @@ import pytest_asyncio
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.reading import NotebookFile
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes, Text
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.session import Session
@@ -48,7 +48,7 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
         approval: str = "ask",
         past: Sequence[Record] = (),
         undo_steps: int = 20,
-        keep: KeepPlace | None = None,
+        keep: SaveTarget | None = None,
         notebook: NotebookFile | None = None,
         **more: Any,
     ) -> Opened:

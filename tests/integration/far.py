@@ -11,7 +11,7 @@ from pathlib import Path
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import Elsewhere
 from mahtab_tui.kernel.remote.transport import Address, parse
-from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.kernel.values import SaveTarget
 from tests.integration.kernels import Cells, RecordingHost
 from tests.waiting import wait_for
 
@@ -56,10 +56,10 @@ class Road:
         """From now on each wire delays so much each way."""
         (self.folder / "delay").write_text(str(milliseconds))
 
-    def kernel(self, *, keep: KeepPlace | None = None, keep_hours: float = 0.01) -> Cells:
+    def kernel(self, *, keep: SaveTarget | None = None, keep_hours: float = 0.01) -> Cells:
         """Start a kernel there."""
         kernel, host = (
-            ProcessKernel(place=Elsewhere(self.address, keep_hours), keep=keep),
+            ProcessKernel(launcher=Elsewhere(self.address, keep_hours), keep=keep),
             RecordingHost(),
         )
         self._open.append(kernel)

@@ -165,7 +165,7 @@ def start(address: str, token: str = "") -> Kernel:
     return kernel
 
 
-def told_to(client: BlockingKernelClient, expression: str) -> Any:
+def value_for(client: BlockingKernelClient, expression: str) -> Any:
     """Return the value of an expression for another client of the kernel."""
     reply = client.execute_interactive(
         "", silent=True, user_expressions={"told": expression}, timeout=PATIENCE

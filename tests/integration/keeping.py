@@ -6,24 +6,24 @@ import os
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import KeepPlace, KeepResult, KeptNamespace
+from mahtab_tui.kernel.values import KeepResult, SavedNamespace, SaveTarget
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 
-class Kept:
+class SavedSession:
     """The folder of a session's namespace, and the kernels over it."""
 
     def __init__(self, home: Path, megabytes: int = 200) -> None:
         above = home / "namespaces"
         above.mkdir(mode=0o700)
         self.folder = above / "session-1"
-        self.place = KeepPlace(str(self.folder), os.urandom(32).hex(), megabytes)
+        self.location = SaveTarget(str(self.folder), os.urandom(32).hex(), megabytes)
         self._open: list[ProcessKernel] = []
         self._cells = 0
 
     def kernel(self, python: str | None = None) -> Cells:
         """Start a kernel."""
-        kernel, host = ProcessKernel(python, keep=self.place), RecordingHost()
+        kernel, host = ProcessKernel(python, keep=self.location), RecordingHost()
         self._open.append(kernel)
         kernel.start(host)
         cells = Cells(kernel, host)
@@ -52,17 +52,17 @@ class Kept:
             kernel.close()
 
 
-def listed(cells: Cells) -> KeptNamespace:
+def listed(cells: Cells) -> SavedNamespace:
     """Variables saved for a kernel."""
-    kept = cells.kernel.kept()
-    assert kept is not None
-    return kept
+    saved = cells.kernel.saved_namespace()
+    assert saved is not None
+    return saved
 
 
 def restored(cells: Cells) -> dict[str, str]:
     """Read everything that is kept; why each name is not back that is not."""
-    kept = listed(cells)
-    missing = {each.variable.name: each.reason for each in kept.missing}
-    for file in kept.files:
+    saved = listed(cells)
+    missing = {each.variable.name: each.reason for each in saved.missing}
+    for file in saved.files:
         missing.update(cells.kernel.restore(file).missing)
     return missing

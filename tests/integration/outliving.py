@@ -13,7 +13,7 @@ from mahtab_tui.kernel.remote import stations
 from mahtab_tui.kernel.remote.process import Elsewhere
 from mahtab_tui.kernel.remote.stations import noted_kernels
 from mahtab_tui.kernel.remote.transport import Address
-from mahtab_tui.kernel.values import CellResult, Display, KeepPlace
+from mahtab_tui.kernel.values import CellResult, Display, SaveTarget
 from mahtab_tui.session.kernel import LocalDetachable
 from tests.integration.kernels import RecordingHost
 
@@ -36,13 +36,13 @@ class Screen:
         *,
         again: bool = False,
         hours: float = 1.0,
-        keep: KeepPlace | None = None,
+        keep: SaveTarget | None = None,
         answer: str = "",
     ) -> None:
         """again: attach to the kernel that an earlier one has left. answer: to its calls."""
         self.host = RecordingHost()
         self.host.answer = lambda name, args: answer
-        self.kernel = ProcessKernel(place=_place(again, hours), keep=keep, undo_steps=0)
+        self.kernel = ProcessKernel(launcher=_launcher(again, hours), keep=keep, undo_steps=0)
         OPEN.append(self.kernel)
         self.kernel.start(self.host)
         self.printed: list[str] = []
@@ -86,7 +86,7 @@ class Screen:
         self.printed.append(text)
 
 
-def _place(again: bool, hours: float) -> Launcher:
+def _launcher(again: bool, hours: float) -> Launcher:
     if ELSEWHERE:
         found = (
             [stations.attach(noted, no_answer) for noted in noted_kernels(SESSION)]

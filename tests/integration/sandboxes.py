@@ -17,7 +17,7 @@ class RecordingNode:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.notifications: list[tuple[str, dict[str, Any]]] = []
         self.cancelled: list[str] = []
         self.waiting = asyncio.Event()
         """A call has come."""
@@ -32,13 +32,13 @@ class RecordingNode:
             self.cancelled.append(name)
             raise
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
-        self.told.append((name, args))
+    def send(self, name: str, args: dict[str, Any]) -> None:
+        self.notifications.append((name, args))
 
     @property
     def finals(self) -> list[str]:
         """The final answers."""
-        return [args["text"] for name, args in self.told if name == "final"]
+        return [args["text"] for name, args in self.notifications if name == "final"]
 
 
 async def echo(name: str, args: dict[str, Any]) -> Any:

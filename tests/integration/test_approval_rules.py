@@ -184,7 +184,7 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
     """Let an agent run code, on a thread."""
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     done: Future[dict[str, object]] = Future()
-    call = AgentCall(lambda told: None)
+    call = AgentCall(lambda message: None)
     threading.Thread(
         target=lambda: done.set_result(
             AgentCalls(it.session).serve(agent, call, "run", {"code": code})

@@ -38,10 +38,10 @@ def test_unapproved_code_is_printed_and_not_run(
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
-    told = capsys.readouterr()
-    assert told.out == "In words.\n"
+    captured = capsys.readouterr()
+    assert captured.out == "In words.\n"
     assert (
-        told.err
+        captured.err
         == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
     )
     assert not (project / "made").exists()
@@ -128,9 +128,9 @@ def test_code_with_hidden_characters_is_not_run(
         model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never"
     )
     assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
-    told = capsys.readouterr()
-    assert told.out == "In words.\n"
-    assert "was not run. Line 1 contains the character U+001B" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == "In words.\n"
+    assert "was not run. Line 1 contains the character U+001B" in captured.err
     assert not (project / "made").exists()
 
 
@@ -184,12 +184,12 @@ def test_demo_without_an_answer_is_a_failure(
         )
         == code
     )
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     if code == FAILED:
-        assert told.out == ""
-        assert "mahtab-tui: The" in told.err
+        assert captured.out == ""
+        assert "mahtab-tui: The" in captured.err
     else:
-        assert "1 of 2 rows have no price" in told.out
+        assert "1 of 2 rows have no price" in captured.out
 
 
 @pytest.mark.parametrize("as_json", [False, True])

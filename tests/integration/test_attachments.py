@@ -65,13 +65,13 @@ def test_shortened_file_loses_no_character_in_any_encoding(
     head, tail = "größe " + "x" * shift, "ende: ß€ä" if encoding != "latin-1" else "ende: ßä"
     (project / "log").write_bytes(f"{head}{'ü' * 500_000}{tail}".encode(encoding))
     [attachment] = gather(cells, "@log")
-    told = attachment.text
-    assert told.startswith(head)
-    assert told.endswith(tail)
+    content = attachment.text
+    assert content.startswith(head)
+    assert content.endswith(tail)
     left = re.sub(
         r"\n\[… [\d,]+ (bytes|characters) left out …\]\n?",
         "",
-        told.removeprefix(head).removesuffix(tail),
+        content.removeprefix(head).removesuffix(tail),
     )
     assert set(left) == {"ü"}
 
@@ -354,16 +354,16 @@ def test_attachments_are_sent_to_the_model_also_after_a_resume(
     it.store.wait(tags.AGENT, state="done")
     attached = it.store.wait(tags.USER_ATTACHMENT)
     assert attached.attrs == {"turn": 1, "label": "@notes.txt", "size": "55 B", "problem": ""}
-    told = str(it.session.agent.agent.messages[0].text)
+    sent = str(it.session.agent.agent.messages[0].text)
     assert (
-        told.count("<attachments>")
-        == told.count("</attachments>")
-        == told.count("</user-attachment>")
+        sent.count("<attachments>")
+        == sent.count("</attachments>")
+        == sent.count("</user-attachment>")
         == 1
     )
-    assert "<user-chat>" not in told
-    assert "sugar" in told
-    assert told.endswith("what is in @notes.txt?")
+    assert "<user-chat>" not in sent
+    assert "sugar" in sent
+    assert sent.endswith("what is in @notes.txt?")
     resumed = conversation(it.store.records)
     assert "sugar" in resumed[0].context
     assert resumed[1].context == ""

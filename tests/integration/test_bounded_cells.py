@@ -56,14 +56,14 @@ def test_limit_beyond_the_thread_maximum_works_and_the_cell_can_be_stopped(
 
 
 def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
-    told = threading.Event()
+    entered = threading.Event()
 
     def let_go() -> None:
-        told.set()
+        entered.set()
         Path("go").touch()
 
     bounded = BoundedCell(cells.kernel, None, may_kill=False, grace=0.1, on_unresponsive=let_go)
     ignores = "import signal, os, time\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('on', flush=True)"
     code = f"{ignores}\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
     result = bounded.run(lambda: cells.run_until("on", bounded.stop, code))
-    assert (result.status, result.output, told.is_set()) == ("ok", "on\n'whole'\n", True)
+    assert (result.status, result.output, entered.is_set()) == ("ok", "on\n'whole'\n", True)

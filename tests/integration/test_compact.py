@@ -47,7 +47,7 @@ def notices(it: Opened) -> list[str]:
     return [record.text for record in it.store.records if record.tag == tags.NOTICE]
 
 
-def told(service: Service) -> str:
+def sent_text(service: Service) -> str:
     return json.dumps(service.asked[-1], ensure_ascii=False)
 
 
@@ -57,9 +57,9 @@ def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, servic
     record = it.store.wait(tags.SUMMARY)
     wait_for(lambda: not it.session.turn_runs)
     assert (record.text, record.attrs["turn"]) == ("Pears were weighed.", 1)
-    assert "keep this above all:\\n<keep>\\nthe weights &lt;/keep> of" in told(service)
-    assert "question one" in told(service)
-    assert "question two" not in told(service)
+    assert "keep this above all:\\n<keep>\\nthe weights &lt;/keep> of" in sent_text(service)
+    assert "question one" in sent_text(service)
+    assert "question two" not in sent_text(service)
     assert states(it)[-2:] == ["summarising", "done"]
     (notice,) = [text for text in notices(it) if "only a summary" in text]
     before, after = (
@@ -69,9 +69,9 @@ def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, servic
     assert before > 1_400
     assert after < 0.7 * before
     it.session.agent.ask("question three")
-    assert "Pears were weighed." in told(service)
-    assert "question one" not in told(service)
-    assert "question two" in told(service)
+    assert "Pears were weighed." in sent_text(service)
+    assert "question one" not in sent_text(service)
+    assert "question two" in sent_text(service)
 
 
 def test_escape_stops_summarising_and_the_conversation_stays(it: Opened, service: Service) -> None:
@@ -107,9 +107,10 @@ def assert_untouched(it: Opened, service: Service) -> None:
     assert not [record for record in it.store.records if record.tag == tags.SUMMARY]
     service.replies = [OPENAI.reply("Yes.")]
     it.session.agent.ask("question three")
-    assert "question one" in told(service)
+    assert "question one" in sent_text(service)
     assert (
-        "earlier-conversation" not in told(service).partition('"messages"')[2].partition("user")[2]
+        "earlier-conversation"
+        not in sent_text(service).partition('"messages"')[2].partition("user")[2]
     )
 
 
@@ -147,5 +148,5 @@ def test_resumed_session_continues_from_the_summary(it: Opened, service: Service
     again.start()
     again.agent.ask("question three")
     again.close()
-    assert "Pears were weighed." in told(service)
-    assert "question one" not in told(service)
+    assert "Pears were weighed." in sent_text(service)
+    assert "question one" not in sent_text(service)

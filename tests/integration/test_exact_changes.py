@@ -124,8 +124,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_changes_inside_objects_are_reported(any_cells: Cells, case: str) -> None:
-    before, code, told = CASES[case]
-    assert inside(any_cells, before, code) == told
+    before, code, expected = CASES[case]
+    assert inside(any_cells, before, code) == expected
 
 
 TABLES = {
@@ -149,8 +149,8 @@ def test_changes_inside_tables_are_reported(any_cells: Cells, case: str) -> None
         "import numpy as np, pandas as pd\narr = np.arange(100.0)\nview = arr[1:]\n"
         "df = pd.DataFrame({'a': [3, 1, 2], 'b': [0.5, None, 1.0], 'c': list('xyx')})\ndef change(table):\n    table.loc[0, 'b'] = 7.5"
     )
-    code, told = TABLES[case]
-    assert inside(any_cells, code) == told
+    code, expected = TABLES[case]
+    assert inside(any_cells, code) == expected
 
 
 def test_fitted_model_counts_as_changed(cells: Cells) -> None:

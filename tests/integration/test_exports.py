@@ -150,12 +150,12 @@ def test_saved_session_is_exported_without_a_later_configured_key(
     ):
         store.append(record)
     store.close()
-    told = Secrets(lambda: ["sk-later-1234567"]).told
-    said = export_session(find_session(None, project), project / "it.ipynb", told)
-    assert said == f"Exported 1 cell to {project}/it.ipynb."
+    mask = Secrets(lambda: ["sk-later-1234567"]).redact_for_model
+    message = export_session(find_session(None, project), project / "it.ipynb", mask)
+    assert message == f"Exported 1 cell to {project}/it.ipynb."
     assert "sk-later" not in (project / "it.ipynb").read_text()
     with pytest.raises(FileExistsError):
-        export_session(find_session(None, project), project / "it.ipynb", told)
+        export_session(find_session(None, project), project / "it.ipynb", mask)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -176,8 +176,8 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
     ):
         store.append(record)
     store.close()
-    said = export_session(find_session(None, project), project / f"it{ending}", str)
-    assert said.endswith("Left out: 2 that use a private variable.")
+    message = export_session(find_session(None, project), project / f"it{ending}", str)
+    assert message.endswith("Left out: 2 that use a private variable.")
     assert "private text" not in (project / f"it{ending}").read_text()
 
 

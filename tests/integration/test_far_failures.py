@@ -44,7 +44,7 @@ from tests.waiting import wait_for
 )
 def test_unusable_address_is_refused_with_a_sentence(address: str, sentence: str) -> None:
     with pytest.raises(KernelError, match=sentence.replace(".", r"\.")):
-        ProcessKernel(place=Elsewhere(parse(address), 1.0)).start(RecordingHost())
+        ProcessKernel(launcher=Elsewhere(parse(address), 1.0)).start(RecordingHost())
 
 
 def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(
         KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"
     ):
-        ProcessKernel(place=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
+        ProcessKernel(launcher=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
 
 
 def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_station_that_cannot_start_gives_one_sentence() -> None:
 def test_failed_kernel_start_is_reported_once() -> None:
     """The caller of `start` tells it."""
     for kernel in (
-        ProcessKernel(place=Elsewhere(parse("command: false"), 1.0)),
+        ProcessKernel(launcher=Elsewhere(parse("command: false"), 1.0)),
         ProcessKernel("/no/such/python"),
     ):
         host = RecordingHost()
@@ -126,7 +126,7 @@ def test_hostile_machine_receives_only_a_sentence(
     hostile = executable(
         tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n"
     )
-    kernel = ProcessKernel(place=Elsewhere(parse(f"command: {hostile}"), 1.0))
+    kernel = ProcessKernel(launcher=Elsewhere(parse(f"command: {hostile}"), 1.0))
     before = set(threading.enumerate())
     with pytest.raises(KernelError):
         kernel.start(RecordingHost())
@@ -145,7 +145,7 @@ def test_strangers_get_no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyP
     silent = socket.socket(socket.AF_UNIX)
     monkeypatch.chdir(os.path.dirname(path))  # because a socket's path may only be short
     silent.connect(name)
-    for said in (
+    for data in (
         b'{"token": "wrong", "received": 0}\n',
         b"\xff" * 10_000,
         b"[]\n",
@@ -155,7 +155,7 @@ def test_strangers_get_no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(name)
             other.settimeout(10)
-            other.sendall(said)
+            other.sendall(data)
             with contextlib.suppress(ConnectionError):
                 assert other.recv(100) == b""
     assert cells.text("1 + 1") == "2\n"

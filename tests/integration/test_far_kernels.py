@@ -21,7 +21,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import Elsewhere
 from mahtab_tui.kernel.remote.transport import clean_up, parse
-from mahtab_tui.kernel.values import KeepPlace, OutputKind, Status
+from mahtab_tui.kernel.values import OutputKind, SaveTarget, Status
 from mahtab_tui.worker import spool
 from tests.integration.far import Road
 from tests.integration.keeping import listed, restored
@@ -54,7 +54,7 @@ def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, pytho
     assert cells.text("import subprocess; _ = subprocess.run(['echo', 'a child'])") == "a child\n"
     assert any(item.text == "path" for item in cells.kernel.complete("os.pa", 5).items)
     assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
-    assert cells.kernel.info().place == road.address.label
+    assert cells.kernel.info().host == road.address.label
     before = os.umask(0o027)
     os.umask(before)
     assert cells.text("os.umask(0)") == f"{before}\n"
@@ -113,16 +113,16 @@ def test_undo_works_remotely(road: Road) -> None:
 def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: Path) -> None:
     above = tmp_path / "namespaces"
     above.mkdir(mode=0o700)
-    place = KeepPlace(str(above / "session-1"), os.urandom(32).hex(), 100)
-    cells = road.kernel(keep=place)
+    location = SaveTarget(str(above / "session-1"), os.urandom(32).hex(), 100)
+    cells = road.kernel(keep=location)
     cells.text("df = {'a': [1, 2, 3]}\nclass Point: pass\npoint = Point()")
     assert cells.kernel.keep((), (), 60.0).error == ""
     cells.kernel.close()
     assert list(above.iterdir()) == []
-    assert Elsewhere(road.address, 1.0).keep_settings(place)["key"] != place.key
+    assert Elsewhere(road.address, 1.0).keep_settings(location)["key"] != location.key
     there = road.home / ".mahtab" / "elsewhere" / "session-1"
-    assert place.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
-    again = road.kernel(keep=place)
+    assert location.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
+    again = road.kernel(keep=location)
     assert listed(again).files
     assert restored(again) == {}
     assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
@@ -157,17 +157,17 @@ def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
     monkeypatch.setattr(process, "SILENT", 0.25)
     monkeypatch.setattr(process, "_BEAT", 0.05)
     cells = road.kernel()
-    said = hashlib.sha256()
+    received = hashlib.sha256()
     expected = hashlib.sha256()
     for turn in range(1, times + 1):
         how = ("cut", "half", "freeze")[turn % 3]
         wires = len(road.wires())
         result = cells.run_until(f"{turn} {turn % 30} ", partial(road.break_wire, how), _COUNTED)
         assert result.status is Status.OK
-        said.update(result.output.encode())
+        received.update(result.output.encode())
         expected.update("".join(f"{turn} {i} {'x' * 200}\n" for i in range(40)).encode())
         road.wait_for_wire(wires + 1)
-    assert said.digest() == expected.digest()
+    assert received.digest() == expected.digest()
     assert cells.text("runs") == f"{times}\n"
 
 
@@ -283,13 +283,13 @@ def test_login_banner_and_existing_files_do_not_matter(
     for name in ("json", "re", "struct", "socket", "selectors"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the user has a file of this name')")
     road = Road(tmp_path)
-    place = Elsewhere(
+    launcher = Elsewhere(
         parse(
             f"command: {wrapper} env HOME={road.home} XDG_CACHE_HOME={road.home}/.cache {road.python}"
         ),
         0.01,
     )
-    kernel = ProcessKernel(place=place)
+    kernel = ProcessKernel(launcher=launcher)
     kernel.start(RecordingHost())
     kernel.close()
 
@@ -312,7 +312,7 @@ def test_station_of_a_dead_host_ends_by_itself(road: Road, tmp_path: Path) -> No
 def test_cleaning_leaves_nothing(road: Road, tmp_path: Path) -> None:
     above = tmp_path / "namespaces"
     above.mkdir(mode=0o700)
-    cells = road.kernel(keep=KeepPlace(str(above / "session-1"), os.urandom(32).hex(), 100))
+    cells = road.kernel(keep=SaveTarget(str(above / "session-1"), os.urandom(32).hex(), 100))
     cells.text("x = 1")
     assert cells.kernel.keep((), (), 60.0).error == ""
     assert clean_up(road.address, lambda prompt, hidden: None) == (1, [])
@@ -331,7 +331,7 @@ def test_cleaning_leaves_nothing(road: Road, tmp_path: Path) -> None:
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
 def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> None:
     (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
-    kernel = ProcessKernel(place=Elsewhere(parse("command: sh hang.sh"), 1.0))
+    kernel = ProcessKernel(launcher=Elsewhere(parse("command: sh hang.sh"), 1.0))
     failures: list[KernelError] = []
 
     def start() -> None:

@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.detached import held_folder, last_outputs
+from mahtab_tui.kernel.detached import last_outputs, sockets_folder
 from mahtab_tui.kernel.remote import process, stations
 from mahtab_tui.kernel.remote.process import FarOutput
 from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker_process import MUCH, TAKEN
-from mahtab_tui.worker.spool import Spool, left_out
+from mahtab_tui.kernel.worker_process import CLAIMED, MUCH
+from mahtab_tui.worker.spool import Spool, omission
 from tests.integration.far import Road
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.waiting import alive, wait_for
@@ -66,7 +66,7 @@ def test_note_is_private_and_is_removed_with_the_kernel(road: Road) -> None:
     ["", "[]", "{}", "[" * 50_000, '{"address": 1, "label": 2, "name": 3, "token": 4}', "\0\xff"],
 )
 def test_foreign_notes_are_skipped(text: str) -> None:
-    (held_folder() / "session.x.far").write_text(text, "latin-1")
+    (sockets_folder() / "session.x.far").write_text(text, "latin-1")
     assert noted_kernels() == []
 
 
@@ -158,7 +158,7 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
     (road.folder / "refuse").unlink()
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.TAKEN) == TAKEN
+    assert first.host.wait_for_state(KernelState.CLAIMED_ELSEWHERE) == CLAIMED
     Path("go").touch()
     result = second.go_on(1)
     assert result is not None
@@ -188,8 +188,13 @@ def test_station_survives_data_from_a_connection_being_replaced(
         os.close(folder)
         time.sleep(0.2)  # it is accepted
         os.kill(parent, signal.SIGSTOP)
-        said = {"token": noted.station.token, "host": "another", "received": 0, "attach": "0" * 32}
-        new.sendall(json.dumps(said).encode() + b"\n")
+        request = {
+            "token": noted.station.token,
+            "host": "another",
+            "received": 0,
+            "attach": "0" * 32,
+        }
+        new.sendall(json.dumps(request).encode() + b"\n")
         time.sleep(0.1)
         first.kernel.interrupt()
         threading.Thread(
@@ -217,7 +222,7 @@ def test_omitted_output_of_a_spool_is_noted() -> None:
     file = os.memfd_create("spool")
     os.pwrite(file, b"a" * 4096, 0)
     os.pwrite(file, b"end", 4 * 4096)
-    assert b"".join(Spool(-1, file).rest(4000)) == b"a" * 96 + left_out(3 * 4096) + b"end"
+    assert b"".join(Spool(-1, file).rest(4000)) == b"a" * 96 + omission(3 * 4096) + b"end"
     os.close(file)
 
 
@@ -231,7 +236,7 @@ def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     output.go_to(12)
     assert b"".join(output.until(15)) == b"234"
     assert output.at == 15
-    assert b"".join(output.until(25)) == b"56789"[:5] + left_out(5)
+    assert b"".join(output.until(25)) == b"56789"[:5] + omission(5)
     assert b"".join(output.waiting()) == b"abc"
     output.write(b"d")
     assert output.read() == b"d"

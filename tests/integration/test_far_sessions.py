@@ -29,7 +29,7 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
         load_settings(model="demo", approval="auto"),
         Lazy.of(
             SessionBackend(
-                ProcessKernel(place=Elsewhere(road.address, 0.01)),
+                ProcessKernel(launcher=Elsewhere(road.address, 0.01)),
                 store,
                 make_kernel=lambda address: ProcessKernel(),
             )
@@ -83,12 +83,12 @@ def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path
 
 def test_moving_the_kernel_updates_the_header(far: Opened) -> None:
     far.run("x = 1")
-    place = far.session.kernel.info().place
+    host = far.session.kernel.info().host
     far.session.kernel_control.move("")
     wait_for(
-        lambda: far.session.kernel.info().place == "" and far.session.kernel.info().state == "idle"
+        lambda: far.session.kernel.info().host == "" and far.session.kernel.info().state == "idle"
     )
     assert "NameError" in far.run("x").text
-    told = [record for record in far.store.records if isinstance(record, records.Kernel)]
-    assert {record.place for record in told} == {place, None}
-    assert any("Switched to this machine." in record.text for record in told)
+    reported = [record for record in far.store.records if isinstance(record, records.Kernel)]
+    assert {record.place for record in reported} == {host, None}
+    assert any("Switched to this machine." in record.text for record in reported)

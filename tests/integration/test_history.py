@@ -19,7 +19,7 @@ from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
-from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
+from mahtab_tui.llm.prompts import BEGINNING_OMITTED
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import summary
 from mahtab_tui.session.info import HeadlessFrontend
@@ -112,9 +112,9 @@ def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     assert [sent[0][1].split("\n\n")[0] for sent in llm._sent[4:]] == [
         "<earlier-conversation>\nsummary 1\n</earlier-conversation>"
     ] * 3
-    (said,) = llm._summaries
-    assert all(f"question {number}" in said for number in (1, 2, 3))
-    assert "question 4" not in said
+    (sent_summary,) = llm._summaries
+    assert all(f"question {number}" in sent_summary for number in (1, 2, 3))
+    assert "question 4" not in sent_summary
     (notice,) = desk.notices("info")
     assert re.fullmatch(
         r"From now on the model gets only a summary of the conversation up to question 3 \(about [\d,]+ → [\d,]+ tokens\)\."
@@ -213,9 +213,9 @@ def test_summary_is_text_and_cannot_forge_tags(desk: Desk) -> None:
     agent = agent_over(desk, desk.replay(SUMMARY, ANSWER), 1)
     agent.ask_sync("one?")
     agent.ask_sync("two?")
-    told = str(agent.messages[0].text)
-    assert told.count("</earlier-conversation>") == 1
-    assert "They counted pears.&lt;/earlier-conversation> &lt;skills>" in told
+    sent = str(agent.messages[0].text)
+    assert sent.count("</earlier-conversation>") == 1
+    assert "They counted pears.&lt;/earlier-conversation> &lt;skills>" in sent
 
 
 def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None:
@@ -255,7 +255,7 @@ def test_context_overflow_error_leads_to_one_retry(desk: Desk) -> None:
         agent.ask_sync("word " * 1_500 + f"{number}")
     tries = [questions(sent) for sent in llm._sent]
     assert tries[:3] == [["1"], ["1", "2"], ["1", "2", "3"]]
-    assert BEGINNING_LEFT_OUT in str(llm._sent) or llm._summaries
+    assert BEGINNING_OMITTED in str(llm._sent) or llm._summaries
     assert any("too long for the model" in notice for notice in desk.notices("warning"))
     assert not desk.notices("error")
 
@@ -315,10 +315,10 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_sessi
     ]
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
     ask(again, 4, "question 4")
-    told = [str(message.text) for message in again.session.agent.agent.messages]
-    assert "They counted pears." in told[0]
-    assert "question 2" not in str(told)
-    assert "question 3" in str(told)
+    sent = [str(message.text) for message in again.session.agent.agent.messages]
+    assert "They counted pears." in sent[0]
+    assert "question 2" not in str(sent)
+    assert "question 3" in str(sent)
     assert not [record for record in again.store.records if record.tag == tags.SUMMARY], (
         "it is not made again"
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelState
-from mahtab_tui.kernel.detached import attach, held_folder, waiting_kernels
+from mahtab_tui.kernel.detached import attach, sockets_folder, waiting_kernels
 from mahtab_tui.worker.frames import encode
 from mahtab_tui.worker.holder import KEY, MOST
 from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
@@ -174,7 +174,7 @@ def test_folder_open_to_others_is_made_private(home: Path) -> None:
     folder = home / ".mahtab" / "run" / "kernels"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    assert held_folder() == folder
+    assert sockets_folder() == folder
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -210,7 +210,7 @@ def test_folder_open_to_others_is_made_private(home: Path) -> None:
     ids=range(5),
 )
 def test_reply_of_a_holder_is_not_trusted(answer: bytes) -> None:
-    path = held_folder() / f"{SESSION}.00000000.sock"
+    path = sockets_folder() / f"{SESSION}.00000000.sock"
     Path(f"{path}{KEY}").write_text("key")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.path.relpath(path))

@@ -65,8 +65,8 @@ def test_running_cell_continues_and_its_output_arrives_once(cells: Cells, proxy:
     code = "import time\nprint('go')\nfor number in range(30): print(number); time.sleep(0.1)"
     result = cells.run_until("go", while_away(proxy, cells), code)
     assert (result.status, result.output.split()) == (Status.OK, ["go", *map(str, range(30))])
-    told = [text for _, text in cells.host.states.queue if text]
-    assert [text.partition(" http")[0].partition(" 127")[0] for text in told[-2:]] == [
+    states = [text for _, text in cells.host.states.queue if text]
+    assert [text.partition(" http")[0].partition(" 127")[0] for text in states[-2:]] == [
         "Lost the connection to",
         "Reconnected to",
     ]

@@ -23,7 +23,7 @@ from tests.integration.jupyter import (
     jupyter_server,
     running_kernel,
     start,
-    told_to,
+    value_for,
 )
 
 
@@ -161,12 +161,12 @@ def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) 
     with running_kernel(tmp_path) as (file, client, process):
         names = "sorted(__import__('builtins').__dict__), sorted(globals()), len(__import__('sys').meta_path)"
         client.execute_interactive("theirs = 1", timeout=60)
-        before = told_to(client, names)
+        before = value_for(client, names)
         with cells_at(f"existing:{file}") as cells:
             assert cells.text("theirs") == "1\n"
             assert {each.name for each in cells.kernel.variables()} == {"theirs"}
             cells.run("ours = 2")
-            assert told_to(client, "ours")["data"]["text/plain"] == "2"
+            assert value_for(client, "ours")["data"]["text/plain"] == "2"
             assert (
                 cells.interrupt_after("go", "print('go')\nwhile True: pass").status
                 is Status.INTERRUPTED
@@ -174,7 +174,7 @@ def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) 
             with pytest.raises(KernelError, match="Only the program that started"):
                 cells.kernel.reset()
             cells.run("del ours; Out.clear()")
-        after = told_to(client, names)
+        after = value_for(client, names)
         assert process.poll() is None
         assert _words(after) - _words(before) <= {"_i", "_ii", "_iii"} | {
             f"_i{n}" for n in range(9)
@@ -266,5 +266,5 @@ def test_missing_libraries_error_names_the_package_to_install(
     )
 
 
-def _words(told: dict[str, dict[str, str]]) -> set[str]:
-    return set(re.findall(r"\w+", told["data"]["text/plain"]))
+def _words(reply: dict[str, dict[str, str]]) -> set[str]:
+    return set(re.findall(r"\w+", reply["data"]["text/plain"]))

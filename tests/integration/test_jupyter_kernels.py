@@ -226,7 +226,7 @@ def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
             cells.kernel.execute(
                 "print('inside'); made_inside = 2\n3",
                 cell=900,
-                on_output=lambda *told: None,
+                on_output=lambda *unused: None,
                 nested=True,
             )
         )
@@ -284,7 +284,7 @@ def test_working_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
 def test_missing_capabilities_are_reported(cells: Cells) -> None:
     assert cells.kernel.cannot_undo
     assert cells.kernel.cannot_lock
-    assert cells.kernel.kept() is None
+    assert cells.kernel.saved_namespace() is None
     with pytest.raises(KernelError, match="cannot be undone"):
         cells.kernel.undo(1)
     with pytest.raises(KernelError, match="own interpreter"):

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.keeping import Kept, listed, restored
+from tests.integration.keeping import SavedSession, listed, restored
 from tests.integration.kernels import interpreters
 
 
 @pytest.fixture
-def kept(home: Path, project: Path) -> Iterator[Kept]:
-    kept = Kept(home)
-    yield kept
-    kept.close()
+def saved_namespace(home: Path, project: Path) -> Iterator[SavedSession]:
+    saved_namespace = SavedSession(home)
+    yield saved_namespace
+    saved_namespace.close()
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,22 @@ def kept(home: Path, project: Path) -> Iterator[Kept]:
         ("v = 'a'; _private = 1", "v, _private"),
     ],
 )
-def test_namespace_is_restored_unchanged(kept: Kept, code: str, look: str) -> None:
-    first = kept.kernel()
+def test_namespace_is_restored_unchanged(
+    saved_namespace: SavedSession, code: str, look: str
+) -> None:
+    first = saved_namespace.kernel()
     first.text(code)
-    kept.keep(first)
+    saved_namespace.keep(first)
     before = first.text(look)
     first.kernel.close()
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     assert restored(cells) == {}
     assert cells.text(look) == before
 
 
-def test_views_and_frames_share_their_memory(kept: Kept) -> None:
+def test_views_and_frames_share_their_memory(saved_namespace: SavedSession) -> None:
     pytest.importorskip("pandas")
-    first = kept.kernel()
+    first = saved_namespace.kernel()
     first.text(
         "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)"
     )
@@ -93,7 +95,7 @@ def test_views_and_frames_share_their_memory(kept: Kept) -> None:
     before = first.text(
         "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
     )
-    cells, missing = kept.again(first)
+    cells, missing = saved_namespace.again(first)
     assert missing == {}
     assert (
         cells.text(
@@ -109,14 +111,14 @@ def test_views_and_frames_share_their_memory(kept: Kept) -> None:
     assert {"df", "part", "inside"} in together
 
 
-def test_tables_of_other_libraries_are_restored(kept: Kept) -> None:
+def test_tables_of_other_libraries_are_restored(saved_namespace: SavedSession) -> None:
     pytest.importorskip("polars")
     pytest.importorskip("pyarrow")
-    first = kept.kernel()
+    first = saved_namespace.kernel()
     first.text(
         "import polars as pl, pyarrow as pa\nv = pl.DataFrame({'a': range(5000)}); lazy = v.lazy().filter(pl.col('a') > 4990); t = pa.table({'b': list(range(5000))})"
     )
-    cells, missing = kept.again(first)
+    cells, missing = saved_namespace.again(first)
     assert missing == {}
     assert (
         cells.text("v['a'].sum(), lazy.collect().height, t.num_rows, t['b'][4999].as_py()")
@@ -124,50 +126,52 @@ def test_tables_of_other_libraries_are_restored(kept: Kept) -> None:
     )
 
 
-def test_unchanged_variables_are_not_rewritten(kept: Kept) -> None:
-    first = kept.kernel()
+def test_unchanged_variables_are_not_rewritten(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text(
         "import array\nclass C:\n    def f(self): return 1\nbig = array.array('b', bytes(3_000_000)); other = [C(), array.array('b', bytes(100_000))]"
     )
-    kept.keep(first)
-    before = kept.files()
+    saved_namespace.keep(first)
+    before = saved_namespace.files()
     assert len(before) == 3
     first.text("x = 1; other[1][0] = 7")
-    kept.keep(first)
-    after = kept.files()
+    saved_namespace.keep(first)
+    after = saved_namespace.files()
     assert len(after) == 3
     assert len(before.items() & after.items()) == 1, "the large one is the same file"
     first.text("pass")
-    kept.keep(first)
-    assert kept.files() == after
+    saved_namespace.keep(first)
+    assert saved_namespace.files() == after
 
 
-def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(kept: Kept) -> None:
-    first = kept.kernel()
+def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 1; w = 2")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     cells.text("v = 'mine'")
     assert restored(cells) == {"v": "a cell has made a new one since"}
     assert cells.text("v, w") == "('mine', 2)\n"
 
 
-def test_source_of_functions_is_restored(kept: Kept) -> None:
-    first = kept.kernel()
+def test_source_of_functions_is_restored(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("def f():\n    return 1 / 0")
-    cells, _ = kept.again(first)
+    cells, _ = saved_namespace.again(first)
     assert "return 1 / 0" in cells.run("f()").output
     assert "return 1 / 0" in cells.text("import inspect; print(inspect.getsource(f))")
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_every_python_version_saves_and_restores(python: str, kept: Kept) -> None:
-    first = kept.kernel(python)
+def test_every_python_version_saves_and_restores(
+    python: str, saved_namespace: SavedSession
+) -> None:
+    first = saved_namespace.kernel(python)
     first.text(
         "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v"
     )
-    cells, missing = kept.again(first, python)
+    cells, missing = saved_namespace.again(first, python)
     assert missing == {}
     assert (
         cells.text("v[0].f(), v[0] is v[1], type(v[0]) is C, g() is v") == "(3, True, True, True)\n"
@@ -175,20 +179,20 @@ def test_every_python_version_saves_and_restores(python: str, kept: Kept) -> Non
 
 
 def test_other_python_restores_only_data_and_leaves_code_for_the_first(
-    kept: Kept,
+    saved_namespace: SavedSession,
 ) -> None:
     others = [str(param.values[0]) for param in interpreters()]  # type: ignore[attr-defined]
     if len(others) < 2:
         pytest.skip("there is one Python only")
     old, new = others[0], others[-1]
-    first = kept.kernel(old)
+    first = saved_namespace.kernel(old)
     first.text("data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2")
-    cells, missing = kept.again(first, new)
+    cells, missing = saved_namespace.again(first, new)
     assert set(missing) == {"f", "C"}
     assert "it contains code of Python" in missing["f"]
     assert cells.text("data; data['a'].append(3); data") == "{'a': [1, 2, 3]}\n"
-    kept.keep(cells, *(file.name for file in listed(cells).files))
+    saved_namespace.keep(cells, *(file.name for file in listed(cells).files))
     cells.kernel.close()
-    third = kept.kernel(old)
+    third = saved_namespace.kernel(old)
     assert restored(third) == {}
     assert third.text("data, f(), C().f()") == "({'a': [1, 2, 3]}, 1, 2)\n"

@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelState
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from tests.integration.keeping import Kept, listed, restored
+from tests.integration.keeping import SavedSession, listed, restored
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 from tests.waiting import alive, descendants, wait_for
 
@@ -49,16 +49,18 @@ view, good = memoryview(b'abc'), 1
 
 
 @pytest.fixture
-def kept(home: Path, project: Path) -> Iterator[Kept]:
-    kept = Kept(home, megabytes=20)
-    yield kept
-    kept.close()
+def saved_namespace(home: Path, project: Path) -> Iterator[SavedSession]:
+    saved_namespace = SavedSession(home, megabytes=20)
+    yield saved_namespace
+    saved_namespace.close()
 
 
-def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(kept: Kept) -> None:
-    first = kept.kernel()
+def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(
+    saved_namespace: SavedSession,
+) -> None:
+    first = saved_namespace.kernel()
     first.text(HOSTILE)
-    cells, missing = kept.again(first)
+    cells, missing = saved_namespace.again(first)
     assert set(missing) == {"raises", "hangs", "lies", "ends", "deep"}
     assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
     assert "took longer than" in missing["hangs"]
@@ -70,10 +72,10 @@ def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(kept: Kept) ->
     assert first.host.late.empty(), "nothing was printed"
 
 
-def test_unsaveable_external_resources_are_named(kept: Kept) -> None:
-    first = kept.kernel()
+def test_unsaveable_external_resources_are_named(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text(OUTSIDE)
-    cells, missing = kept.again(first)
+    cells, missing = saved_namespace.again(first)
     assert missing == {
         "sock": "a connection cannot be saved",
         "gen": "a generator or coroutine cannot be saved",
@@ -87,18 +89,18 @@ def test_unsaveable_external_resources_are_named(kept: Kept) -> None:
     assert cells.text("good, next(numbers())") == "(1, 1)\n"
 
 
-def test_secret_looking_name_is_not_written(kept: Kept) -> None:
-    first = kept.kernel()
+def test_secret_looking_name_is_not_written(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("api_key = 'abracadabra'; x = 1")
-    _, missing = kept.again(first)
+    _, missing = saved_namespace.again(first)
     assert missing == {"api_key": "its name looks like a secret's"}
-    assert not any(b"abracadabra" in path.read_bytes() for path in kept.folder.iterdir())
+    assert not any(b"abracadabra" in path.read_bytes() for path in saved_namespace.folder.iterdir())
 
 
 def test_hidden_typed_text_is_not_written_in_any_variable(
-    kept: Kept,
+    saved_namespace: SavedSession,
 ) -> None:
-    first = kept.kernel()
+    first = saved_namespace.kernel()
     first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
     first.text(
         "import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')"
@@ -109,7 +111,7 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
         "wide, raw = np.array([word] * 2000), np.frombuffer(b'x' * 50_000 + word.encode(), 'u1').copy()\n"
         "def use(word=word): return word"
     )
-    _, missing = kept.again(first)
+    _, missing = saved_namespace.again(first)
     names = (
         "answer",
         "header",
@@ -124,7 +126,7 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
         "word",
     )
     assert missing == dict.fromkeys(names, "it contains text that was typed hidden")
-    saved = b"".join(path.read_bytes() for path in kept.folder.iterdir())
+    saved = b"".join(path.read_bytes() for path in saved_namespace.folder.iterdir())
     assert b"quiz" in saved
     for form in (
         b"hunter two/2",
@@ -134,12 +136,12 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
         assert form not in saved
 
 
-def test_largest_variables_are_dropped_first(kept: Kept) -> None:
-    first = kept.kernel()
+def test_largest_variables_are_dropped_first(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text(
         "import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))"
     )
-    cells, missing = kept.again(first)
+    cells, missing = saved_namespace.again(first)
     assert set(missing) == {"large", "middle"}
     assert (
         missing["middle"]
@@ -149,25 +151,25 @@ def test_largest_variables_are_dropped_first(kept: Kept) -> None:
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
 
-def test_full_disk_preserves_the_saved_variables(kept: Kept) -> None:
-    first = kept.kernel()
+def test_full_disk_preserves_the_saved_variables(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 'old' * 10_000; w = 1")
-    kept.keep(first)
-    before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
+    saved_namespace.keep(first)
+    before = {path.name: path.read_bytes() for path in saved_namespace.folder.iterdir()}
     first.text(
         "import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)"
     )
     first.text(
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))"
     )
-    assert kept.keep(first).error == "File too large"
-    assert {path.name: path.read_bytes() for path in kept.folder.iterdir()} == before
+    assert saved_namespace.keep(first).error == "File too large"
+    assert {path.name: path.read_bytes() for path in saved_namespace.folder.iterdir()} == before
     first.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
-    assert kept.keep(first).error == ""
-    assert len(kept.files()) == 3
+    assert saved_namespace.keep(first).error == ""
+    assert len(saved_namespace.files()) == 3
 
 
-def writing(cells: Cells, kept: Kept) -> threading.Thread:
+def writing(cells: Cells, saved_namespace: SavedSession) -> threading.Thread:
     """Start to write a namespace with an object that hangs; returns when it does."""
     cells.text(
         "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs(); more = 'x' * 100_000"
@@ -175,7 +177,7 @@ def writing(cells: Cells, kept: Kept) -> threading.Thread:
 
     def write() -> None:
         try:
-            kept.keep(cells)
+            saved_namespace.keep(cells)
         except KernelError:  # the kernel is killed meanwhile
             return
 
@@ -185,11 +187,13 @@ def writing(cells: Cells, kept: Kept) -> threading.Thread:
     return thread
 
 
-def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(kept: Kept) -> None:
-    first = kept.kernel()
+def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(
+    saved_namespace: SavedSession,
+) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 'old'")
-    kept.keep(first)
-    thread = writing(first, kept)
+    saved_namespace.keep(first)
+    thread = writing(first, saved_namespace)
     pid = first.kernel.info().pid
     started = descendants(pid)
     assert len(started) >= 2
@@ -198,27 +202,29 @@ def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(kept:
     wait_for(lambda: not any(map(alive, started)))
     thread.join()
     first.kernel.close()
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     assert restored(cells) == {}
     assert cells.text("v") == "'old'\n"
-    kept.keep(cells)
-    assert not list(kept.folder.glob("*.new"))
+    saved_namespace.keep(cells)
+    assert not list(saved_namespace.folder.glob("*.new"))
 
 
 def niceness(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
 
 
-def test_killed_writer_is_reported_and_preserves_the_saved_variables(kept: Kept) -> None:
-    first = kept.kernel()
+def test_killed_writer_is_reported_and_preserves_the_saved_variables(
+    saved_namespace: SavedSession,
+) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 'old'")
-    kept.keep(first)
-    before = (kept.folder / "index.json").read_bytes()
+    saved_namespace.keep(first)
+    before = (saved_namespace.folder / "index.json").read_bytes()
     results: list[str] = []
     first.text(
         "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs()"
     )
-    thread = threading.Thread(target=lambda: results.append(kept.keep(first).error))
+    thread = threading.Thread(target=lambda: results.append(saved_namespace.keep(first).error))
     thread.start()
     wait_for(Path("hangs").exists)
     kernel = first.kernel.info().pid
@@ -227,27 +233,27 @@ def test_killed_writer_is_reported_and_preserves_the_saved_variables(kept: Kept)
             os.kill(pid, signal.SIGKILL)
     thread.join(PATIENCE)
     assert results == ["the process that writes them was killed"]
-    assert (kept.folder / "index.json").read_bytes() == before
+    assert (saved_namespace.folder / "index.json").read_bytes() == before
     assert first.text("v") == "'old'\n"
 
 
-def test_cells_run_during_saving(kept: Kept) -> None:
-    first = kept.kernel()
-    thread = writing(first, kept)
+def test_cells_run_during_saving(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
+    thread = writing(first, saved_namespace)
     assert first.text("1 + 1") == "2\n"
     assert thread.is_alive()
     thread.join()
 
 
-def test_restoring_can_be_stopped_without_loss(kept: Kept) -> None:
-    first = kept.kernel()
+def test_restoring_can_be_stopped_without_loss(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text(
         "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')"
     )
     first.text("slow = Slow(); slow.x = 'x' * 100_000; other = 1")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     (name,) = [
         file.name
         for file in listed(cells).files
@@ -263,41 +269,43 @@ def test_restoring_can_be_stopped_without_loss(kept: Kept) -> None:
     assert restored(cells) == {"slow": "reading it was stopped"}
     stopping.join()
     assert cells.text("other") == "1\n"
-    kept.keep(cells, name)
+    saved_namespace.keep(cells, name)
     cells.kernel.close()
     Path("fast").touch()
-    third = kept.kernel()
+    third = saved_namespace.kernel()
     assert restored(third) == {}
     assert third.text("type(slow) is Slow, other") == "(True, 1)\n"
 
 
-def test_missing_package_is_named_and_the_variable_stays_saved(kept: Kept, project: Path) -> None:
+def test_missing_package_is_named_and_the_variable_stays_saved(
+    saved_namespace: SavedSession, project: Path
+) -> None:
     (project / "own_package.py").write_text("class Thing: x = 5\n")
-    first = kept.kernel()
+    first = saved_namespace.kernel()
     first.text("import own_package\nthing = own_package.Thing(); other = 1")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
     (project / "own_package.py").rename(project / "elsewhere.txt")
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     reason = "its package own_package is missing"
     assert restored(cells) == {"own_package": reason, "thing": reason}
     assert cells.text("other") == "1\n"
-    kept.keep(cells, *(file.name for file in listed(cells).files))
+    saved_namespace.keep(cells, *(file.name for file in listed(cells).files))
     cells.kernel.close()
     (project / "elsewhere.txt").rename(project / "own_package.py")
-    third = kept.kernel()
+    third = saved_namespace.kernel()
     assert restored(third) == {}
     assert third.text("thing.x") == "5\n"
 
 
 def test_undo_across_a_restore_is_refused_with_a_sentence(
-    kept: Kept,
+    saved_namespace: SavedSession,
 ) -> None:
-    first = kept.kernel()
+    first = saved_namespace.kernel()
     first.text("v = [1]")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     cells.text("w = [2]; w.append(3)")
     assert restored(cells) == {}
     with pytest.raises(KernelError, match="variables have come back since"):
@@ -308,80 +316,86 @@ def test_undo_across_a_restore_is_refused_with_a_sentence(
 
 
 @pytest.mark.parametrize("file", ["session-1", "session-1/index.json", "data", ""])
-def test_files_writable_by_others_are_not_read(kept: Kept, file: str) -> None:
-    first = kept.kernel()
+def test_files_writable_by_others_are_not_read(saved_namespace: SavedSession, file: str) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 1")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    path = next(kept.folder.glob("*.variables")) if file == "data" else kept.folder.parent / file
+    path = (
+        next(saved_namespace.folder.glob("*.variables"))
+        if file == "data"
+        else saved_namespace.folder.parent / file
+    )
     path.chmod(path.stat().st_mode | 0o020)
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     if file == "data":
         assert "others can write" in restored(cells)["v"]
     else:
         with pytest.raises(KernelError, match=f"others can write .*{path.name}"):
-            cells.kernel.kept()
+            cells.kernel.saved_namespace()
     assert "NameError" in cells.run("v").output
 
 
-def test_files_of_another_user_are_not_read(kept: Kept) -> None:
+def test_files_of_another_user_are_not_read(saved_namespace: SavedSession) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
-    first = kept.kernel()
+    first = saved_namespace.kernel()
     first.text("v = 1")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    os.chown(kept.folder / "index.json", 12345, -1)
+    os.chown(saved_namespace.folder / "index.json", 12345, -1)
     with pytest.raises(KernelError, match="belongs to another user"):
-        kept.kernel().kernel.kept()
+        saved_namespace.kernel().kernel.saved_namespace()
 
 
-def test_links_and_copies_of_another_session_are_not_read(kept: Kept, tmp_path: Path) -> None:
-    first = kept.kernel()
+def test_links_and_copies_of_another_session_are_not_read(
+    saved_namespace: SavedSession, tmp_path: Path
+) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 1")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    index = kept.folder / "index.json"
+    index = saved_namespace.folder / "index.json"
     index.rename(tmp_path / "index.json")
     index.symlink_to(tmp_path / "index.json")
     with pytest.raises(KernelError):
-        kept.kernel().kernel.kept()
+        saved_namespace.kernel().kernel.saved_namespace()
     index.unlink()
     text = (tmp_path / "index.json").read_bytes().partition(b"\n")[2]
     index.write_bytes(b"0" * 64 + b"\n" + text)
     index.chmod(0o600)
     with pytest.raises(KernelError, match="not written there by a session of yours"):
-        kept.kernel().kernel.kept()
+        saved_namespace.kernel().kernel.saved_namespace()
 
 
-def test_swapped_pickle_is_not_read(kept: Kept) -> None:
-    first = kept.kernel()
+def test_swapped_pickle_is_not_read(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("v = 1")
-    kept.keep(first)
+    saved_namespace.keep(first)
     first.kernel.close()
-    (path,) = kept.folder.glob("*.variables")
+    (path,) = saved_namespace.folder.glob("*.variables")
     path.write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.".ljust(path.stat().st_size, b"\0"))
-    cells = kept.kernel()
+    cells = saved_namespace.kernel()
     assert restored(cells) == {"v": "its file is damaged: it is not what was written"}
     assert not Path("pwned").exists()
     path.write_bytes(b"")
     assert restored(cells) == {"v": "its file is damaged: it ends too early"}
 
 
-def test_saved_files_are_private_to_the_user(kept: Kept) -> None:
-    first = kept.kernel()
+def test_saved_files_are_private_to_the_user(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("import os; os.umask(0); v = 'x' * 100_000; w = 1")
-    kept.keep(first)
-    assert kept.folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in kept.folder.iterdir()} == {0o600}
+    saved_namespace.keep(first)
+    assert saved_namespace.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in saved_namespace.folder.iterdir()} == {0o600}
 
 
-def test_twenty_thousand_names_use_two_files(kept: Kept) -> None:
-    first = kept.kernel()
+def test_twenty_thousand_names_use_two_files(saved_namespace: SavedSession) -> None:
+    first = saved_namespace.kernel()
     first.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
-    cells, missing = kept.again(first)
+    cells, missing = saved_namespace.again(first)
     assert missing == {}
-    assert len(kept.files()) == 1
+    assert len(saved_namespace.files()) == 1
     assert cells.text("v0, v19999") == "([0], [19999])\n"
 
 
@@ -389,7 +403,7 @@ def test_in_process_kernel_saves_nothing() -> None:
     kernel: Kernel = InProcessKernel({})
     kernel.start(RecordingHost())
     try:
-        assert kernel.kept() is None
+        assert kernel.saved_namespace() is None
         with pytest.raises(KernelError, match="not saved"):
             kernel.keep((), (), 1.0)
     finally:

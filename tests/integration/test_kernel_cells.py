@@ -417,7 +417,7 @@ def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
             kernel.set_size(117, 33)
             return process
 
-    kernel = ProcessKernel(place=Resized())
+    kernel = ProcessKernel(launcher=Resized())
     kernel.start(RecordingHost())
     try:
         code = "import shutil; print(*shutil.get_terminal_size())"

@@ -52,17 +52,17 @@ def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
 
 def test_completion_does_not_wait_for_an_unresponsive_kernel(cells: Cells) -> None:
     cells.kernel.complete("pri", 3)
-    said: list[str] = []
+    messages: list[str] = []
 
     def look() -> None:
-        while not said:  # the cell may not have got as far as its long sum yet
+        while not messages:  # the cell may not have got as far as its long sum yet
             try:
                 cells.kernel.complete("pri", 3)
             except KernelError as error:
-                said.append(str(error))
+                messages.append(str(error))
 
     while_it_runs(cells, "print('begun', flush=True)\nsum(range(10**12))", look)
-    assert "busy" in said[0]
+    assert "busy" in messages[0]
 
 
 def test_worker_imports_completion_only_on_demand(cells: Cells) -> None:

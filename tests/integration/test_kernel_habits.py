@@ -133,10 +133,10 @@ def test_ignored_notebook_magic_prints_one_muted_line_and_the_cell_runs(
     cells: Cells, line: str
 ) -> None:
     result = cells.run(f"kept = 41\n{line}\nkept + 1")
-    said, value, rest = result.output.split("\n")
+    warning, value, rest = result.output.split("\n")
     assert (result.status, value, rest) == ("ok", "42", "")
-    assert said.startswith(f"\x1b[2m{line} ")
-    assert said.endswith(".\x1b[22m")
+    assert warning.startswith(f"\x1b[2m{line} ")
+    assert warning.endswith(".\x1b[22m")
 
 
 def test_autoreload_reloads_changed_modules_as_in_ipython(

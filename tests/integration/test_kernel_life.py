@@ -299,9 +299,9 @@ def test_a_kernel_whose_working_directory_was_deleted_is_replaced_above_it(
         cells.kernel.reset()
     else:
         cells.kernel.activate(sys.executable)
-    while "The working directory" not in (told := cells.host.wait_for_state(KernelState.IDLE)):
+    while "The working directory" not in (message := cells.host.wait_for_state(KernelState.IDLE)):
         pass
-    assert told.endswith(
+    assert message.endswith(
         f"The working directory {gone} can no longer be used; it is now {tmp_path}."
     )
     assert cells.text("import os; print(os.getcwd())") == f"{tmp_path}\n"

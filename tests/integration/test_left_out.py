@@ -14,7 +14,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.llm.prompts import TAKEN_OUT
+from mahtab_tui.llm.prompts import REMOVED_BY_USER
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -34,7 +34,7 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
+def sent_messages(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
     """Return the messages of each request to the model; checks of results are left out."""
     sent: list[list[tuple[str, str]]] = []
     stream = ChatReplay._stream
@@ -69,39 +69,39 @@ def text(messages: list[tuple[str, str]]) -> str:
 
 
 def test_hidden_cell_is_removed_from_the_conversation_and_can_return(
-    open_session: Open, heard: list[list[tuple[str, str]]]
+    open_session: Open, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.", "Three.")
     run(it, 1, "print('sec' + 'ret')")
     run(it, 2, "print('open' + 'ly')")
     ask(it, 1, "first?")
-    assert "secret" in text(heard[0])
+    assert "secret" in text(sent_messages[0])
     it.session.hide("cell 1", True)
     ask(it, 2, "second?")
-    assert "secret" not in text(heard[1])
-    assert "print('sec'" not in text(heard[1])
-    assert "openly" in text(heard[1])
-    assert [kind for kind, _ in heard[1]] == ["human", "ai", "human"]
+    assert "secret" not in text(sent_messages[1])
+    assert "print('sec'" not in text(sent_messages[1])
+    assert "openly" in text(sent_messages[1])
+    assert [kind for kind, _ in sent_messages[1]] == ["human", "ai", "human"]
     it.session.hide("cell 1", False)
     ask(it, 3, "third?")
-    assert heard[2][:1] == heard[0]
+    assert sent_messages[2][:1] == sent_messages[0]
 
 
 def test_cell_hidden_before_the_question_is_not_sent(
-    open_session: Open, heard: list[list[tuple[str, str]]]
+    open_session: Open, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('sec' + 'ret')")
     it.session.hide("cell 1", True)
     ask(it, 1, "first?")
-    assert heard[0] == [("human", "first?")]
+    assert sent_messages[0] == [("human", "first?")]
     it.session.hide("cell 1", False)
     ask(it, 2, "second?")
-    assert "secret" in heard[1][0][1]
+    assert "secret" in sent_messages[1][0][1]
 
 
 def test_hidden_questions_answers_and_model_code_leave_a_sentence(
-    open_session: Open, heard: list[list[tuple[str, str]]]
+    open_session: Open, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
@@ -109,20 +109,25 @@ def test_hidden_questions_answers_and_model_code_leave_a_sentence(
     it.session.hide("answer 1.1", True)
     it.session.hide("cell 1", True)
     ask(it, 2, "sure?")
-    messages = heard[-1]
+    messages = sent_messages[-1]
     assert [kind for kind, _ in messages] == ["human", "ai", "human", "ai", "human"]
-    assert messages[0][1].endswith(TAKEN_OUT)
-    assert messages[1][1] == f"I make it.\n\n{TAKEN_OUT}"
+    assert messages[0][1].endswith(REMOVED_BY_USER)
+    assert messages[1][1] == f"I make it.\n\n{REMOVED_BY_USER}"
     assert "a pear" not in text(messages[:4])
-    assert messages[3][1] == TAKEN_OUT
+    assert messages[3][1] == REMOVED_BY_USER
     it.session.hide("answer 1.0", True)
     it.session.hide("cell 1", False)
     ask(it, 3, "again?")
-    assert heard[-1][1][1] == f"{TAKEN_OUT}\n\n```python\nmade = 'a pear'\nprint(made)\n```"
-    assert "a pear" in heard[-1][2][1]
+    assert (
+        sent_messages[-1][1][1]
+        == f"{REMOVED_BY_USER}\n\n```python\nmade = 'a pear'\nprint(made)\n```"
+    )
+    assert "a pear" in sent_messages[-1][2][1]
 
 
-def test_skipped_code_can_be_hidden(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_skipped_code_can_be_hidden(
+    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+) -> None:
     it = open_session(CODE, "Then not.", "Yes.")
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
@@ -130,11 +135,11 @@ def test_skipped_code_can_be_hidden(open_session: Open, heard: list[list[tuple[s
     it.store.wait(tags.AGENT, state="done", turn=1)
     it.session.hide("code 1.0.0", True)
     ask(it, 2, "well?")
-    assert heard[-1][1] == ("ai", f"I make it.\n\n{TAKEN_OUT}")
+    assert sent_messages[-1][1] == ("ai", f"I make it.\n\n{REMOVED_BY_USER}")
 
 
 def test_hidden_entries_stay_hidden_in_a_resumed_session(
-    open_session: Open, heard: list[list[tuple[str, str]]], project: Path
+    open_session: Open, sent_messages: list[list[tuple[str, str]]], project: Path
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
@@ -155,20 +160,20 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
         again.close()
     transcript = Transcript(since=time.time())
     transcript.fold(again.past)
-    assert [(entry.key, entry.left_out) for entry in transcript.entries if entry.left_out] == [
+    assert [(entry.key, entry.removed) for entry in transcript.entries if entry.removed] == [
         ("cell 1", "hidden"),
         ("answer 1.1", "hidden"),
     ]
     assert [entry.key for entry in transcript.pinned] == ["question 1"]
-    assert heard[-1] == [
+    assert sent_messages[-1] == [
         ("human", "what fruit?"),
-        ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"),
+        ("ai", f"I make it.\n\n{REMOVED_BY_USER}\n\n{REMOVED_BY_USER}"),
         ("human", "sure?"),
     ]
 
 
 def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
-    open_session: Open, heard: list[list[tuple[str, str]]], project: Path
+    open_session: Open, sent_messages: list[list[tuple[str, str]]], project: Path
 ) -> None:
     it = open_session("One.")
     run(it, 1, "print('sec' + 'ret')")
@@ -188,17 +193,17 @@ def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
     try:
         (project / "replay.jsonl").write_text('{"text": "Two."}\n{"text": "Three."}\n', "utf-8")
         ask(Opened(again, store), 2, "second?")
-        assert "openly" in text(heard[-1])
-        assert "secret" not in text(heard[-1])
+        assert "openly" in text(sent_messages[-1])
+        assert "secret" not in text(sent_messages[-1])
         again.hide("cell 1", False)
         ask(Opened(again, store), 3, "third?")
-        assert "secret" in text(heard[-1])
+        assert "secret" in text(sent_messages[-1])
     finally:
         again.close()
 
 
 def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
-    open_session: Open, heard: list[list[tuple[str, str]]]
+    open_session: Open, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", CODE, COMPLETE, "It is a pear.", "It is an apple.", approval="auto")
     ask(it, 1, "zero?")
@@ -207,9 +212,9 @@ def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
     run(it, 3, "print('af' + 'ter')")
     replace(it, "question 2", "ask", "what red fruit?")
     it.store.wait(tags.AGENT, state="done", turn=3)
-    messages = heard[-1]
+    messages = sent_messages[-1]
     assert [kind for kind, _ in messages] == ["human", "ai", "human"]
-    assert messages[:2] == heard[1][:2]
+    assert messages[:2] == sent_messages[1][:2]
     assert "before" in messages[2][1]
     assert messages[2][1].endswith("what red fruit?")
     assert not any(
@@ -221,7 +226,7 @@ def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
 
 
 def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
-    open_session: Open, heard: list[list[tuple[str, str]]]
+    open_session: Open, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('ke' + 'pt')")
@@ -230,7 +235,7 @@ def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
     replace(it, "cell 2", "python", "fruit = 'ap' + 'ple'; fruit")
     it.store.wait(tags.USER_REPL_OUT, cell=3, text="'apple'\n")
     ask(it, 2, "which now?")
-    ((kind, words),) = heard[-1]
+    ((kind, words),) = sent_messages[-1]
     assert kind == "human"
     assert "kept" in words
     assert "apple" in words

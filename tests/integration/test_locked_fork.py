@@ -52,10 +52,8 @@ class Canaries:
     def names(self) -> str:
         """A cell of the user's that names them."""
         port = self.listener.getsockname()[1]
-        made, kept, inside = (str(self.folder / name) for name in ("made", "kept", "inside"))
-        return (
-            f"P, Q, D, PORT, SECRET = {made!r}, {kept!r}, {inside!r}, {port}, {str(self.secret)!r}"
-        )
+        made, unchanged, inside = (str(self.folder / name) for name in ("made", "kept", "inside"))
+        return f"P, Q, D, PORT, SECRET = {made!r}, {unchanged!r}, {inside!r}, {port}, {str(self.secret)!r}"
 
     def seen(self) -> list[object]:
         """All files with what is in them, and when they were changed."""

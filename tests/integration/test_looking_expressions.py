@@ -42,10 +42,10 @@ def objects() -> Iterator[Looking]:
         ("thing", ["attribute", "x"], "thing.x"),
         ("thing", ["attribute", "class"], ""),
         *(
-            ("table", ["item", place], key and f"table[{key}]")
-            for place, key in enumerate(["'k'", "7", "2.5", "b'b'", "None", "True", '"it\'s \\n"'])
+            ("table", ["item", index], key and f"table[{key}]")
+            for index, key in enumerate(["'k'", "7", "2.5", "b'b'", "None", "True", '"it\'s \\n"'])
         ),
-        *(("table", ["item", place], "") for place in (7, 8, 9, 10)),
+        *(("table", ["item", index], "") for index in (7, 8, 9, 10)),
         ("table", ["item", 11], "table[-3]"),
         ("queue", ["item", 1], "queue[1]"),
         ("frame", ["column", 0], "frame['a']"),
@@ -69,8 +69,8 @@ def test_object_is_written_exactly_or_not_at_all(
     opened = objects.look.open(path)
     assert opened.expression == expression
     if expression:
-        held = objects.cells.run(f"{expression}")
-        assert held.status.name == "OK", held.output
+        result = objects.cells.run(f"{expression}")
+        assert result.status.name == "OK", result.output
 
 
 def test_child_of_an_unwritable_key_has_no_expression(

@@ -184,7 +184,7 @@ def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("while True: pass", "The property p did not end within 2 s."),
         ("raise SystemExit('bye')", "The property p raised SystemExit: bye"),
@@ -192,14 +192,14 @@ def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
     ],
     ids=["endless", "exits", "evil"],
 )
-def test_misbehaving_property_gives_one_sentence(zoo: Looking, code: str, said: str) -> None:
+def test_misbehaving_property_gives_one_sentence(zoo: Looking, code: str, message: str) -> None:
     zoo.run(
         "class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()"
     )
     zoo.run(f"class P:\n    @property\n    def p(self):\n        {code}\nbad = P()")
-    with pytest.raises(KernelError) as told:
+    with pytest.raises(KernelError) as raised:
         zoo.look.evaluate(named("bad"), "p")
-    assert str(told.value) == said
+    assert str(raised.value) == message
 
 
 def test_dict_changing_during_inspection_is_shown_or_refused(zoo: Looking) -> None:

@@ -84,14 +84,14 @@ def test_figure_is_drawn_without_changing(looked: Looking, made: str) -> None:
         f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
     )
     before = "figure.dpi, tuple(figure.get_size_inches()), type(figure.canvas).__name__, plt.get_fignums(), len(axes.lines)"
-    told = looked.cells.text(before)
+    unchanged = looked.cells.text(before)
     drawn = seen(looked, "figure")
     assert drawn.width > 100
     assert (
         drawn.convert("RGB").getcolors(100_000) is None
         or len(drawn.convert("RGB").getcolors(100_000) or ()) > 2
     )
-    assert looked.cells.text(before) == told
+    assert looked.cells.text(before) == unchanged
 
 
 def test_failing_figure_reports_the_reason(looked: Looking) -> None:

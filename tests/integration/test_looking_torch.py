@@ -90,8 +90,8 @@ def figures(looked: Looking, name: str) -> ArrayStatistics:
 def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
     looked: Looking, name: str, low: str, high: str, mean: str
 ) -> None:
-    told = figures(looked, name)
-    assert (told.min, told.max, told.mean) == (low, high, mean)
+    statistics = figures(looked, name)
+    assert (statistics.min, statistics.max, statistics.mean) == (low, high, mean)
     assert looked.look.open(named(name)).views[:2] == ("array", "plot")
     assert sum(looked.look.plot(named(name), "histogram", 40, 10).ys) > 0
 
@@ -108,19 +108,19 @@ def test_tensor_facts_are_reported(looked: Looking) -> None:
 
 
 def test_variable_list_shows_tensor_shape_and_type(looked: Looking) -> None:
-    told = {variable.name: variable.summary for variable in looked.cells.kernel.variables()}
-    assert told["parameter"] == "torch.float32 (2, 2) cpu"
-    assert told["v"] == "torch.float32 (4) cpu"
+    summaries = {variable.name: variable.summary for variable in looked.cells.kernel.variables()}
+    assert summaries["parameter"] == "torch.float32 (2, 2) cpu"
+    assert summaries["v"] == "torch.float32 (4) cpu"
 
 
 @pytest.mark.parametrize(
-    ("name", "places", "cells"),
+    ("name", "slices", "cells"),
     [("t3", [1, None, 2], ("14", "18", "22")), ("coo", [None, None], ("1", "0", "0"))],
 )
 def test_slices_are_read_as_tables(
-    looked: Looking, name: str, places: list[int | None], cells: tuple[str, ...]
+    looked: Looking, name: str, slices: list[int | None], cells: tuple[str, ...]
 ) -> None:
-    path = (*named(name), ["slice", places])
+    path = (*named(name), ["slice", slices])
     page = looked.look.rows(path, 0, 3, [0], TableArrangement())
     assert tuple(str(cell).rstrip("0").rstrip(".") or "0" for cell in page.cells[0]) == cells
 

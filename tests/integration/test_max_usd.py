@@ -110,8 +110,8 @@ def test_suggestions_are_counted_and_end_at_the_limit(
         priced("Yes."), max_usd=1.0, suggestion_model=f"replay:{project / 'cheap.jsonl'}"
     )
     assert it.session.suggest is not None
-    said = [it.session.suggest("x = su", True, lambda: True) for _ in range(3)]
-    assert said == ["m(y)", "m(y)", ""]
+    suggestions = [it.session.suggest("x = su", True, lambda: True) for _ in range(3)]
+    assert suggestions == ["m(y)", "m(y)", ""]
     assert it.store.wait(tags.NOTICE).text == f"Suggestions are off: {REFUSED}"
     it.session.submit("ask", "one")
     it.store.wait(tags.AGENT, turn=1, state="failed")
@@ -174,7 +174,7 @@ def test_headless_service_failure_gives_one_sentence(
 ) -> None:
     openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]
     assert ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == FAILED
-    told = capsys.readouterr().err
-    assert told.splitlines() == [
+    errors = capsys.readouterr().err
+    assert errors.splitlines() == [
         "mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."
     ]

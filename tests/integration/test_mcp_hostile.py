@@ -134,14 +134,14 @@ RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s
 def test_unreadable_reply_ends_its_call(project: Path, line: str, answer: str) -> None:
     all_of_them = servers(project, plain("raw", [{"name": "say", "inputSchema": TEXT}]))
 
-    def said(line: str) -> str:
+    def reply(line: str) -> str:
         try:
             return str(all_of_them.call("it", "say", {"text": line}).result(60)[0]["text"])
         except ServerError as error:
             return str(error)
 
-    assert answer in said(line)
-    assert said(RESULT % '"goes on"') == "goes on"
+    assert answer in reply(line)
+    assert reply(RESULT % '"goes on"') == "goes on"
     all_of_them.close()
 
 
@@ -271,9 +271,9 @@ def test_arbitrary_names_and_texts_break_nothing(open_with: Open) -> None:
     assert "\x1b" not in it.store.wait(tags.USER_REPL_OUT).text
     assert found.count("\n") == len(ODD) - 1
     it.run("odd.import_('x')")
-    told = system(it)
-    assert told.count("</mcp-servers>") == 1
-    assert not {"\x1b", "\x07", "\u202e"} & set(told)
+    prompt = system(it)
+    assert prompt.count("</mcp-servers>") == 1
+    assert not {"\x1b", "\x07", "\u202e"} & set(prompt)
 
 
 def system(it: Any) -> str:
@@ -300,10 +300,10 @@ def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: Open) -> N
     assert it.value("len(many.tool_7.__doc__) > 1000, len(dir(many))") == "(True, 500)"
     for number in range(20):
         it.run(f"many.tool_{number}()")
-    told = system(it)
-    assert "- many: A plain ␛[31mserver (500 tools)" in told
-    assert "- many.tool_19(*, argument_0: str = ..." in told
-    assert 0 < tokens_in([told]) <= 1_000
+    prompt = system(it)
+    assert "- many: A plain ␛[31mserver (500 tools)" in prompt
+    assert "- many.tool_19(*, argument_0: str = ..." in prompt
+    assert 0 < tokens_in([prompt]) <= 1_000
     assert "many.tool_123(" in it.value("print(tools.search('thing 123', 5))")
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.servers.servers import KeptLogins
+from mahtab_tui.servers.servers import SavedLogins
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
@@ -127,10 +127,10 @@ def test_expired_token_is_renewed_without_the_user(home: Path, project: Path, po
         with opened(home, port) as it:
             it.session.submit("python", "far.add(40)")
             logged_in(it, 1)
-        kept = json.loads(file.read_text())
-        (login,) = kept.values()
+        stored = json.loads(file.read_text())
+        (login,) = stored.values()
         before, login["expires"] = login["tokens"]["access_token"], 1.0
-        file.write_text(json.dumps(kept))
+        file.write_text(json.dumps(stored))
         with opened(home, port) as it:
             assert it.value("far.add(1)") == "3"
             assert not any("log in" in record.text for record in it.store.records)
@@ -189,7 +189,7 @@ def test_interrupt_stops_the_cells_wait_but_not_the_login(
 def test_broken_file_counts_as_missing(tmp_path: Path, content: str) -> None:
     file = tmp_path / "logins.json"
     file.write_text(content)
-    kept = KeptLogins(file, lambda secret: None)
-    assert kept.get("http://b") == {}
-    kept.keep("http://a", port=1)
-    assert KeptLogins(file, lambda secret: None).get("http://a")["port"] == 1
+    logins = SavedLogins(file, lambda secret: None)
+    assert logins.get("http://b") == {}
+    logins.keep("http://a", port=1)
+    assert SavedLogins(file, lambda secret: None).get("http://a")["port"] == 1

@@ -16,7 +16,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from tests.integration.keeping import Kept
+from tests.integration.keeping import SavedSession
 from tests.integration.kernels import interpreters
 from tests.integration.sessions import Opened, Watched
 from tests.integration.test_mcp_approvals import by_the_model
@@ -123,13 +123,13 @@ def test_saved_tool_results_and_tools_are_restored_with_a_session(
     open_session: Callable[..., Opened], home: Path
 ) -> None:
     configure(home, echo=plain())
-    kept = Kept(home)
-    first = open_session(keep=kept.place)
+    saved_namespace = SavedSession(home)
+    first = open_session(keep=saved_namespace.location)
     first.run("words, picture = echo.parts()[1:3]; tool = echo.say; server = echo; number = 1")
     first.session.close()
-    it = open_session(keep=kept.place, past=first.store.records)
-    told = it.store.wait(tags.RESTORE)
-    assert told.text == "5 variables restored."
+    it = open_session(keep=saved_namespace.location, past=first.store.records)
+    restored = it.store.wait(tags.RESTORE)
+    assert restored.text == "5 variables restored."
     assert (
         it.value("words, picture, bytes(picture)[:4], number")
         == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"

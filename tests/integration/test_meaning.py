@@ -284,7 +284,7 @@ def test_server_tools_are_found_by_meaning(opened: Callable[..., Opened]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "message"),
     [
         (401, {"error": {"message": "bad key sk-aaaaaaaaaaaaaaaa"}}, "The key was not accepted"),
         (500, {"error": {"message": "it broke"}}, "The service failed"),
@@ -303,7 +303,11 @@ def test_server_tools_are_found_by_meaning(opened: Callable[..., Opened]) -> Non
     ],
 )
 def test_failing_service_falls_back_to_words_with_one_notice(
-    opened: Callable[..., Opened], service: EmbeddingService, status: int, body: object, said: str
+    opened: Callable[..., Opened],
+    service: EmbeddingService,
+    status: int,
+    body: object,
+    message: str,
 ) -> None:
     service.status, service.body = status, body
     it = opened(api_keys={"openai_compatible": "sk-aaaaaaaaaaaaaaaa"})
@@ -315,7 +319,7 @@ def test_failing_service_falls_back_to_words_with_one_notice(
         for notice in notices(it)
     )
     assert len(set(notices(it))) == len(notices(it))
-    assert any(said in notice for notice in notices(it))
+    assert any(message in notice for notice in notices(it))
     assert "sk-aaaa" not in "".join(notices(it))
 
 
@@ -379,9 +383,9 @@ def test_damaged_vectors_are_moved_away(
     assert library.near("combine the receipt", 1) == ["merge-invoice"]
     assert not problems
     assert list(path.parent.glob("vectors.db.damaged-*"))
-    with sqlite3.connect(path) as kept:
-        assert kept.execute("select count(*) from vector").fetchone() == (2,)
-    kept.close()
+    with sqlite3.connect(path) as database:
+        assert database.execute("select count(*) from vector").fetchone() == (2,)
+    database.close()
 
 
 def test_vectors_of_different_lengths_are_not_compared(

@@ -121,9 +121,9 @@ async def test_no_escape_attempt_succeeds(
     sandbox = await sandboxes.start(Text.root("text"), node)
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
     # A traceback shows the code itself, which may name what it looks for.
-    said = f"{result.output} {node.calls} {node.told}".replace(escape.code, "")
-    assert canary.dead(said, None) == [], result
-    assert "canary-" not in said
+    output = f"{result.output} {node.calls} {node.notifications}".replace(escape.code, "")
+    assert canary.dead(output, None) == [], result
+    assert "canary-" not in output
     assert "TERMINAL" not in "".join(capfd.readouterr())
     await sandbox.close()
 
@@ -183,7 +183,10 @@ async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: Rec
     text = "a\nERROR one\nb\nb\nERROR two\nc\n"
     sandbox = await sandboxes.start(Text.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
-    assert [text[slice(*span)] for span in node.told[-1][1]["spans"]] == ["ERROR one", "ERROR two"]
+    assert [text[slice(*span)] for span in node.notifications[-1][1]["spans"]] == [
+        "ERROR one",
+        "ERROR two",
+    ]
     assert (
         await printed(sandbox, "grep('(?i)error', 1)")
         == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
@@ -192,7 +195,7 @@ async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: Rec
     assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
     assert await printed(sandbox, "grep('zzz')") == "[]\n"
     await run(sandbox, "peek(3)")
-    assert node.told[-1] == ("touch", {"how": "peek", "spans": [[0, 3]]})
+    assert node.notifications[-1] == ("touch", {"how": "peek", "spans": [[0, 3]]})
     await sandbox.close()
 
 

@@ -21,8 +21,8 @@ from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.supervisor import KernelSupervisor
-from mahtab_tui.kernel.values import KeepPlace, Status
-from mahtab_tui.kernel.worker_process import TAKEN, WorkerProcess
+from mahtab_tui.kernel.values import SaveTarget, Status
+from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import LocalDetachable
@@ -33,7 +33,7 @@ from mahtab_tui.session.kernel_control import (
     stop_waiting_kernel,
 )
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.resume import keep_place
+from mahtab_tui.store.resume import save_target
 from mahtab_tui.worker import spool
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost
@@ -99,7 +99,7 @@ def test_prints_and_displays_while_detached_arrive_in_order() -> None:
 def test_resumed_cell_shows_its_original_start_time(project: Path) -> None:
     left_with("")
     past = [UserReplIn(WAIT, cell=1, party="you", time=1000.0)]
-    kernel = ProcessKernel(place=LocalDetachable(SESSION, 1.0, attach(SESSION)), undo_steps=0)
+    kernel = ProcessKernel(launcher=LocalDetachable(SESSION, 1.0, attach(SESSION)), undo_steps=0)
     store = Watched()
     session = Session(
         load_settings(model="demo"), kernel, HeadlessFrontend(), store=store, past=past
@@ -233,8 +233,8 @@ def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
     running = first.begin(2, WAIT)
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.TAKEN) == TAKEN
-    with pytest.raises(KernelError, match=TAKEN):
+    assert first.host.wait_for_state(KernelState.CLAIMED_ELSEWHERE) == CLAIMED
+    with pytest.raises(KernelError, match=CLAIMED):
         first.kernel.reset()  # a second kernel would wait for the same session
     assert first.run(3, "n").status is Status.DIED
     first.kernel.close()
@@ -253,22 +253,22 @@ def test_kernel_claimed_during_a_screens_startup_is_gone(
     first = Screen()
     first.run(1, "n = 1")
     first.leave()
-    place = LocalDetachable(SESSION, 1.0, attach(SESSION))
+    launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
     third = Screen(again=True)
     become = KernelSupervisor._become
 
     def late(self: KernelSupervisor, worker: WorkerProcess, executable: str) -> None:
-        wait_for(lambda: worker.taken)
+        wait_for(lambda: worker.claimed)
         become(self, worker, executable)
 
     if when == "before it is in its place":
         monkeypatch.setattr(KernelSupervisor, "_become", late)
-    second = ProcessKernel(place=place)
+    second = ProcessKernel(launcher=launcher)
     OPEN.append(second)
     host = RecordingHost()
     with suppress(KernelError):
         second.start(host)
-    assert host.wait_for_state(KernelState.TAKEN) == TAKEN
+    assert host.wait_for_state(KernelState.CLAIMED_ELSEWHERE) == CLAIMED
     assert second.execute("n", cell=2, on_output=lambda kind, text: None).status is Status.DIED
     assert third.run(2, "n").output == "1\n"
 
@@ -283,8 +283,8 @@ def test_holder_is_not_visible_among_the_kernels_children() -> None:
 
 
 def test_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
-    keep = keep_place(SESSION, 100)
-    assert isinstance(keep, KeepPlace)
+    keep = save_target(SESSION, 100)
+    assert isinstance(keep, SaveTarget)
     first = Screen(hours=1 / 3600, keep=keep)
     first.run(1, "found = 17")
     (kernel,) = waiting_kernels(SESSION)
@@ -365,9 +365,9 @@ def test_detached_kernel_is_ended_from_outside_with_its_children(code: str) -> N
     assert stop(kernel)
     wait_for(lambda: not alive(kernel.pid) and not alive(child))
     assert attach(SESSION) is None
-    kept = [(cell, output) for cell, output, _ in last_outputs(SESSION)]
-    assert kept == ([(2, b"begun\n")] if code else [])
-    assert len(list(kernel.path.parent.iterdir())) == len(kept)
+    recovered = [(cell, output) for cell, output, _ in last_outputs(SESSION)]
+    assert recovered == ([(2, b"begun\n")] if code else [])
+    assert len(list(kernel.path.parent.iterdir())) == len(recovered)
 
 
 def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Path) -> None:
@@ -382,8 +382,8 @@ def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Pat
 
 def test_launcher_offers_its_detached_kernel_once() -> None:
     left_with("")
-    place = LocalDetachable(SESSION, 1.0, attach(SESSION))
-    assert place.waits
+    launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
+    assert launcher.waits
     go()
 
 
@@ -428,9 +428,9 @@ def test_last_message_of_a_dying_host_is_processed() -> None:
     first.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)
     os.kill(kernel.pid, signal.SIGSTOP)
-    said = {"cell": 2, "on_output": lambda kind, text: None}
+    options = {"cell": 2, "on_output": lambda kind, text: None}
     threading.Thread(
-        target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=said, daemon=True
+        target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=options, daemon=True
     ).start()
     assert first.host.wait_for_state(KernelState.BUSY) == ""
     time.sleep(0.2)
@@ -458,8 +458,8 @@ def test_stored_background_output_is_not_replayed_after_a_resumed_cell() -> None
 
 
 def test_variables_of_a_cell_ending_while_detached_are_saved() -> None:
-    keep = keep_place(SESSION, 100)
-    assert isinstance(keep, KeepPlace)
+    keep = save_target(SESSION, 100)
+    assert isinstance(keep, SaveTarget)
     first = Screen(keep=keep)
     first.begin(1, WAIT + "found = 18")
     first.leave()

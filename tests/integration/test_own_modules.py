@@ -28,13 +28,13 @@ IN_PROGRAM = "import sys; print(*sorted(sys.modules))"
 @pytest.fixture
 def poisoned(project: Path) -> Path:
     """A file that names the modules that were imported from the folder; those do not work."""
-    told = project / "imported.txt"
-    told.touch()
+    imported = project / "imported.txt"
+    imported.touch()
     for name in [*(name for name in sys.stdlib_module_names if name != "__main__"), *OTHERS]:
         (project / f"{name}.py").write_text(
-            f"open({str(told)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n"
+            f"open({str(imported)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n"
         )
-    return told
+    return imported
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_client_starts_the_server_without_modules_of_the_folder(
 def test_interpreter_name_never_means_a_file_of_the_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None
 ) -> None:
-    for place in (project, project / "bin"):
-        place.mkdir(exist_ok=True)
-        executable(place / name, "#!/bin/sh\n")
+    for directory in (project, project / "bin"):
+        directory.mkdir(exist_ok=True)
+        executable(directory / name, "#!/bin/sh\n")
     if path is not None:
         monkeypatch.setenv("PATH", path)
     found = ""

@@ -83,8 +83,8 @@ def test_pictures_from_files_variables_and_cells_are_sent_scaled(
         (decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])
     ]
     assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255)), ((30, 20), (0, 255, 0))]
-    told = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
-    assert "1,568 × 784 px of 3,136 × 1,568" in told
+    sent = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
+    assert "1,568 × 784 px of 3,136 × 1,568" in sent
     assert not notices(it)
 
 

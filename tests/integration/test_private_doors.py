@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.prompt import HELD_BACK
+from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
@@ -112,11 +112,11 @@ def it(service: Service) -> Iterator[Doors]:
 
 
 def test_only_names_of_private_variables_are_sent(it: Doors) -> None:
-    told = it.ask("What do I have?")
-    assert CANARY not in told
-    assert NUMBER not in told
-    assert all(f"{name}: private" in told for name in (*NAMES, "alias"))
-    assert "open_one: str = 'anybody may read this'" in told
+    sent = it.ask("What do I have?")
+    assert CANARY not in sent
+    assert NUMBER not in sent
+    assert all(f"{name}: private" in sent for name in (*NAMES, "alias"))
+    assert "open_one: str = 'anybody may read this'" in sent
 
 
 OUTPUTS = (
@@ -140,15 +140,15 @@ OUTPUTS = (
 
 
 def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: Doors) -> None:
-    held = it.ask("What do I have?").count(HELD_BACK)
+    withheld = it.ask("What do I have?").count(PRIVATE_CELL)
     for number, code in enumerate(OUTPUTS):
         it.run("word" if code == "_" else f"{number} + 1", code)
-        held += 2 if code == "_" else 1
-        told = it.ask("And now?")
-        assert CANARY not in told, code
-        assert NUMBER not in told, code
-        assert told.count(HELD_BACK) == held, code
-        assert f"{number} + 1" in told or code == "_"
+        withheld += 2 if code == "_" else 1
+        sent = it.ask("And now?")
+        assert CANARY not in sent, code
+        assert NUMBER not in sent, code
+        assert sent.count(PRIVATE_CELL) == withheld, code
+        assert f"{number} + 1" in sent or code == "_"
 
 
 @pytest.mark.parametrize(
@@ -163,17 +163,17 @@ def test_private_texts_are_covered_wherever_they_appear(it: Doors, code: str) ->
     it.run(code)
     name = "other" if "deepcopy" in code else "rows" if "rows" in code else "copied"
     it.run(f"{name}", f"print({name!r}, {name})")
-    told = it.ask(f"What is ${name}? It has {CANARY} word in it")
-    assert CANARY not in told
-    assert "••••••••" in told
+    sent = it.ask(f"What is ${name}? It has {CANARY} word in it")
+    assert CANARY not in sent
+    assert "••••••••" in sent
 
 
 def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
     it.run("open('copy.txt', 'w').write(long)")
-    told = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
-    assert CANARY not in told
-    assert NUMBER not in told
-    assert "[Not attached: it is private.]" in told
+    sent = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
+    assert CANARY not in sent
+    assert NUMBER not in sent
+    assert "[Not attached: it is private.]" in sent
     assert [chip.size for chip in it.session.attachments.chips("$df, $alias")] == [
         "private: not sent"
     ] * 2
@@ -184,9 +184,9 @@ def test_pictures_of_cells_using_private_variables_are_not_sent(it: Doors) -> No
         "import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure"
     )
     cell = it.session.cells.last
-    told = it.ask(f"look at @cell:{cell}")
-    assert "[Not attached: it is private.]" in told
-    assert "image_url" not in told
+    sent = it.ask(f"look at @cell:{cell}")
+    assert "[Not attached: it is private.]" in sent
+    assert "image_url" not in sent
     assert [chip.size for chip in it.session.attachments.chips(f"@cell:{cell}")] == [
         "not sent: it uses a private variable"
     ]
@@ -216,9 +216,9 @@ def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> No
 
 def test_output_of_allowed_code_is_sent_without_private_texts(it: Doors) -> None:
     it.allow()
-    told = it.ask("How large is it?", "```python\nprint(df.shape, word)\n```", "It is (2, 2).")
-    assert "(2, 2)" in told
-    assert CANARY not in told
+    sent = it.ask("How large is it?", "```python\nprint(df.shape, word)\n```", "It is (2, 2).")
+    assert "(2, 2)" in sent
+    assert CANARY not in sent
     later = it.ask("And before?")
     assert "(2, 2)" in later
     assert CANARY not in later
@@ -233,27 +233,27 @@ def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: Doors) 
         it.session.decide(waiting.attrs["request"], Decision("run", code="print(df)"))
 
     threading.Thread(target=edit, daemon=True).start()
-    told = it.ask("Go on.", "```python\nprint(open_one)\n```", "Done.")
-    assert HELD_BACK in told
-    assert NUMBER not in told
-    assert CANARY not in told
+    sent = it.ask("Go on.", "```python\nprint(open_one)\n```", "Done.")
+    assert PRIVATE_CELL in sent
+    assert NUMBER not in sent
+    assert CANARY not in sent
 
 
 def test_model_code_using_no_private_variable_runs_by_itself(it: Doors) -> None:
-    told = it.ask(
+    sent = it.ask(
         "What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That."
     )
-    assert "ANYBODY MAY READ THIS" in told
+    assert "ANYBODY MAY READ THIS" in sent
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
 def test_private_code_does_not_run_when_nobody_can_be_asked(service: Service) -> None:
     doors = open_doors(service, HeadlessFrontend())
     doors.run(MAKE, "private('word')")
-    told = doors.ask(
+    sent = doors.ask(
         "What is it?", "```python\nopen('made', 'w').write(word)\n```", "It did not run."
     )
-    assert "no one is here to approve it" in told
+    assert "no one is here to approve it" in sent
     assert doors.value("__import__('os').path.exists('made')") == "False"
     doors.session.close()
 
@@ -262,10 +262,10 @@ def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
     marked = "word is private: models and agents know it exists, but not what it contains."
     assert marked in [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.allow()
-    told = it.ask(
+    sent = it.ask(
         "Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed."
     )
-    assert "cannot make a private variable public" in told
+    assert "cannot make a private variable public" in sent
     assert "word" in it.session.private.names
 
 
@@ -301,9 +301,9 @@ def test_conversation_summaries_hide_private_values(service: Service) -> None:
         doors.ask(question, f"I see {CANARY} word.")
     assert CANARY in doors.asked(), "what was told before is told"
     doors.run(*(f"private({name!r})" for name in NAMES))
-    told = doors.ask("Three?", "A summary.", "Three.") + doors.ask("Four?", "A summary.", "Four.")
+    sent = doors.ask("Three?", "A summary.", "Three.") + doors.ask("Four?", "A summary.", "Four.")
     assert any("<conversation>" in json.dumps(each) for each in doors.service.asked)
-    assert CANARY not in told
+    assert CANARY not in sent
     doors.session.close()
 
 
@@ -317,13 +317,13 @@ def test_marking_withholds_earlier_output_and_unmarking_restores_it(
     assert NUMBER in before
     assert "df: DataFrame, 2 rows x 2 columns" in before
     doors.run("private('df')", "private('word')")
-    told = doors.ask("Marked?")
-    assert "canary-Zq7 word" not in told
-    assert "canary-Zq7 cell" not in told
-    assert "df: DataFrame" not in told
-    assert NUMBER not in told
-    assert HELD_BACK in told
-    assert "2 + 2" in told
+    sent = doors.ask("Marked?")
+    assert "canary-Zq7 word" not in sent
+    assert "canary-Zq7 cell" not in sent
+    assert "df: DataFrame" not in sent
+    assert NUMBER not in sent
+    assert PRIVATE_CELL in sent
+    assert "2 + 2" in sent
     doors.run("private('df', False)", "private('word', False)")
     assert f"{CANARY} word" in doors.ask("And now?")
     doors.session.close()
@@ -383,10 +383,10 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
 def test_changes_and_undo_hide_private_values(it: Doors) -> None:
     it.run("df = df[df.n > 2]")
     it.session.undo.undo(it.session.cells.last)
-    told = it.ask("What changed?")
-    assert CANARY not in told
-    assert "1 × 2" not in told
-    assert "2 × 2" not in told
+    sent = it.ask("What changed?")
+    assert CANARY not in sent
+    assert "1 × 2" not in sent
+    assert "2 × 2" not in sent
 
 
 def test_changed_private_value_is_covered_too(it: Doors) -> None:

@@ -50,19 +50,19 @@ def desk(project: Path) -> Iterator[Desk]:
 def calling(protocol: Protocol) -> Reply:
     """An answer with words and two calls, in the provider's pieces."""
     pieces = [protocol.words("Let me see.")]
-    for place, (name, arguments) in enumerate(CALLS):
+    for index, (name, arguments) in enumerate(CALLS):
         written = json.dumps(arguments)
         if protocol is ANTHROPIC:
-            block = {"type": "tool_use", "id": f"id-{place}", "name": name, "input": {}}
+            block = {"type": "tool_use", "id": f"id-{index}", "name": name, "input": {}}
             pieces += [
-                _event("content_block_stop", index=place),
-                _event("content_block_start", index=place + 1, content_block=block),
+                _event("content_block_stop", index=index),
+                _event("content_block_start", index=index + 1, content_block=block),
             ]
             for part in ("", written[:5], written[5:]):
                 pieces.append(
                     _event(
                         "content_block_delta",
-                        index=place + 1,
+                        index=index + 1,
                         delta={"type": "input_json_delta", "partial_json": part},
                     )
                 )
@@ -76,15 +76,15 @@ def calling(protocol: Protocol) -> Reply:
         else:
             model = protocol.spec.partition(":")[2]
             first: dict[str, Any] = {
-                "index": place,
-                "id": f"id-{place}",
+                "index": index,
+                "id": f"id-{index}",
                 "type": "function",
                 "function": {"name": name, "arguments": ""},
             }
             pieces.append(_delta(model, tool_calls=[first]))
             for part in (written[:5], written[5:]):
                 pieces.append(
-                    _delta(model, tool_calls=[{"index": place, "function": {"arguments": part}}])
+                    _delta(model, tool_calls=[{"index": index, "function": {"arguments": part}}])
                 )
     if protocol is ANTHROPIC:
         end = [

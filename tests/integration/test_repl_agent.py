@@ -73,10 +73,10 @@ def test_question_includes_the_variables_and_the_users_actions(desk: Desk) -> No
     execute_code("print(n + 1)", desk.session)
     agent = agent_of(desk, words("Yes."), words("Yes."))
     agent.ask_sync("well?")
-    (told,) = human(agent)
-    assert "Variables in the session:\n\nn: int = 42\n" in told
-    assert ">43</user-repl-out>" in told
-    assert told.endswith("\n\nQuestion: well?")
+    (sent,) = human(agent)
+    assert "Variables in the session:\n\nn: int = 42\n" in sent
+    assert ">43</user-repl-out>" in sent
+    assert sent.endswith("\n\nQuestion: well?")
     agent.ask_sync("and now?")
     assert "repl-out" not in human(agent)[1], "what was told already is not told again"
 
@@ -135,7 +135,7 @@ def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
 
 
 async def test_callbacks_are_called_in_order(desk: Desk) -> None:
-    told: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
     agent = agent_of(
         desk,
         code("print('one')", "1 / 0", words="Two."),
@@ -146,18 +146,18 @@ async def test_callbacks_are_called_in_order(desk: Desk) -> None:
     )
     answer = await agent.ask(
         "do it",
-        on_token=lambda token: told.append(("token", token)),
-        on_code_block=lambda code, i: told.append(("code", code, i)),
-        on_execution=lambda output, is_error, i: told.append(
+        on_token=lambda token: calls.append(("token", token)),
+        on_code_block=lambda code, i: calls.append(("code", code, i)),
+        on_execution=lambda output, is_error, i: calls.append(
             ("ran", output.splitlines()[-1], is_error, i)
         ),
     )
     assert answer == "End."
-    assert "".join(token for kind, token, *_ in told if kind == "token").startswith(
+    assert "".join(token for kind, token, *_ in calls if kind == "token").startswith(
         "Two.\n\n```python\nprint('one')\n```"
     )
-    assert told[0][0] == "token"
-    assert [item for item in told if item[0] != "token"] == [
+    assert calls[0][0] == "token"
+    assert [item for item in calls if item[0] != "token"] == [
         ("code", "print('one')", 0),
         ("code", "1 / 0", 1),
         ("ran", "one", False, 0),
@@ -165,7 +165,7 @@ async def test_callbacks_are_called_in_order(desk: Desk) -> None:
         ("code", "print('three')", 2),
         ("ran", "three", False, 2),
     ]
-    assert told[-1][0] == "token"
+    assert calls[-1][0] == "token"
 
 
 async def test_event_loop_keeps_running_while_the_agent_works(desk: Desk) -> None:
@@ -324,10 +324,10 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
             words("It died."),
         )
         assert agent.ask_sync("sum data") == "It died."
-        told = human(agent)
-        assert "data: list, 3 items of int: 1, 2, 3" in told[0]
-        assert '<assistant-repl-out cell="2" status="ok">6\n\ntotal: int = 6<' in told[1]
-        assert 'status="died"' in told[2]
+        sent = human(agent)
+        assert "data: list, 3 items of int: 1, 2, 3" in sent[0]
+        assert '<assistant-repl-out cell="2" status="ok">6\n\ntotal: int = 6<' in sent[1]
+        assert 'status="died"' in sent[2]
         assert desk.namespace == {}
     finally:
         desk.session.close()

@@ -307,7 +307,7 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     path = tmp_path / "answers.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
 
-    def told(concurrency: int) -> list[tuple[Any, ...]]:
+    def events(concurrency: int) -> list[tuple[Any, ...]]:
         story = Story()
         assert (
             rlm(
@@ -338,10 +338,10 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
             if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM)
         )
 
-    first = told(1)
+    first = events(1)
     assert len({row[0] for row in first}) == 17
-    assert told(2) == first
-    assert told(16) == first
+    assert events(2) == first
+    assert events(16) == first
 
 
 def test_searches_run_concurrently() -> None:

@@ -20,7 +20,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.search import log as logs
 from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.log import KeptLog
+from mahtab_tui.search.log import SessionLog
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
@@ -95,19 +95,19 @@ def test_log_uses_little_memory_and_ends_with_a_sentence(
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
     monkeypatch.setattr(logs, "_AT_ONCE", 1_000)
-    log = KeptLog()
+    log = SessionLog()
     for event in story:
         log.add(event)
     assert unpacked(log.packed()) == [codec.as_json(event) for event in events], (
         "in several portions"
     )
     monkeypatch.setattr(logs, "MOST", 3_000)
-    log = KeptLog()
+    log = SessionLog()
     for event in story * 50:
         log.add(event)
-    kept = unpacked(log.packed())
-    assert len(kept) < 30
-    assert kept[-1]["text"] == "The log ends here: the search had too many events."
+    entries = unpacked(log.packed())
+    assert len(entries) < 30
+    assert entries[-1]["text"] == "The log ends here: the search had too many events."
 
 
 CONTRACT = (
@@ -118,10 +118,10 @@ MAILS = ["Dear landlord,\nmay I have a cat?", "No.\n", "Cats are forbidden, says
 
 
 def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
-    told: list[Any] = []
+    sent: list[Any] = []
 
     def reply(messages: Sequence[Any]) -> str:
-        told[:] = messages
+        sent[:] = messages
         return python(
             "a, b = contract.splitlines()[-1], mails[2]\nFINAL([peek(24, contract.find('§ 1000')), mails[2], len(context['mails'])])"
         )
@@ -144,7 +144,7 @@ def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
     ] == [("mails", MAILS[2])]
     assert answer.tree is not None
     assert answer.tree.spans == answer.spans
-    system, first = (str(message.content) for message in told[:2])
+    system, first = (str(message.content) for message in sent[:2])
     assert "- contract: a str that also has .start" in system
     assert "- mails: a list of 3 strings, each a str that also has" in system
     assert f"contract is a str of {len(CONTRACT):,} characters in" in first
@@ -176,7 +176,7 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({}, "There is nothing to search"),
         ({"context": "a", "mails": "b"}, "Give one context, or all of them by name"),
@@ -195,8 +195,8 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
         ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
     ],
 )
-def test_unsupported_contexts_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ContextError, match=said):
+def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ContextError, match=message):
         rlm("what?", model="demo", **given)
 
 

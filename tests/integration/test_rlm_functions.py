@@ -24,10 +24,10 @@ Messages = list[dict[str, str]]
 
 
 def test_function_receives_the_messages_and_returns_the_answer() -> None:
-    told: list[Messages] = []
+    sent: list[Messages] = []
 
     def model(messages: Messages) -> str:
-        told.append(messages)
+        sent.append(messages)
         if "Answer from the text alone" in messages[0]["content"]:
             return "six"
         return (
@@ -39,12 +39,12 @@ def test_function_receives_the_messages_and_returns_the_answer() -> None:
     answer = rlm("what?", LOG, model=model)
     assert (answer, answer.usage.calls) == ("six", 3)
     assert answer.usage.tokens > 0, "estimated"
-    assert [[message["role"] for message in messages] for messages in told] == [
+    assert [[message["role"] for message in messages] for messages in sent] == [
         ["system", "user"],
         ["system", "user", "assistant", "user"],
         ["system", "user"],
     ]
-    assert told[1][2]["content"] == python("print(len(context))")
+    assert sent[1][2]["content"] == python("print(len(context))")
     assert answer.tree is not None
     assert answer.tree.calls[0].model == "model"
 
@@ -156,15 +156,15 @@ def leaving(messages: Messages) -> str:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         (lambda messages: 5, "must return the answer as a str, not int"),
         (lambda messages: messages[99], "IndexError: list index out of range"),
         (leaving, "SystemExit 3"),
     ],
 )
-def test_function_error_gives_one_sentence(model: Any, said: str) -> None:
-    with pytest.raises(SearchFailed, match=said):
+def test_function_error_gives_one_sentence(model: Any, message: str) -> None:
+    with pytest.raises(SearchFailed, match=message):
         rlm("what?", LOG, model=model)
 
 
@@ -178,19 +178,19 @@ def test_options_unsupported_by_functions_are_refused() -> None:
 def test_function_receives_no_secrets() -> None:
     secrets = Secrets()
     secrets.add("hunter2hunter2")
-    told: list[Messages] = []
+    sent: list[Messages] = []
 
     def model(messages: Messages) -> str:
-        told.append(messages)
+        sent.append(messages)
         return "yes \ud83c"
 
     conversation = FunctionModel(model, secrets).conversation(
         Message("user", "It is hunter2hunter2.")
     )
-    heard: list[str | None] = []
-    reply = asyncio.run(conversation.say(heard.append))
-    assert "hunter2" not in told[0][0]["content"]
-    assert (reply.text, heard, conversation.heard) == (
+    tokens: list[str | None] = []
+    reply = asyncio.run(conversation.ask(tokens.append))
+    assert "hunter2" not in sent[0][0]["content"]
+    assert (reply.text, tokens, conversation.partial) == (
         "yes \ufffd",
         [None, "yes \ufffd"],
         "yes \ufffd",

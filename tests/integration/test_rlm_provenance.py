@@ -27,11 +27,15 @@ TEXT = (
 HALF = len(TEXT) // 2
 
 
-def answer(script: Mapping[str, str], said: str = "read", **options: Any) -> Any:
+def answer(script: Mapping[str, str], plain_answer: str = "read", **options: Any) -> Any:
     """An answer of a search whose calls run this code, and what plain calls say."""
 
     def reply(messages: Any) -> str:
-        return said if PLAIN in str(messages[0].content) else python(script[query_of(messages)])
+        return (
+            plain_answer
+            if PLAIN in str(messages[0].content)
+            else python(script[query_of(messages)])
+        )
 
     return rlm("what?", TEXT, model=ScriptedModel(reply=reply), **options)
 
@@ -90,19 +94,19 @@ def test_combined_parts_keep_their_offsets() -> None:
 def test_plain_call_answer_cites_its_unique_occurrence() -> None:
     code = f"FINAL(llm('read it', context[{HALF + 90}:{HALF + 1_050}]))"
     start = TEXT.index("00007", HALF)
-    for said, spans in (
+    for quoted, spans in (
         ("It is `00007 needle`.", ((start, start + 12),)),
         ("00007", ((start, start + 5),)),
         ("same words", ()),
     ):
-        assert answer({"what?": code}, said=said).spans == spans
+        assert answer({"what?": code}, plain_answer=quoted).spans == spans
 
 
 def test_parts_are_passed_on_and_read_and_answers_cite_some() -> None:
     story = Story()
     answer(
         {"what?": "context[100:150]\ngrep('00007')\nFINAL(llm('read it', partition(40)[1]))"},
-        said="00223",
+        plain_answer="00223",
         on_event=story.append,
     )
     touched = {

@@ -119,10 +119,10 @@ def test_model_used_by_another_loop_works() -> None:
     model = ChatOpenAI(model="gpt-4o")
 
     async def program() -> str:
-        said = [str(chunk.text) async for chunk in model.astream("read")]
-        said.append(rlm("what?", TEXT * 10, model=model, max_depth=1))
-        said += [str(chunk.text) async for chunk in model.astream("read")]
-        return "".join(said)
+        chunks = [str(chunk.text) async for chunk in model.astream("read")]
+        chunks.append(rlm("what?", TEXT * 10, model=model, max_depth=1))
+        chunks += [str(chunk.text) async for chunk in model.astream("read")]
+        return "".join(chunks)
 
     assert asyncio.run(program()) == "fine" * 2 + " fine" * 5 + "fine"
 

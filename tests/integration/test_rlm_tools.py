@@ -55,7 +55,7 @@ def answer(
     ).value
 
 
-def told(code: str, **options: Any) -> str:
+def error_message(code: str, **options: Any) -> str:
     """Return the message of a call's error."""
     return str(
         answer(
@@ -125,7 +125,7 @@ def endless() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("price('r9')", "CallError: price failed: KeyError: 'r9'"),
         (
@@ -143,8 +143,8 @@ def endless() -> list[Any]:
         ("later(10 ** 5000)", "a number in it that is too long"),
     ],
 )
-def test_errors_return_as_text_and_only_plain_data_passes(code: str, said: str) -> None:
-    assert said in told(code, tools=[price, later, raising, leaving, strange, endless])
+def test_errors_return_as_text_and_only_plain_data_passes(code: str, message: str) -> None:
+    assert message in error_message(code, tools=[price, later, raising, leaving, strange, endless])
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_hanging_tool_is_ended_by_the_turns_time_limit() -> None:
         finally:
             ended.set()
 
-    said = told("hang()", tools=[hang], turn_seconds=0.2)
-    assert "hang took too long and was ended: the tools have 0.2 s together in a turn." in said
+    message = error_message("hang()", tools=[hang], turn_seconds=0.2)
+    assert "hang took too long and was ended: the tools have 0.2 s together in a turn." in message
     assert ended.wait(60)
 
 
@@ -224,11 +224,11 @@ def lambda_named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_number_of_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_tools, "MOST_CALLS", 3)
-    assert "may be called 3 times, and have been" in told("[later(1) for _ in range(4)]")
+    assert "may be called 3 times, and have been" in error_message("[later(1) for _ in range(4)]")
 
 
 @pytest.mark.parametrize(
-    ("tools", "said"),
+    ("tools", "message"),
     [
         ([lambda: 1], "cannot be named '<lambda>': it is no name in Python"),
         ([5], "5 is not a function"),
@@ -238,8 +238,8 @@ def test_number_of_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         ([lambda_named(f"t{number}", len) for number in range(51)], "at most 50 tools"),
     ],
 )
-def test_unusable_tool_is_refused(tools: list[Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_unusable_tool_is_refused(tools: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         rlm("what?", LOG, model="demo", tools=tools)
 
 

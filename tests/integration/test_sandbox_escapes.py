@@ -94,11 +94,11 @@ async def test_no_escape_attempt_succeeds(
     sandbox = await sandboxes.start(Text.root("text"), node)
     server = sandboxes._server
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
-    said = f"{result.output} {node.calls} {node.told}"
-    assert canary.dead(said, _pid(sandbox)) == [], result
-    assert "canary-" not in said
+    output = f"{result.output} {node.calls} {node.notifications}"
+    assert canary.dead(output, _pid(sandbox)) == [], result
+    assert "canary-" not in output
     assert json.dumps(
-        [result.output, node.calls, node.told], ensure_ascii=False
+        [result.output, node.calls, node.notifications], ensure_ascii=False
     ).encode()  # no half characters
     assert "TERMINAL" not in "".join(capfd.readouterr())
     assert len(result.output) <= 20_000
@@ -151,11 +151,11 @@ def test_canaries_detect_escapes_without_a_sandbox(
             start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            said = ""
+            output = ""
             for line in process.stdout:
                 if line == "END\n":
                     break
-                said += line
-            dead = canary.dead(said, process.pid)
+                output += line
+            dead = canary.dead(output, process.pid)
             process.kill()
-    assert dead, said
+    assert dead, output

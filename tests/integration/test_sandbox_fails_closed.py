@@ -53,8 +53,8 @@ def first_words(change: str) -> dict[str, str]:
         _WEAKENED.replace("CHANGE", change),
         str(Path(worker.__file__).parent),
     ]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    message: dict[str, str] = json.loads(said)
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    message: dict[str, str] = json.loads(output)
     return message
 
 

@@ -54,20 +54,20 @@ async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     await (await sandboxes.start(Text.root("x"), node)).close()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
-    taken: list[int] = []
+    descriptors: list[int] = []
     try:
         for room in range(6):
             with suppress(OSError):
                 while True:
-                    taken.append(os.open(os.devnull, os.O_RDONLY))
+                    descriptors.append(os.open(os.devnull, os.O_RDONLY))
             for _ in range(room):
-                os.close(taken.pop())
+                os.close(descriptors.pop())
             if room < 4:
                 with pytest.raises(SandboxError, match="Too many open files"):
                     await asyncio.wait_for(sandboxes.start(Text.root("x"), node), 30)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for fd in taken:
+        for fd in descriptors:
             os.close(fd)
     sandbox = await sandboxes.start(Text.root("later"), node)
     assert await printed(sandbox, "context") == "'later'\n"

@@ -27,7 +27,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
 from tests.integration.sessions import Opened, Watched
 from tests.recursion_scripts import ScriptedModel, replies
-from tests.secrecy import KEY, SAY, assert_masked
+from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.services import OPENAI, Service, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
@@ -50,7 +50,7 @@ class Everything(logging.Handler):
             if record.tag.endswith("-stream") and attrs.items() <= record.attrs.items()
         )
 
-    def told(self) -> str:
+    def all_text(self) -> str:
         return "".join(
             f"{record.text}\n{json.dumps(record.attrs, ensure_ascii=False)}\n"
             for record in self.records
@@ -113,7 +113,7 @@ def type_hidden(it: Doors, name: str, text: str) -> Record:
 
 
 def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
-    shown = it.run(f"{SAY}\nkey")
+    shown = it.run(f"{PRINT_KEY}\nkey")
     assert shown.text.count(MASK) > 10
     assert_masked(shown.text)
     assert_masked(it.everything.streamed(cell=1))
@@ -126,9 +126,9 @@ def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
         json.dumps([record.attrs for record in it.store.records if record.tag == tags.DISPLAY])
     )
     it.run("import threading\nthreading.Thread(target=lambda: print(key, 'late')).start()")
-    wait_for(lambda: "late" in it.everything.told())
+    wait_for(lambda: "late" in it.everything.all_text())
     it.run("globals()[key] = 5\nd = {key: key}\nimport subprocess\nsubprocess.run(['echo', key])")
-    assert_masked(it.everything.told())
+    assert_masked(it.everything.all_text())
 
 
 def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Service) -> None:
@@ -136,7 +136,7 @@ def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Servi
     service.replies = [OPENAI.reply("So.")]
     it.session.submit("ask", f"is {KEY} right, or {KEY[:9]}\0{KEY[9:]}?")
     it.store.wait(tags.ASSISTANT_CHAT)
-    assert_masked(it.everything.told())
+    assert_masked(it.everything.all_text())
     assert_masked(json.dumps(service.asked))
 
 
@@ -144,10 +144,10 @@ def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Servi
 
 
 def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -> None:
-    it.run(f"{SAY}\npair = (key, 1)")
-    say = "```python\nsay(key); key\n```"
+    it.run(f"{PRINT_KEY}\npair = (key, 1)")
+    code = "```python\nsay(key); key\n```"
     service.replies = [
-        OPENAI.reply(say),
+        OPENAI.reply(code),
         OPENAI.reply("Done."),
         OPENAI.reply("Again."),
         OPENAI.reply("Again."),
@@ -169,11 +169,11 @@ def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> N
     assert "the key is" in shown.text
     assert_masked(shown.text)
     assert_masked(json.dumps(service.asked))
-    assert_masked(it.everything.told())
+    assert_masked(it.everything.all_text())
     tree = next(record.attrs["tree"] for record in it.store.records if record.tag == tags.RLM_CALL)
     text = it.session.searches.text(tree, 15, 60) or ""
     assert len(text) == 45, "its places are known by their numbers"
-    assert_masked(text, told=False)
+    assert_masked(text, expect_mask=False)
     assert "•" in text
 
 
@@ -199,12 +199,12 @@ def test_session_database_does_not_contain_the_key(service: Service, home: Path)
     )
     session.start()
     session.ready.result(60)
-    session.cells.run(SAY)
+    session.cells.run(PRINT_KEY)
     session.cells.run("key")
     session.close()
-    kept = b"".join(file.read_bytes() for file in path.parent.glob("sessions.db*"))
-    assert MASK.encode() in kept
-    assert_masked(kept.decode("latin-1"), told=False)
+    stored = b"".join(file.read_bytes() for file in path.parent.glob("sessions.db*"))
+    assert MASK.encode() in stored
+    assert_masked(stored.decode("latin-1"), expect_mask=False)
 
 
 # Agents
@@ -224,7 +224,7 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
 
     it.run(f"mine = {KEY!r}")
     assert_masked(serve("inside", seen=True))
-    assert_masked(serve("run", code=f"{SAY}\nkey", follow=True))
+    assert_masked(serve("run", code=f"{PRINT_KEY}\nkey", follow=True))
     assert_masked(json.dumps(frames, ensure_ascii=False))
     assert_masked(serve("inspect", name="key"))
     assert_masked(serve("inspect", name="mine"))
@@ -268,8 +268,8 @@ def test_completion_and_help_hide_the_key(it: Doors) -> None:
         "key = open('key.txt').read()\nd = {key: 1, 'other': key}\ndef f(x=key):\n    'The doc.'\n"
     )
     for code in ("ke", "d['", "f("):
-        assert_masked(str(it.session.complete(code, len(code))), told=False)
-        assert_masked(str(it.session.explain(code, len(code))), told=False)
+        assert_masked(str(it.session.complete(code, len(code))), expect_mask=False)
+        assert_masked(str(it.session.explain(code, len(code))), expect_mask=False)
     assert [item.label for item in it.session.complete("d['oth", 6).items] == ["other"]
 
 
@@ -285,14 +285,14 @@ def test_headless_question_hides_the_key(
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     for as_json in (False, True):
         service.replies = [
-            OPENAI.reply(f"```python\n{SAY}\nkey\n```"),
+            OPENAI.reply(f"```python\n{PRINT_KEY}\nkey\n```"),
             OPENAI.reply(f"It is {KEY}, \0{chr(0).join(KEY)}."),
         ]
         settings = load_settings(model="openai:our-own", reflection="never", approval="auto")
         assert ask_once(f"is it {KEY}?", settings, [], as_json=as_json) == 0
-        told = capsys.readouterr()
-        assert_masked(told.out)
-        assert_masked(told.err, told=not as_json)
+        captured = capsys.readouterr()
+        assert_masked(captured.out)
+        assert_masked(captured.err, expect_mask=not as_json)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -318,10 +318,10 @@ def test_headless_search_hides_the_key(
         make_llm=lambda *args, **more: model,
         secrets=Session(settings, ProcessKernel(), HeadlessFrontend()).secrets,
     )
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    assert_masked(told.out)
-    assert_masked(told.err, told=False)
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    assert_masked(captured.out)
+    assert_masked(captured.err, expect_mask=False)
     assert_masked(log.read_text())
 
 
@@ -338,7 +338,7 @@ def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: S
     it.run("pair = [word]; print(word, '\\0'.join(word)); raise ValueError(word)")
     service.replies = [OPENAI.reply("Fine.")]
     it.session.agent.ask("what is in xyzzy-of-mine?")
-    assert "xyzzy-of-mine" not in it.everything.told()
+    assert "xyzzy-of-mine" not in it.everything.all_text()
     assert "xyzzy-of-mine" not in json.dumps(service.asked)
     (row,) = [
         row
@@ -387,7 +387,7 @@ def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
     answer_hidden(it, "xyzzy-of-mine")
     run.join()
     assert "xyzzy" not in json.dumps(answers)
-    assert "xyzzy" not in it.everything.told()
+    assert "xyzzy" not in it.everything.all_text()
 
 
 def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:

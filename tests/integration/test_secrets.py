@@ -58,7 +58,7 @@ def it(service: Service) -> Iterator[Opened]:
     session.close()
 
 
-def kept(it: Opened) -> str:
+def stored(it: Opened) -> str:
     """All that the store was given."""
     return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
 
@@ -67,7 +67,7 @@ def test_key_in_env_file_reaches_its_provider(it: Opened, service: Service) -> N
     service.replies = [OPENAI.reply("Hello")]
     assert it.session.agent.ask("hi") == "Hello"
     assert service.headers[0]["authorization"] == f"Bearer {IN_ENV}"
-    assert IN_ENV not in kept(it)
+    assert IN_ENV not in stored(it)
 
 
 def test_kernel_has_the_users_variables_but_no_configured_key(it: Opened) -> None:
@@ -96,15 +96,15 @@ def test_claude_program_does_not_receive_a_configured_key(
         session.close()
     (started,) = fake.starts
     assert started["keys"] == []
-    assert "sk-in-" not in json.dumps(fake.told) + kept(Opened(session, store))
+    assert "sk-in-" not in json.dumps(fake.received) + stored(Opened(session, store))
 
 
 def test_error_quoting_the_key_is_masked(it: Opened, service: Service) -> None:
     service.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
     it.session.submit("ask", "hi")
-    told = it.store.wait(tags.NOTICE, level="error").text
-    assert "Incorrect API key provided: ••••••••" in told
-    assert IN_ENV not in kept(it)
+    message = it.store.wait(tags.NOTICE, level="error").text
+    assert "Incorrect API key provided: ••••••••" in message
+    assert IN_ENV not in stored(it)
 
 
 def test_cell_output_is_stored_and_sent_without_keys(it: Opened, service: Service) -> None:
@@ -114,7 +114,7 @@ def test_cell_output_is_stored_and_sent_without_keys(it: Opened, service: Servic
     service.replies = [OPENAI.reply("Hello")]
     it.session.agent.ask("what did it print?")
     assert "••••••••" in json.dumps(service.asked, ensure_ascii=False)
-    assert IN_ENV not in json.dumps(service.asked) + kept(it)
+    assert IN_ENV not in json.dumps(service.asked) + stored(it)
 
 
 def test_search_without_a_session_hides_the_key_too(service: Service) -> None:

@@ -69,8 +69,8 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     it.store.wait(tags.AGENT, state="done")
     it.session.submit("python", "made")
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "42\n"
-    said = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_CHAT]
-    assert said[-1] == "It is 42."
+    answers = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_CHAT]
+    assert answers[-1] == "It is 42."
 
 
 def test_run_all_changes_the_approval_mode_of_the_session(
@@ -119,12 +119,12 @@ def test_question_can_be_stopped_while_the_agent_is_being_created(
     it.store.wait(tags.AGENT, state="stopped")
     it.session.submit("ask", "and now?")
     it.store.wait(tags.AGENT, state="done")
-    said = [
+    messages = [
         (record.tag, record.text)
         for record in it.store.records
         if record.tag in (tags.USER_CHAT, tags.ASSISTANT_CHAT)
     ]
-    assert said == [
+    assert messages == [
         (tags.USER_CHAT, "never mind"),
         (tags.USER_CHAT, "and now?"),
         (tags.ASSISTANT_CHAT, "First."),
@@ -223,26 +223,26 @@ def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
 ) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     trust_skills(project)
-    told: list[bool] = []
+    included: list[bool] = []
 
-    def hear(
+    def record_stream(
         self: ChatReplay, messages: list[BaseMessage], *args: Any, **options: Any
     ) -> Iterator[Any]:
-        told.append("Put things away." in messages[-1].text)
+        included.append("Put things away." in messages[-1].text)
         return stream(self, messages, *args, **options)
 
     stream = ChatReplay._stream
-    monkeypatch.setattr(ChatReplay, "_stream", hear)
+    monkeypatch.setattr(ChatReplay, "_stream", record_stream)
     it = open_session("One.", "Two.", "Three.")
-    for place, step in enumerate(("skill('tidy').splitlines()[0]", None, "unload")):
+    for index, step in enumerate(("skill('tidy').splitlines()[0]", None, "unload")):
         if step == "unload":
             it.session.knowledge.loaded.unload("tidy")
         elif step:
             it.session.submit("python", step)
             assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "Put things away.\n"
         it.session.submit("ask", "go")
-        it.store.wait(tags.AGENT, state="done", turn=place + 1)
-    assert told == [True, False, False], "once, until it changes"
+        it.store.wait(tags.AGENT, state="done", turn=index + 1)
+    assert included == [True, False, False], "once, until it changes"
     assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [
         True,
         False,

@@ -19,9 +19,9 @@ from mahtab_tui.store.resume import (
     database,
     find_session,
     fork,
-    keep_place,
     new_store,
     resumed_store,
+    save_target,
 )
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.waiting import wait_for
@@ -48,7 +48,7 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
         store, name, past = (
             resumed_store(find_session(id, None), variables=True) if id else new_store(project)
         )
-        keep = keep_place(store.session, settings.keep_namespace_mb) if keep_namespace else None
+        keep = save_target(store.session, settings.keep_namespace_mb) if keep_namespace else None
         session = Session(
             settings,
             process_kernel(settings, keep),
@@ -78,11 +78,11 @@ def value(session: Session, expression: str) -> str:
 
 def texts(id: str) -> list[str]:
     """Return the inputs of a session, and its notice about being a copy."""
-    said = (records.UserReplIn, records.UserChat, records.Branch)
+    kinds = (records.UserReplIn, records.UserChat, records.Branch)
     return [
         record.text
         for _, record in load_records(database(), id).records
-        if isinstance(record, said)
+        if isinstance(record, kinds)
     ]
 
 
@@ -119,10 +119,10 @@ def test_private_variable_is_private_in_every_copy_however_old_its_mark(
     store.claim.release()
     monkeypatch.setattr(resume, "TAIL", 5)
     for each in (copy, id):
-        left_out = HiddenEntries()
+        hidden = HiddenEntries()
         for record in resumed_store(find_session(each, None))[2]:
-            left_out.fold(record)
-        assert left_out.private == {"pay"}
+            hidden.fold(record)
+        assert hidden.private == {"pay"}
 
 
 def test_resumed_session_counts_the_records_not_shown(
@@ -133,15 +133,15 @@ def test_resumed_session_counts_the_records_not_shown(
     session.save()
     row = find_session(fork(session.saved_id), None)
 
-    def first_told(tail: int) -> str:
+    def first_notice(tail: int) -> str:
         monkeypatch.setattr(resume, "TAIL", tail)
         store, _, past = resumed_store(row)
         assert store.claim is not None
         store.claim.release()
         return past[0].text
 
-    assert "not shown" not in first_told(row.records + 1)
-    assert "1 earlier record is not shown here: /export writes all of them." in first_told(
+    assert "not shown" not in first_notice(row.records + 1)
+    assert "1 earlier record is not shown here: /export writes all of them." in first_notice(
         row.records - 1
     )
-    assert f"{row.records - 4:,} earlier records are not shown here" in first_told(4)
+    assert f"{row.records - 4:,} earlier records are not shown here" in first_notice(4)

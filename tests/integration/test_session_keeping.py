@@ -9,14 +9,14 @@ import pytest
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.kernel.values import NotKept, Variable
+from mahtab_tui.kernel.values import NotSaved, Variable
 from mahtab_tui.session import components
 from mahtab_tui.session.namespace_store import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
 from mahtab_tui.tui.transcript.entries import Note
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.integration.keeping import Kept
+from tests.integration.keeping import SavedSession
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 
@@ -24,19 +24,21 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture
-def kept(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+def saved_namespace(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SavedSession]:
     monkeypatch.setattr(
         components, "_PATIENCE", 60.0
     )  # a busy disk may take longer than a user waits
-    kept = Kept(home)
-    yield kept
-    kept.close()
+    saved_namespace = SavedSession(home)
+    yield saved_namespace
+    saved_namespace.close()
 
 
-def again(open_session: Open, kept: Kept, it: Opened) -> Opened:
+def again(open_session: Open, saved_namespace: SavedSession, it: Opened) -> Opened:
     """Leave a session and continue it."""
     it.session.close()
-    return open_session(keep=kept.place, past=it.store.records)
+    return open_session(keep=saved_namespace.location, past=it.store.records)
 
 
 def states(it: Opened) -> list[tuple[str, str, str]]:
@@ -50,12 +52,14 @@ def states(it: Opened) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_each_restored_name_is_reported_also_to_the_model(open_session: Open, kept: Kept) -> None:
-    first = open_session(keep=kept.place)
+def test_each_restored_name_is_reported_also_to_the_model(
+    open_session: Open, saved_namespace: SavedSession
+) -> None:
+    first = open_session(keep=saved_namespace.location)
     first.run("items = [1]; lock = __import__('threading').Lock()")
-    it = again(open_session, kept, first)
-    told = it.store.wait(tags.RESTORE)
-    assert told.text == "1 variable restored, 1 not: lock (a lock cannot be saved)."
+    it = again(open_session, saved_namespace, first)
+    restored = it.store.wait(tags.RESTORE)
+    assert restored.text == "1 variable restored, 1 not: lock (a lock cannot be saved)."
     assert states(it) == [
         ("items", "restoring", "restoring"),
         ("lock", "absent", "not kept"),
@@ -65,8 +69,8 @@ def test_each_restored_name_is_reported_also_to_the_model(open_session: Open, ke
     transcript.fold(it.store.records)
     prompt.resume(it.store.records)
     rows.fold(it.store.records)
-    assert told.text in [entry.text for entry in transcript.entries if isinstance(entry, Note)]
-    assert f"<restore>{told.text}</restore>" in prompt.get_context()
+    assert restored.text in [entry.text for entry in transcript.entries if isinstance(entry, Note)]
+    assert f"<restore>{restored.text}</restore>" in prompt.get_context()
     assert [(row.name, row.by, row.summary) for row in rows.shown] == [
         ("items", "restored", "1 item"),
         ("lock", "not kept", "a lock cannot be saved"),
@@ -76,14 +80,14 @@ def test_each_restored_name_is_reported_also_to_the_model(open_session: Open, ke
 
 
 def test_unsaved_names_are_reported_again_until_a_cell_defines_them(
-    open_session: Open, kept: Kept
+    open_session: Open, saved_namespace: SavedSession
 ) -> None:
-    first = open_session(keep=kept.place)
+    first = open_session(keep=saved_namespace.location)
     first.run("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
-    it = again(open_session, kept, first)
+    it = again(open_session, saved_namespace, first)
     assert "2 not" in it.store.wait(tags.RESTORE).text
     it.run("one = 1", "del one")
-    third = again(open_session, kept, it)
+    third = again(open_session, saved_namespace, it)
     assert (
         third.store.wait(tags.RESTORE).text
         == "1 variable restored, 1 not: two (a lock cannot be saved)."
@@ -101,11 +105,11 @@ class Slow:
 
 
 def test_cell_waits_only_for_the_variables_it_mentions(
-    open_session: Open, kept: Kept, project: Path
+    open_session: Open, saved_namespace: SavedSession, project: Path
 ) -> None:
-    first = open_session(keep=kept.place)
+    first = open_session(keep=saved_namespace.location)
     first.run(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
-    it = again(open_session, kept, first)
+    it = again(open_session, saved_namespace, first)
     it.store.wait(tags.NAMESPACE, party="restored")
     it.session.submit("python", "'n', one.name")
     it.store.wait(tags.USER_REPL_IN, cell=3)
@@ -120,24 +124,24 @@ def test_cell_waits_only_for_the_variables_it_mentions(
 
 
 def test_escape_stops_restoring_and_the_variable_stays_on_disk(
-    open_session: Open, kept: Kept, project: Path
+    open_session: Open, saved_namespace: SavedSession, project: Path
 ) -> None:
-    first = open_session(keep=kept.place)
+    first = open_session(keep=saved_namespace.location)
     first.run(SLOW, "one = Slow('one')")
-    it = again(open_session, kept, first)
+    it = again(open_session, saved_namespace, first)
     it.store.wait(tags.NAMESPACE, party="restored")
     wait_for(lambda: it.session.stop() == "cell")
     assert "one (reading it was stopped)" in it.store.wait(tags.RESTORE).text
     it.run("other = 1")
     (project / "one").touch()
-    third = again(open_session, kept, it)
+    third = again(open_session, saved_namespace, it)
     assert third.store.wait(tags.RESTORE).text == "5 variables restored."
 
 
 def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
-    open_session: Open, kept: Kept
+    open_session: Open, saved_namespace: SavedSession
 ) -> None:
-    it = open_session(keep=kept.place)
+    it = open_session(keep=saved_namespace.location)
     it.session.submit("python", "import os; os._exit(3)")
     assert it.store.wait(tags.RESTORE).text == "The namespace is empty: no variables were saved."
     it.run("items = [1]")
@@ -151,53 +155,59 @@ def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
     assert not any("empty" in text for text in texts)
 
 
-def test_reset_forgets_the_saved_variables(open_session: Open, kept: Kept) -> None:
-    first = open_session(keep=kept.place)
+def test_reset_forgets_the_saved_variables(
+    open_session: Open, saved_namespace: SavedSession
+) -> None:
+    first = open_session(keep=saved_namespace.location)
     first.run("items = [1]")
-    it = again(open_session, kept, first)
+    it = again(open_session, saved_namespace, first)
     it.store.wait(tags.RESTORE)
     it.session.kernel_control.reset()
     it.store.wait(tags.KERNEL, text="Started a fresh kernel; its namespace is empty.")
     it.run("other = 1")
-    third = again(open_session, kept, it)
+    third = again(open_session, saved_namespace, it)
     assert third.store.wait(tags.RESTORE).text == "1 variable restored."
     assert third.run("other, 'items' in globals()").text == "(1, False)\n"
 
 
-def test_unwritable_variables_are_reported_once(open_session: Open, kept: Kept) -> None:
-    it = open_session(keep=kept.place)
+def test_unwritable_variables_are_reported_once(
+    open_session: Open, saved_namespace: SavedSession
+) -> None:
+    it = open_session(keep=saved_namespace.location)
     it.run(
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)"
     )
     it.run("resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
-    said = "The variables were not saved: File too large. What was saved earlier is still there."
-    it.store.wait(tags.NOTICE, text=said)
+    message = "The variables were not saved: File too large. What was saved earlier is still there."
+    it.store.wait(tags.NOTICE, text=message)
     it.run("n = 2")
     it.session.close()
     assert [record.text for record in it.store.records if record.tag == tags.NOTICE].count(
-        said
+        message
     ) == 1
     assert it.session.keeping.behind
 
 
-def test_undo_is_saved_too(open_session: Open, kept: Kept) -> None:
-    first = open_session(keep=kept.place)
+def test_undo_is_saved_too(open_session: Open, saved_namespace: SavedSession) -> None:
+    first = open_session(keep=saved_namespace.location)
     first.run("items = [1]", "items.append(2)")
-    wait_for(kept.files)
+    wait_for(saved_namespace.files)
     first.session.undo.undo(2)
-    it = again(open_session, kept, first)
+    it = again(open_session, saved_namespace, first)
     it.store.wait(tags.RESTORE)
     assert it.run("items").text == "[1]\n"
 
 
-def test_files_of_others_give_a_warning_and_stay(open_session: Open, kept: Kept) -> None:
-    first = open_session(keep=kept.place)
+def test_files_of_others_give_a_warning_and_stay(
+    open_session: Open, saved_namespace: SavedSession
+) -> None:
+    first = open_session(keep=saved_namespace.location)
     first.run("items = [1]")
     first.session.close()
-    index = kept.folder / "index.json"
+    index = saved_namespace.folder / "index.json"
     index.chmod(0o660)
     content = index.read_bytes()
-    it = open_session(keep=kept.place)
+    it = open_session(keep=saved_namespace.location)
     it.run("items = 'mine'")
     it.session.close()
     warning = it.store.wait(tags.NOTICE, level="warning")
@@ -209,7 +219,7 @@ def test_files_of_others_give_a_warning_and_stay(open_session: Open, kept: Kept)
 
 
 @pytest.mark.parametrize(
-    ("back", "missing", "said"),
+    ("back", "missing", "message"),
     [
         (0, 1, "No variables restored, 1 not: n0 (why)."),
         (1, 0, "1 variable restored."),
@@ -220,13 +230,13 @@ def test_files_of_others_give_a_warning_and_stay(open_session: Open, kept: Kept)
         ),
     ],
 )
-def test_restore_sentence_is_well_formed(back: int, missing: int, said: str) -> None:
+def test_restore_sentence_is_well_formed(back: int, missing: int, message: str) -> None:
     assert (
         sentence(
             ["x"] * back,
-            [NotKept(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)],
+            [NotSaved(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)],
         )
-        == said
+        == message
     )
 
 
@@ -243,13 +253,13 @@ def test_restoring_alone_is_not_stored(tmp_path: Path) -> None:
 
 
 def test_variable_that_kills_the_kernel_while_loading_is_named(
-    open_session: Open, kept: Kept
+    open_session: Open, saved_namespace: SavedSession
 ) -> None:
-    first = open_session(keep=kept.place)
+    first = open_session(keep=saved_namespace.location)
     first.run(
         "import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1"
     )
-    it = again(open_session, kept, first)
-    told = it.store.wait(tags.RESTORE)
-    assert told.text == "3 variables restored, 1 not: bad (the kernel ended while reading it)."
+    it = again(open_session, saved_namespace, first)
+    restored = it.store.wait(tags.RESTORE)
+    assert restored.text == "3 variables restored, 1 not: bad (the kernel ended while reading it)."
     assert it.run("good, 'bad' in globals()").text == "(1, False)\n"

@@ -167,12 +167,12 @@ def test_model_receives_notebook_cells_without_stored_outputs(
     it.session.hide("place 5", True)
     it.session.submit("ask", "What is here?")
     it.store.wait(tags.AGENT, state="done", turn=1)
-    told = str(it.session.agent.agent.messages[0].text)
-    assert "it.ipynb: cells 1 to 7, as in the file. None of them has run here." in told
-    assert '<notebook-cell place="2" kind="code">x = 41\nprint(\'made\')</notebook-cell>' in told
-    assert '<user-repl-in cell="1" party="you" place="3">\'ran\'</user-repl-in>' in told
-    assert "stored" not in told
-    assert "1 / 0" not in told
+    sent = str(it.session.agent.agent.messages[0].text)
+    assert "it.ipynb: cells 1 to 7, as in the file. None of them has run here." in sent
+    assert '<notebook-cell place="2" kind="code">x = 41\nprint(\'made\')</notebook-cell>' in sent
+    assert '<user-repl-in cell="1" party="you" place="3">\'ran\'</user-repl-in>' in sent
+    assert "stored" not in sent
+    assert "1 / 0" not in sent
 
 
 def test_nothing_in_a_notebook_can_forge_a_record(open_session: OpenSession, project: Path) -> None:
@@ -182,10 +182,10 @@ def test_nothing_in_a_notebook_can_forge_a_record(open_session: OpenSession, pro
     )
     it.session.submit("ask", "What is here?")
     it.store.wait(tags.AGENT, state="done", turn=1)
-    told = str(it.session.agent.agent.messages[0].text)
-    assert told.count("</notebook-cell>") == 2
-    assert "<user-chat>Delete" not in told
-    assert "\x1b" not in told
+    sent = str(it.session.agent.agent.messages[0].text)
+    assert sent.count("</notebook-cell>") == 2
+    assert "<user-chat>Delete" not in sent
+    assert "\x1b" not in sent
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -193,7 +193,7 @@ def test_autosaved_notebook_runs_from_scratch_with_the_same_outputs(
     open_session: OpenSession, project: Path
 ) -> None:
     path = project / "kept.ipynb"
-    it = open_session("It is 6.", notebook=replace(new_file(path), kept=True))
+    it = open_session("It is 6.", notebook=replace(new_file(path), rewritable=True))
     it.run(
         "import math",
         "x = math.factorial(3)\nprint('made')",

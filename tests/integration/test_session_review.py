@@ -65,8 +65,8 @@ def test_reviewed_changes_are_shown_and_accepted(open_session: Callable[..., Ope
 def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     open_session: Callable[..., Opened],
 ) -> None:
-    told = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
-    it = open_session(TWO, {"text": "Then not.", "match": told}, approval="review")
+    expected = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
+    it = open_session(TWO, {"text": "Then not.", "match": expected}, approval="review")
     ask(it)
     it.session.decide(waiting(it).request, Decision("undo", reason="not so"))
     end(it)
@@ -264,7 +264,7 @@ def test_agent_code_asks_first(open_session: Callable[..., Opened]) -> None:
     serve = AgentCalls(it.session).serve
     thread = threading.Thread(
         target=lambda: answers.append(
-            serve(agent, AgentCall(lambda told: None), "run", {"code": "items.append(2)"})
+            serve(agent, AgentCall(lambda message: None), "run", {"code": "items.append(2)"})
         )
     )
     thread.start()

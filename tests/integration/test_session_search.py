@@ -130,9 +130,9 @@ def test_long_answer_is_complete(open_session: Callable[..., Opened]) -> None:
 def test_failing_search_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
     it = open_session({"error": "The model is not at home."})
     code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    print(error.tree.state)\n    raise"
-    said = ask(it, code)
-    assert said.startswith("error\n")
-    assert "\nSearchFailed: The model is not at home.\n" in said
+    output = ask(it, code)
+    assert output.startswith("error\n")
+    assert "\nSearchFailed: The model is not at home.\n" in output
     it.session.submit(
         "python",
         "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log",
@@ -176,10 +176,10 @@ def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opene
         "python",
         "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans",
     )
-    said = it.store.wait(tags.USER_REPL_OUT, cell=1).text
-    assert '["A contrac", "two needles", "two needles"]' in said
-    assert "Span(0, 11, 'mails')" not in said
-    assert "Span(4, 15, 'mails')" in said
+    output = it.store.wait(tags.USER_REPL_OUT, cell=1).text
+    assert '["A contrac", "two needles", "two needles"]' in output
+    assert "Span(0, 11, 'mails')" not in output
+    assert "Span(4, 15, 'mails')" in output
     it.session.submit("python", "rlm('Which?', modle='a text')")
     assert (
         "There is no option 'modle'; did you mean 'model'?"
@@ -253,8 +253,8 @@ def test_late_answer_becomes_a_new_variable(
     [first] = [record for record in it.store.records if isinstance(record, records.SearchFinal)]
     assert not [record for record in it.store.records if "finished late" in record.text]
     it.session.searches.retry(str(first.tree), "1")
-    told = it.store.wait(tags.NOTICE)
-    assert told.text == "Call 2 finished late. Press v to save its answer."
+    notice = it.store.wait(tags.NOTICE)
+    assert notice.text == "Call 2 finished late. Press v to save its answer."
     it.session.searches.make_variable(first.text)
     assert (
         it.store.wait(tags.USER_REPL_IN, cell=3).text

@@ -53,12 +53,12 @@ def test_tools_run_in_the_kernel_and_change_its_variables(
     open_session: Callable[..., Opened],
 ) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
-    said = run(
+    output = run(
         it,
         "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]",
     )
-    assert said.endswith("True\n")
-    assert said.count("noted line") == 6
+    assert output.endswith("True\n")
+    assert output.count("noted line") == 6
     assert run(it, f"{OVER.format('tool')}\nfound[1]", 4) == "'line 1007 needle'\n", (
         "no thread is left"
     )

@@ -30,13 +30,14 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
     undone = it.store.wait(tags.UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
-    told = [
+    reported = [
         record
         for record in it.store.records
         if isinstance(record, records.Namespace) and record.restored
     ]
     assert [
-        (record.party, record.cell, [change.name for change in record.changes]) for record in told
+        (record.party, record.cell, [change.name for change in record.changes])
+        for record in reported
     ] == [
         ("you", 1, ["items"]),
         ("you", 0, ["new"]),

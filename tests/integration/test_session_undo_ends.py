@@ -48,7 +48,7 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: Callable[...
     serve = AgentCalls(it.session).serve
     thread = threading.Thread(
         target=lambda: answers.append(
-            serve(agent, AgentCall(lambda told: None), "run", {"code": "items.append(9); items"})
+            serve(agent, AgentCall(lambda message: None), "run", {"code": "items.append(9); items"})
         )
     )
     thread.start()

@@ -16,15 +16,15 @@ def test_slow_imports_on_several_threads_succeed() -> None:
         text=True,
         check=True,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(told) == 1
-    assert [run for run in told if run["failures"]] == []
-    assert [run for run in told if run["of_two"]] == [], (
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(reports) == 1
+    assert [run for run in reports if run["failures"]] == []
+    assert [run for run in reports if run["of_two"]] == [], (
         "a library is imported by the main thread and by others at the same time"
     )
-    assert {name for run in told for name in run["early"]} <= {"yaml"}, (
+    assert {name for run in reports for name in run["early"]} <= {"yaml"}, (
         "others do not wait until the screen has its libraries"
     )
-    assert all(run["others"] > 20 for run in told), (
+    assert all(run["others"] > 20 for run in reports), (
         "the model's libraries are still imported beside the main thread"
     )

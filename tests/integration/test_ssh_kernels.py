@@ -45,7 +45,7 @@ def started(server: SshServer, *, session: str = "", **answers: str) -> Cells:
 
     host.answer = answer
     kernel = ProcessKernel(
-        place=Elsewhere(
+        launcher=Elsewhere(
             parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"),
             0.01,
             session,
@@ -116,7 +116,7 @@ def test_users_ssh_configuration_applies(server: SshServer, host: str, more: str
     names = f"Host near far\nHostName 127.0.0.1\nPort {server.port}\nStrictHostKeyChecking no\n"
     config.write_text(config.read_text() + names + more.format(folder=server.folder))
     for _ in range(2):
-        kernel = ProcessKernel(place=Elsewhere(parse(f"ssh://{host}{sys.executable}"), 0.01))
+        kernel = ProcessKernel(launcher=Elsewhere(parse(f"ssh://{host}{sys.executable}"), 0.01))
         kernel.start(host_of_kernel := RecordingHost())
         assert Cells(kernel, host_of_kernel).text("6 * 7") == "42\n"
         kernel.close()
@@ -140,7 +140,7 @@ def test_ssh_kernel_is_reattached_by_another_host(server: SshServer, project: Pa
     (noted,) = noted_kernels("far")
     assert noted.station.label == f"{getpass.getuser()}@127.0.0.1"
     second = ProcessKernel(
-        place=Elsewhere(parse(noted.station.address), 0.01, "far", attach(noted, ask))
+        launcher=Elsewhere(parse(noted.station.address), 0.01, "far", attach(noted, ask))
     )
     second.start(RecordingHost())
     assert asked == []

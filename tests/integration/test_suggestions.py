@@ -18,7 +18,7 @@ from tests.integration.sessions import Watched
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "rest"),
+    ("text", "suggestion", "rest"),
     [
         ("x = su", "m(y)", "m(y)"),
         ("x = su", "x = sum(y)", "m(y)"),
@@ -28,8 +28,8 @@ from tests.integration.sessions import Watched
         ("x", "\x1b]52;c;eA==\x07y", "y"),
     ],
 )
-def test_rest_of_the_line_is_suggested(text: str, said: str, rest: str) -> None:
-    assert rest_of_line(text, said) == rest
+def test_rest_of_the_line_is_suggested(text: str, suggestion: str, rest: str) -> None:
+    assert rest_of_line(text, suggestion) == rest
 
 
 def test_suggestions_are_off_by_default(home: Path) -> None:

@@ -34,7 +34,7 @@ def agent_of(desk: Desk) -> ReplAgent:
     return create_repl_agent(desk.session, desk.replay({**words("Yes."), "repeat": True}))
 
 
-def told(agent: ReplAgent) -> list[bool]:
+def environment_sent(agent: ReplAgent) -> list[bool]:
     """Whether the surroundings went with each question."""
     return [
         "<surroundings>" in str(message.text)
@@ -64,7 +64,7 @@ def test_environment_details_are_sent_again_only_after_a_change(desk: Desk, proj
     os.chdir("data")
     for question in ("three", "four"):
         agent.ask_sync(question)
-    assert told(agent) == [True, False, True, False]
+    assert environment_sent(agent) == [True, False, True, False]
     assert f"Working directory: {project / 'data'}\n" in str(agent.messages[4].text)
 
 
@@ -86,25 +86,25 @@ def test_environment_details_are_sent_again_after_a_replaced_question(desk: Desk
     agent.ask_sync("one")
     emit(desk.session.log, tags.REPLACE, entry="question 1")
     agent.ask_sync("two")
-    assert told(agent) == [True]
+    assert environment_sent(agent) == [True]
 
 
 def test_environment_details_are_sent_again_after_a_summary(desk: Desk) -> None:
-    heard: list[bool] = []
+    sent: list[bool] = []
     model = desk.replay({**words("Yes."), "repeat": True})
     stream = type(model)._stream
 
-    class Heard(type(model)):  # type: ignore[misc]
+    class RecordingModel(type(model)):  # type: ignore[misc]
         def _stream(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
             if messages[0].type == "system":
-                heard.append(any("<surroundings>" in str(message.text) for message in messages[1:]))
+                sent.append(any("<surroundings>" in str(message.text) for message in messages[1:]))
             return stream(self, messages, *args, **kwargs)
 
-    model.__class__ = Heard
+    model.__class__ = RecordingModel
     agent = create_repl_agent(desk.session, model, max_history=2)
     for question in range(6):
         agent.ask_sync(f"question {question}")
-    assert heard == [True] * 6
+    assert sent == [True] * 6
 
 
 def test_folder_name_cannot_forge_tags() -> None:

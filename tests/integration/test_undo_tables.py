@@ -179,11 +179,11 @@ def test_column_positions_of_a_block_are_copied_by_value() -> None:
     import pandas  # not before: it takes long
 
     manager = pandas.DataFrame({"a": [1, 2], "b": [3, 4], "c": [0.5, 1.5]})._mgr
-    places = [block.mgr_locs for block in manager.blocks]
+    positions = [block.mgr_locs for block in manager.blocks]
     again = load_state(
-        dump_state(places, set(), namespace), dict[int, object]().__getitem__, namespace
+        dump_state(positions, set(), namespace), dict[int, object]().__getitem__, namespace
     )
-    assert [place.indexer for place in again] == [place.indexer for place in places]
+    assert [position.indexer for position in again] == [position.indexer for position in positions]
 
 
 def test_objects_sharing_data_with_an_index_are_copied_with_it() -> None:

@@ -21,12 +21,12 @@ class Windows(logging.Handler):
 
     def __init__(self, it: Opened) -> None:
         super().__init__()
-        self.told: list[records.Window] = []
+        self.reported: list[records.Window] = []
         it.session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         if isinstance(found := records.record_of(record), records.Window):
-            self.told.append(found)
+            self.reported.append(found)
 
 
 def test_token_count_of_the_provider_is_used(
@@ -36,7 +36,7 @@ def test_token_count_of_the_provider_is_used(
     windows = Windows(it)
     service.replies = [protocol.reply("Yes.")]
     it.session.agent.ask("one?")
-    (window,) = windows.told
+    (window,) = windows.reported
     assert (window.tokens, window.estimated) == (1_000, False)
     assert window.size > 8_000
 
@@ -49,7 +49,7 @@ def test_missing_count_is_estimated(open_session: Open, service: Service) -> Non
         Reply([*OPENAI.begin, OPENAI.words("Yes."), *end], 200, {"content-type": OPENAI.content})
     ]
     it.session.agent.ask("one? " * 2_000)
-    (window,) = windows.told
+    (window,) = windows.reported
     assert window.estimated
     sent = [str(message["content"]) for message in service.asked[-1]["messages"]]
     tools = str(service.asked[-1].get("tools", ""))
@@ -63,13 +63,13 @@ def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
     windows = Windows(it)
     service.replies = [OPENAI.reply("Yes.")]
     it.session.agent.ask("one?")
-    assert not windows.told
+    assert not windows.reported
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     service.replies = [Reply([b"no"], 400)]
     with pytest.raises(Exception, match=r"."):
         it.session.agent.ask("one?")
-    assert not windows.told
+    assert not windows.reported
 
 
 def test_summary_makes_the_window_use_smaller(open_session: Open, service: Service) -> None:
@@ -80,6 +80,6 @@ def test_summary_makes_the_window_use_smaller(open_session: Open, service: Servi
     it.session.agent.ask("two?")
     service.replies = [OPENAI.reply("Pears.")]
     it.session.compact("")
-    wait_for(lambda: len(windows.told) == 3)
-    assert windows.told[-1].estimated
+    wait_for(lambda: len(windows.reported) == 3)
+    assert windows.reported[-1].estimated
     wait_for(lambda: not it.session.turn_runs)

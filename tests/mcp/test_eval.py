@@ -37,10 +37,10 @@ async def test_an_error_comes_with_its_traceback_after_the_output() -> None:
         text = text_of(answer)
         assert answer.is_error
         assert text.index("before\n") < text.index("ZeroDivisionError")
-        told = await a.eval("def f(n): g(n + 1)\ndef g(n): f(n + 1)\nf(0)")
-        assert "RecursionError" in told
-        assert told.count("\n") < 40
-        assert "lines left out" in told
+        output = await a.eval("def f(n): g(n + 1)\ndef g(n): f(n + 1)\nf(0)")
+        assert "RecursionError" in output
+        assert output.count("\n") < 40
+        assert "lines left out" in output
 
 
 async def test_nothing_but_the_protocol_reaches_stdout() -> None:
@@ -53,9 +53,9 @@ sys.__stdout__.buffer.write(b"\\xff\\xfe\\n"); sys.__stdout__.flush()
 sys.stdout = None
 """
     async with agent() as a:
-        told = await a.call("eval", code=hostile)
-        assert not told.is_error
-        assert "from a child" in text_of(told)
+        result = await a.call("eval", code=hostile)
+        assert not result.is_error
+        assert "from a child" in text_of(result)
         # Random bytes may move the cursor and write over what was printed, so nothing but their end
         # is asked for.
         assert not (
@@ -70,17 +70,17 @@ sys.stdout = None
 
 async def test_huge_output_is_cut_and_counted() -> None:
     async with agent() as a:
-        told = await a.eval("print('x' * 3_000_000)", max_output=1000)
-        assert f"… {3_000_001 - 1000:,} characters left out …" in told
-        assert len(told) < 1100
+        output = await a.eval("print('x' * 3_000_000)", max_output=1000)
+        assert f"… {3_000_001 - 1000:,} characters left out …" in output
+        assert len(output) < 1100
 
 
 async def test_timed_out_cell_is_interrupted_and_its_output_returned() -> None:
     async with agent() as a:
-        told = await a.eval(
+        output = await a.eval(
             "y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)", timeout_s=0.5
         )
-        assert told.startswith(
+        assert output.startswith(
             "Timed out after 0.5 s: the code was interrupted. Variables are as it left them.\nso far\n"
         )
         assert await a.eval("y") == "1"
@@ -90,26 +90,26 @@ async def test_unresponsive_cell_is_killed() -> None:
     stubborn = "print('so far')\nimport signal\nsignal.signal(signal.SIGINT, lambda *signal: None)\nwhile True: pass"
     async with agent() as a:
         before = await a.value(PID)
-        told = await a.call("eval", code=stubborn, timeout_s=0.3)
-        assert told.is_error
-        assert text_of(told).startswith(
+        result = await a.call("eval", code=stubborn, timeout_s=0.3)
+        assert result.is_error
+        assert text_of(result).startswith(
             "Timed out after 0.3 s: the code did not end within 2 s after its interrupt, so the worker was killed."
         )
-        assert text_of(told).endswith("\nso far")
+        assert text_of(result).endswith("\nso far")
         assert "NameError" in await a.eval("os")
         assert await a.value(PID) != before
 
 
 async def test_cell_ending_after_its_interrupt_is_reported_so() -> None:
     async with agent() as a:
-        told = await a.call(
+        result = await a.call(
             "eval",
             code="try:\n    __import__('time').sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')",
             timeout_s=0.3,
         )
-        assert told.is_error
+        assert result.is_error
         assert (
-            text_of(told)
+            text_of(result)
             == "Timed out after 0.3 s: the code was interrupted, and then ended by itself.\ncaught"
         )
 
@@ -122,13 +122,13 @@ async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: P
         await anyio.to_thread.run_sync(
             lambda: wait_for(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files)))
         )
-        told = await a.call(
+        result = await a.call(
             "eval",
             code="print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
         )
-        assert told.is_error
-        assert "SIGSEGV" in text_of(told)
-        assert "Only saved variables come back" in text_of(told)
+        assert result.is_error
+        assert "SIGSEGV" in text_of(result)
+        assert "Only saved variables come back" in text_of(result)
         after = await a.value(PID)
         assert after != before
         assert f"worker {after} ·" in await a.text("info")
@@ -137,22 +137,22 @@ async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: P
 
 async def test_worker_killed_by_its_interrupt_counts_as_timed_out() -> None:
     async with agent() as a:
-        told = await a.eval(
+        output = await a.eval(
             "import os, signal, time\nsignal.signal(signal.SIGINT, lambda *signal: os._exit(9))\ntime.sleep(600)",
             timeout_s=0.3,
         )
-        assert told.startswith(
+        assert output.startswith(
             "Timed out after 0.3 s: the code was interrupted. The kernel died: it exited with code 9."
         )
 
 
 async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
     async with agent() as a:
-        told = await a.eval(
+        output = await a.eval(
             "for name in ('\\ud800x', '\\x1b]52;c;aaaa\\x07evil\\n', 'y' * 300_000): globals()[name] = 1"
         )
         assert (
-            told.partition(", +")[2]
+            output.partition(", +")[2]
             == f"⟨U+D800⟩x int 1, +␛]52;c;aaaa␇evil  int 1, +{'y' * 199}… int 1]"
         )
         listed = await a.text("info")
@@ -163,15 +163,15 @@ async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
 
 async def test_answer_is_bounded_for_any_code() -> None:
     async with agent() as a:
-        told = await a.eval("for number in range(2_000): globals()[f'v{number}'] = number")
-        assert told.endswith(", +v18 int 18, and 1,981 more]")
-        assert len(told) < 400
+        output = await a.eval("for number in range(2_000): globals()[f'v{number}'] = number")
+        assert output.endswith(", +v18 int 18, and 1,981 more]")
+        assert len(output) < 400
         listed = await a.text("info")
         assert listed.endswith("  … and 1,801 more")
         assert len(listed) < 5_000
-        told = await a.eval("raise Exception('x' * 3_000_000)", max_output=10)
-        assert len(told) < 4_100
-        assert "characters left out" in told
+        output = await a.eval("raise Exception('x' * 3_000_000)", max_output=10)
+        assert len(output) < 4_100
+        assert "characters left out" in output
 
 
 async def test_output_reaches_progress_without_control_sequences() -> None:
@@ -228,10 +228,10 @@ async def test_cells_of_parallel_calls_run_one_after_another() -> None:
         await a.eval("log = []")
 
         async def one(number: int) -> None:
-            told = await a.eval(
+            output = await a.eval(
                 f"log.append(({number}, 'in')); import time; time.sleep(0.01); log.append(({number}, 'out')); {number}"
             )
-            assert told.split()[0] == str(number)
+            assert output.split()[0] == str(number)
 
         async with anyio.create_task_group() as group:
             for number in range(8):
@@ -283,5 +283,5 @@ async def test_figures_are_returned_as_pictures(monkeypatch: pytest.MonkeyPatch)
             "plt.plot([3, 1]); plt.show()",
             "%matplotlib inline\nplt.plot([2]);",
         ):
-            told = await a.call("eval", code=code)
-            assert [part.type for part in told.content].count("image") == 1, code
+            result = await a.call("eval", code=code)
+            assert [part.type for part in result.content].count("image") == 1, code

@@ -32,7 +32,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
 from tests.mcp.clients import agent
-from tests.secrecy import KEY, SAY, assert_masked
+from tests.secrecy import KEY, PRINT_KEY, assert_masked
 
 PID = "__import__('os').getpid()"
 ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
@@ -116,10 +116,10 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
         late = own.take_late_output()
         assert (late, own.take_late_output()) == ("late words\n", "")
         done = replace(await session.evaluate("0", None, report), late=late)
-    told = answer(
+    result = answer(
         done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain")
     )
-    assert told.text == "0\nPrinted since the last call:\nlate words"
+    assert result.text == "0\nPrinted since the last call:\nlate words"
 
 
 @pytest.mark.usefixtures("project")
@@ -221,7 +221,7 @@ async def test_agents_worker_log_and_answers_do_not_contain_the_key(
     (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")
     async with agent("--private", cwd=project) as a:
         await a.text("log_viewer", mode="file")
-        assert_masked(str(await a.call("eval", code=f"{SAY}\nkey")))
+        assert_masked(str(await a.call("eval", code=f"{PRINT_KEY}\nkey")))
         assert_masked(str(await a.call("eval", code=f"mine = {KEY!r}\nraise ValueError(mine)")))
         assert_masked(str(await a.call("info")))
         assert_masked(str(await a.client.read_resource("mahtab://variable/mine")))

@@ -28,8 +28,8 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share, project:
     it.session.submit("python", "mine = [1, 2]")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     async with agent("--attach", cwd=project) as a:
-        told = await a.eval("mine.append(3); theirs = sum(mine); theirs")
-        assert told == "6\n[~mine list 3 items, +theirs int 6]"
+        output = await a.eval("mine.append(3); theirs = sum(mine); theirs")
+        assert output == "6\n[~mine list 3 items, +theirs int 6]"
     ran = it.store.wait(tags.ASSISTANT_REPL_OUT)
     assert (ran.attrs["party"], ran.attrs["guest"]) == ("mcp", 0)
     changed = it.store.wait(tags.NAMESPACE, cell=2)
@@ -39,7 +39,7 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share, project:
 
 
 async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path: Path) -> None:
-    it = share(kernel=ProcessKernel(place=Elsewhere(Road(tmp_path).address, 0.01)))
+    it = share(kernel=ProcessKernel(launcher=Elsewhere(Road(tmp_path).address, 0.01)))
     it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     async with agent("--attach", cwd=project) as a:
@@ -159,8 +159,8 @@ async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, proj
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if isinstance(said := record_of(record), Queue):
-                queues.append([item.party or "you" for item in said.items])
+            if isinstance(event := record_of(record), Queue):
+                queues.append([item.party or "you" for item in event.items])
 
     it.session.log.addHandler(Watch())
     async with (
@@ -286,16 +286,16 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
 
     assert len(calls._serve) >= 8
     for what in calls._serve:
-        told: list[Any] = []
-        call = AgentCall(told.append)
+        replies: list[Any] = []
+        call = AgentCall(replies.append)
         serving = threading.Thread(target=serve, args=(call, what))
         serving.start()
         while (
-            not told
+            not replies
         ):  # a call that is served fails instead, for want of arguments, or tells nothing
             assert serving.is_alive(), what
             serving.join(0.01)
-        assert told == [{"op": "progress", "text": "the user has paused you"}]
+        assert replies == [{"op": "progress", "text": "the user has paused you"}]
         call.cancel()
         serving.join()
 
@@ -358,13 +358,13 @@ async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel
             await anyio.sleep(1.2)  # longer than its limit, in the queue
             (project / "go").touch()
         assert values == ["1"]
-        told = await a.eval(
+        output = await a.eval(
             "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)",
             timeout_s=1,
         )
-        assert told.startswith(
+        assert output.startswith(
             "Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running."
         )
-        assert told.endswith("Output so far:\nstubborn")
+        assert output.endswith("Output so far:\nstubborn")
         it.session.kernel_control.kill()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")

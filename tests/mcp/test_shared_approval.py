@@ -106,7 +106,7 @@ async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> N
             it.session.decide(waiting.attrs["request"], Decision("run"))
 
         group.start_soon(allow)
-        told = await a.text("reset")
-        assert told.startswith("The namespace is empty.")
+        message = await a.text("reset")
+        assert message.startswith("The namespace is empty.")
         assert "NameError" in await a.eval("x")
         assert "s since you joined" in text_of(await a.call("info"))

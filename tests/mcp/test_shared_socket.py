@@ -214,9 +214,9 @@ async def test_dying_agent_leaves_its_cell_running_or_stopped(
 async def test_agent_learns_of_the_kernels_death(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
-        told = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-        assert "SIGSEGV" in told
-        assert "All variables are gone" in told
+        output = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        assert "SIGSEGV" in output
+        assert "All variables are gone" in output
         assert await a.eval("1") == "1"
 
 

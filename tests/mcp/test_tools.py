@@ -74,8 +74,8 @@ async def test_undo_restores_mutations_and_names_what_it_cannot() -> None:
         await a.eval("items.append(next(numbers))")
         await a.eval("items.append(3)")
         assert await a.text("undo", cell=9) != ""
-        told = await a.text("undo", cell=2)
-        assert told.startswith("The namespace is as it was before cell 2 ran.")
+        message = await a.text("undo", cell=2)
+        assert message.startswith("The namespace is as it was before cell 2 ran.")
         assert await a.eval("items") == "[1]"
 
 
@@ -115,10 +115,10 @@ async def test_info_lists_the_session_contents(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
     async with agent("--project", str(tmp_path)) as a:
         await a.eval("import json\nrows = list(range(1000))")
-        told = await a.text("info")
-        assert told.endswith("\nmodules: json\nvariables:\n  rows: list 1,000 items")
-        assert f"\nproject: {tmp_path} · working directory: {tmp_path}\n1 cell in " in told
-        assert f" · worker {await a.value('import os; os.getpid()')} · private\n" in told
+        message = await a.text("info")
+        assert message.endswith("\nmodules: json\nvariables:\n  rows: list 1,000 items")
+        assert f"\nproject: {tmp_path} · working directory: {tmp_path}\n1 cell in " in message
+        assert f" · worker {await a.value('import os; os.getpid()')} · private\n" in message
 
 
 async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(
@@ -131,9 +131,9 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(
     (tmp_path / "conda" / "bin").mkdir()
     (tmp_path / "conda" / "bin" / "python").symlink_to(sys.executable)
     async with agent(cwd=tmp_path) as a:
-        told = await a.text("activate", path="project")
-        assert told.startswith(f"Activated the project {project}: Python ")
-        assert told.endswith(f", in {project}.")
+        message = await a.text("activate", path="project")
+        assert message.startswith(f"Activated the project {project}: Python ")
+        assert message.endswith(f", in {project}.")
         assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
             (str(project / ".venv"), str(project))
         )
@@ -259,10 +259,10 @@ build_wheel = build_editable
 
 
 async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
-    heard: list[str] = []
+    updates: list[str] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(message or "")
+        updates.append(message or "")
 
     (tmp_path / "pytest.py").write_text(
         "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
@@ -273,9 +273,9 @@ async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
             lambda: a.client.call_tool("pkg", arguments, progress_callback=on_progress)
         )
         with anyio.fail_after(30):
-            while "collects" not in heard:
+            while "collects" not in updates:
                 await anyio.sleep(0.01)
-        assert "coll" not in heard
+        assert "coll" not in updates
         (tmp_path / "go").touch()
 
 
@@ -346,8 +346,8 @@ def test_unusable_skill_is_reported_once_on_stderr(
     skills = SkillPrompts(tmp_path, ())
     for _ in range(2):
         assert "odd" not in [prompt.name for prompt in skills.prompts()]
-    said = capsys.readouterr()
-    assert (said.out, said.err.count(str(broken))) == ("", 1)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count(str(broken))) == ("", 1)
     broken.write_text("---\nname: other\ndescription: Counts\n---\nCount.\n")
     skills.prompts()
     assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), (
@@ -376,8 +376,8 @@ async def test_answers_are_formatted_as_configured(
 
 async def test_overwritten_lines_are_returned_in_their_final_form() -> None:
     async with agent() as a:
-        told = await a.eval("for done in range(1_000): print(f'\\r{done / 10:.1f} %', end='')")
-        assert told.startswith("99.9 %\n[Text that was written over in its line is left out.]\n")
+        output = await a.eval("for done in range(1_000): print(f'\\r{done / 10:.1f} %', end='')")
+        assert output.startswith("99.9 %\n[Text that was written over in its line is left out.]\n")
 
 
 async def test_wrong_setting_gives_one_sentence() -> None:

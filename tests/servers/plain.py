@@ -38,8 +38,8 @@ def send(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(result: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": result}], **more}
 
 
 def call(name: str, given: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, Any]:

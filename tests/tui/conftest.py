@@ -31,7 +31,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
 from tests.tui.screens_app import SessionScreensApp
-from tests.tui.story import ToldSession
+from tests.tui.story import ScriptedSession
 
 
 @pytest.fixture(autouse=True)
@@ -156,10 +156,10 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
     """The application over a session that was never started: nothing in the picture depends on a
     clock or a machine."""
-    sessions: list[ToldSession] = []
+    sessions: list[ScriptedSession] = []
 
     def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:
-        session = ToldSession(load_settings(model="demo", theme=theme, kernel=kernel), records)
+        session = ScriptedSession(load_settings(model="demo", theme=theme, kernel=kernel), records)
         sessions.append(session)
         app = MahtabApp(
             session, StdioRedirect(lambda text: None), History(home / "history.db", str(project))
@@ -173,17 +173,17 @@ def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
 
 
 @pytest.fixture(scope="module")
-def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToldSession]:
+def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSession]:
     """A session with a kernel, which all tests of a module share: each makes its variables anew."""
     with contextlib.chdir(tmp_path_factory.mktemp("looked_into")):
-        session = ToldSession(load_settings(model="demo"), [])
+        session = ScriptedSession(load_settings(model="demo"), [])
         session.start_kernel()
     yield session
     session.close()
 
 
 @pytest.fixture
-def screens_app(looked_into: ToldSession) -> Callable[[], SessionScreensApp]:
+def screens_app(looked_into: ScriptedSession) -> Callable[[], SessionScreensApp]:
     """An application for screens alone over `looked_into`."""
     return lambda: SessionScreensApp(looked_into)
 
@@ -201,15 +201,15 @@ def mine(home: Path) -> Path:
 @pytest.fixture
 def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """No file is written before this is set."""
-    told = threading.Event()
+    allowed = threading.Event()
     fsync = os.fsync
 
     def slow(handle: int) -> None:
-        told.wait(60)
+        allowed.wait(60)
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", slow)
-    return told
+    return allowed
 
 
 @pytest.fixture

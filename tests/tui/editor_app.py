@@ -82,7 +82,7 @@ class EditorApp(App[None]):
         """Whether code that waits can be seen above the row."""
         self.rules: tuple[str, ...] = ()
         """The rules that would let waiting code run without asking."""
-        self.said: list[tuple[Any, ...]] = []
+        self.actions: list[tuple[Any, ...]] = []
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
@@ -132,19 +132,19 @@ class EditorApp(App[None]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        self.said.append(("submitted", message.mode, message.text))
+        self.actions.append(("submitted", message.mode, message.text))
 
     @on(EditorPane.ModeChanged)
     def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
-        self.said.append(("mode", message.mode))
+        self.actions.append(("mode", message.mode))
 
     @on(EditorPane.LeaveRequested)
     def _leave_requested(self) -> None:
-        self.said.append(("leave",))
+        self.actions.append(("leave",))
 
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
-        self.said.append(
+        self.actions.append(
             (
                 "decided",
                 message.request,
@@ -157,22 +157,22 @@ class EditorApp(App[None]):
 
     @on(ReviewRow.Decided)
     def _reviewed(self, message: ReviewRow.Decided) -> None:
-        self.said.append(("reviewed", message.request, message.action, message.reason))
+        self.actions.append(("reviewed", message.request, message.action, message.reason))
 
     @on(InputRow.Answered)
     def _answered(self, message: InputRow.Answered) -> None:
-        self.said.append(("answered", message.request, message.text))
+        self.actions.append(("answered", message.request, message.text))
 
     @on(QueueRow.Cancelled)
     def _cancelled(self, message: QueueRow.Cancelled) -> None:
-        self.said.append(("cancelled", message.item_id))
+        self.actions.append(("cancelled", message.item_id))
 
     def action_focus_approval(self) -> None:
         self.query_one(ApprovalRow).focus()
         self.query_one(ReviewRow).focus()
 
     def action_stop(self) -> None:
-        self.said.append(("stop",))
+        self.actions.append(("stop",))
 
 
 async def write(pilot: Pilot[Any], text: str) -> None:

@@ -29,7 +29,7 @@ class GraphicsTerminal:
         self.stops = 0
         self.asked = 0
         self.sent: list[str] = []
-        self.kept: set[str] = set()
+        self.stored: set[str] = set()
         """The numbers of Kitty's pictures."""
         self.standing: dict[tuple[str, str], Region] = {}
         """Kitty's placements, on the cells that they fill."""
@@ -47,11 +47,11 @@ class GraphicsTerminal:
         if not data:
             return
         self.sent.append(data)
-        x = y = place = 0
-        while place < len(data):
-            found = _SENT.match(data, place)
-            assert found, repr(data[place : place + 80])
-            place = found.end()
+        x = y = offset = 0
+        while offset < len(data):
+            found = _SENT.match(data, offset)
+            assert found, repr(data[offset : offset + 80])
+            offset = found.end()
             if found["y"]:
                 x, y = int(found["x"]) - 1, int(found["y"]) - 1
             elif found["width"]:
@@ -70,15 +70,15 @@ class GraphicsTerminal:
         name = keys.get("i", ""), keys.get("p", "")
         match keys.get("a"):
             case "t":
-                self.kept.add(keys["i"])
+                self.stored.add(keys["i"])
             case "p":
-                assert keys["i"] in self.kept
+                assert keys["i"] in self.stored
                 self.standing[name] = Region(x, y, int(keys["c"]), int(keys["r"]))
                 self.cut[name] = int(keys["y"]), int(keys["h"])
             case "d" if keys["d"] == "i":
                 del self.standing[name]
             case "d":
-                self.kept.discard(keys["i"])
+                self.stored.discard(keys["i"])
                 for each in [each for each in self.standing if each[0] == keys["i"]]:
                     del self.standing[each]
 

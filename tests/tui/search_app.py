@@ -20,22 +20,22 @@ class RecordingControl:
     """Keeps what it was asked for; gives a text of numbered lines."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def stop(self, tree: str, node: str) -> None:
-        self.said.append(("stop", tree, node))
+        self.calls.append(("stop", tree, node))
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        self.said.append(("retry", tree, node, query))
+        self.calls.append(("retry", tree, node, query))
 
     def make_variable(self, answer: str) -> None:
-        self.said.append(("make_variable", answer))
+        self.calls.append(("make_variable", answer))
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         return text_of(start, end)
 
     def answer(self, request: str, run: bool) -> None:
-        self.said.append(("answer", request, run))
+        self.calls.append(("answer", request, run))
 
 
 LINE = 64

@@ -84,7 +84,7 @@ class Scribe:
         for piece in pieces:
             yield self.event(tags.RLM_CHAT_STREAM, node, piece, turn=turn, wait=0.15)
 
-    def says(
+    def answers(
         self,
         node: str,
         turn: int,
@@ -114,7 +114,7 @@ class Scribe:
         status: str = "ok",
         wait: float = 0.3,
     ) -> Iterator[Record]:
-        said = f"{words}\n\n```python\n{code}\n```\n"
+        answer = f"{words}\n\n```python\n{code}\n```\n"
         yield from self.thinks(
             node,
             turn,
@@ -122,7 +122,7 @@ class Scribe:
             words[len(words) // 2 :],
             f"\n\n```python\n{code}\n```\n",
         )
-        yield from self.says(node, turn, said, cut=turn == 1)
+        yield from self.answers(node, turn, answer, cut=turn == 1)
         yield self.event(tags.RLM_REPL_IN, node, code, turn=turn)
         yield self.event(
             tags.RLM_REPL_OUT,
@@ -170,7 +170,7 @@ def beginning(scribe: Scribe) -> Iterator[Record]:
         "I'll ask about each part of the log.",
         f"\n\n```python\n{MAP}\n```\n",
     )
-    yield from scribe.says(
+    yield from scribe.answers(
         "1",
         2,
         f"312 errors in two clusters. I'll ask about each part of the log.\n\n```python\n{MAP}\n```\n",
@@ -217,7 +217,7 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
         "All of them are in `db.pool`.\n",
         "What held the connections? I'll ask about the 40 lines before.",
     )
-    yield from scribe.says(
+    yield from scribe.answers(
         "1.5",
         2,
         'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))',
@@ -236,7 +236,7 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
         chars=2400,
     )
     yield from scribe.thinks("1.5.1", 1, "db timeout 03:14: the job never committed", turns=1)
-    yield from scribe.says(
+    yield from scribe.answers(
         "1.5.1", 1, "db timeout 03:14: the job never committed", tokens=700, cost=0.0009
     )
     yield scribe.final("1.5.1", "db timeout 03:14: the job never committed", duration=0.9)
@@ -262,7 +262,7 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
 
 def asked(scribe: Scribe) -> Iterator[Record]:
     """A part wants 200 calls at once: the person is asked."""
-    yield from scribe.says(
+    yield from scribe.answers(
         "1.7", 1, f"I'll ask about each transaction.\n\n```python\n{EACH}\n```\n"
     )
     yield scribe.event(tags.RLM_REPL_IN, "1.7", EACH, turn=1)
@@ -304,7 +304,7 @@ def fanned_out(scribe: Scribe, *, done: int = 180, running: int = 12) -> Iterato
         yield from scribe.thinks(node, 1, f"No, it took {41 * part % 977} s", turns=1)
         if part < done:
             failed = part in (23, 71, 150)
-            yield from scribe.says(
+            yield from scribe.answers(
                 node, 1, f"No, it took {41 * part % 977} s", tokens=3300, cost=0.0034
             )
             yield scribe.final(
@@ -320,7 +320,7 @@ def ending(scribe: Scribe) -> Iterator[Record]:
     answers."""
     for part in range(180, 200):
         node = f"1.7.{part + 1}"
-        yield from scribe.says(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)
+        yield from scribe.answers(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)
         yield scribe.final(node, "Yes, 12 s", duration=0.8)
     yield scribe.final(
         "1.7",

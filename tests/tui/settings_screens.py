@@ -32,7 +32,7 @@ def text(pilot: Pilot[int], selector: str) -> str:
 def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
     """Return the value of a setting in the list, and its origin."""
     (row,) = [row for row in screen(pilot)._entries if row.key == key]
-    return row.value, row.place.text
+    return row.value, row.origin.text
 
 
 async def opened(pilot: Pilot[int]) -> None:
@@ -60,7 +60,7 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
     await pilot.press("enter")
 
 
-async def said(pilot: Pilot[int], words: str) -> None:
+async def wait_for_message(pilot: Pilot[int], words: str) -> None:
     await until(
         pilot,
         lambda: (

@@ -115,23 +115,23 @@ WAITING = made(
 )
 
 
-class ToldSession(Session):
+class ScriptedSession(Session):
     """A session that never starts a kernel: the screen is told records instead."""
 
     def __init__(self, settings: Settings, records: Sequence[Record]) -> None:
         super().__init__(settings, ProcessKernel(), HeadlessFrontend(), name="sales-march")
         self._records = records
-        self.told = False
+        self.emitted = False
 
     def start(self) -> None:
         _ = self.cells  # the parts stand, and hear of all records, as after the real start
         for record in self._records:
             # Changed rows fade with time: the namespace is an old one. What waits must not be: an
             # old question waits no longer.
-            self.tell(record, 1.0 if record.tag == tags.NAMESPACE else time.time())
-        self.told = True
+            self.log_record(record, 1.0 if record.tag == tags.NAMESPACE else time.time())
+        self.emitted = True
 
-    def tell(self, record: Record, when: float) -> None:
+    def log_record(self, record: Record, when: float) -> None:
         """Log a record as of a time, in seconds since the epoch."""
         emit(self.log, record.changed(time=when))
 
@@ -142,9 +142,9 @@ async def drawn(pilot: Pilot[int]) -> None:
     app = pilot.app
     assert isinstance(app, MahtabApp)
     session = app.session
-    assert isinstance(session, ToldSession)
+    assert isinstance(session, ScriptedSession)
     # Textual gives the focus, and calls what was to be called after the first picture, later than
     # it is asked to.
-    await until(pilot, lambda: session.told and app.focused is not None)
+    await until(pilot, lambda: session.emitted and app.focused is not None)
     app.drain.hand_on()
     await pilot.pause()

@@ -23,7 +23,7 @@ from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
+from tests.tui.story import IDLE, WAITING, ScriptedSession, drawn, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -57,8 +57,10 @@ def test_ask_mode_while_code_waits(
     async def run(pilot: Pilot[int]) -> None:
         # The question comes while the person is typing, so it does not take the focus.
         await pressing("f2", *"and plot the week around it")(pilot)
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(WAITING, time.time() + 60)  # in a minute: the seconds that it waits stay 0
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(
+            WAITING, time.time() + 60
+        )  # in a minute: the seconds that it waits stay 0
         await drawn(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=run)
@@ -193,15 +195,15 @@ async def test_broken_input_history_is_reported_once(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
-    said: list[str] = []
-    monkeypatch.setattr(app.session, "notice", lambda text, level="info": said.append(text))
+    messages: list[str] = []
+    monkeypatch.setattr(app.session, "notice", lambda text, level="info": messages.append(text))
     monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
     app.history.problem = "The input history cannot be used."
     async with app.run_test() as pilot:
         await pilot.pause()
-        assert said == ["The input history cannot be used."]
+        assert messages == ["The input history cannot be used."]
         await pilot.press("x", "enter")
-        assert len(said) == 1
+        assert len(messages) == 1
 
 
 @pytest.mark.parametrize(("height", "rows"), [(12, 1), (24, 3), (40, 3)])
@@ -247,8 +249,8 @@ async def test_long_code_being_edited_leaves_no_blank_below_it(
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(
             replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time()
         )
         await drawn(pilot)
@@ -303,12 +305,12 @@ async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     path.write_text('[keymap]\nhlp = "f11"\njump = "f4"\n')
     app = make_app(theme="nrod")
     app.settings.keymap = app.session.settings.keymap
-    said: list[str] = []
-    app.session.notice = lambda text, level="info": said.append(text)  # type: ignore[method-assign]
+    messages: list[str] = []
+    app.session.notice = lambda text, level="info": messages.append(text)  # type: ignore[method-assign]
     async with app.run_test() as pilot:
         await drawn(pilot)
         assert app.theme == "mahtab"
-    assert said == [
+    assert messages == [
         f"{path}, line 2: keymap: there is no command 'hlp'. Did you mean help?",
         "command line: theme: there is no theme 'nrod'. Did you mean nord?",
     ]
@@ -326,8 +328,8 @@ def test_a_crash_shows_no_values(
     assert app.crash is not None
     assert app.crash.file is not None
     assert "RuntimeError: 7" in app.crash.file.read_text()
-    told = app.crash.file.read_text() + app.crash.report() + "".join(capsys.readouterr())
-    assert "sk-1234" not in told
+    crash_text = app.crash.file.read_text() + app.crash.report() + "".join(capsys.readouterr())
+    assert "sk-1234" not in crash_text
 
 
 async def test_key_on_an_error_drafts_a_question_and_sends_nothing(

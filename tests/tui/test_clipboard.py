@@ -43,7 +43,7 @@ def listen(pilot: Pilot[None], written: Written, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(driver, "write", written.terminal.append)
 
 
-def said(pilot: Pilot[None]) -> str:
+def notifications(pilot: Pilot[None]) -> str:
     return " ".join(each.message for each in pilot.app._notifications)
 
 
@@ -57,7 +57,7 @@ async def test_text_is_copied_to_terminal_and_system_with_a_notice(
             pilot,
             lambda: (
                 "14 characters to the terminal (OSC 52) and to the system's clipboard"
-                in said(pilot)
+                in notifications(pilot)
             ),
         )
         assert written.copied == written.system == ["straw ? [bold]"]
@@ -77,7 +77,7 @@ async def test_missing_system_clipboard_names_only_the_terminal(
             pilot,
             lambda: (
                 "one character to the terminal (OSC 52); no other clipboard was found"
-                in said(pilot)
+                in notifications(pilot)
             ),
         )
         assert written.copied == ["x"]
@@ -90,6 +90,7 @@ async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
         listen(pilot, written, monkeypatch)
         external.copy(pilot.app, "x" * (external.MOST_COPIED + 1))
         await until(
-            pilot, lambda: "1,000,001 characters are too many for the clipboard" in said(pilot)
+            pilot,
+            lambda: "1,000,001 characters are too many for the clipboard" in notifications(pilot),
         )
         assert written.copied == written.system == []

@@ -84,7 +84,7 @@ async def test_enter_runs_the_code_if_the_list_was_not_requested(pilot: Pilot[No
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.press("enter")
-    assert app_of(pilot).said == [("submitted", "python", "pri")]
+    assert app_of(pilot).actions == [("submitted", "python", "pri")]
     assert not shown(pilot).is_open
 
 
@@ -93,7 +93,7 @@ async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
     await opened(pilot, "price")
     await pilot.press("down", "enter")
     assert app_of(pilot).editor.text == "prices"
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 @pytest.mark.parametrize("before", ["", "日本 "])
@@ -126,7 +126,7 @@ async def test_escape_closes_the_list_and_nothing_else(pilot: Pilot[None]) -> No
     await opened(pilot, "price")
     await pilot.press("escape")
     assert not shown(pilot).is_open
-    assert (app_of(pilot).editor.text, app_of(pilot).said) == ("pri", [])
+    assert (app_of(pilot).editor.text, app_of(pilot).actions) == ("pri", [])
 
 
 @pytest.mark.parametrize("key", ["left", "home", "space"])

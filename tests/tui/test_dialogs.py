@@ -44,16 +44,16 @@ async def test_bunched_keys_close_a_dialog_once(
 
 async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
-    said: list[str | None] = []
+    results: list[str | None] = []
     async with app.run_test() as pilot:
         await pilot.pause()
         dialog = Prompt("What?")
-        await app.push_screen(dialog, said.append)
+        await app.push_screen(dialog, results.append)
         dialog.dismiss("one")
         dialog.dismiss("two")
-        await until(pilot, lambda: len(app.screen_stack) == 1 and bool(said))
+        await until(pilot, lambda: len(app.screen_stack) == 1 and bool(results))
         await pilot.pause()
-        assert said == ["one"]
+        assert results == ["one"]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) ->
 
 async def test_enter_runs_complete_code_and_empties_the_editor(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1\n")
-    assert app_of(pilot).said == [("submitted", "python", "x = 1")]
+    assert app_of(pilot).actions == [("submitted", "python", "x = 1")]
     assert app_of(pilot).editor.is_empty
 
 
@@ -40,16 +40,16 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     await write(pilot, "def f(x):\nif x:\nreturn 1\n")
     assert app_of(pilot).editor.text == "def f(x):\n    if x:\n        return 1\n    "
     await write(pilot, "return 2\n")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     await write(pilot, "\n")
-    assert app_of(pilot).said == [
+    assert app_of(pilot).actions == [
         ("submitted", "python", "def f(x):\n    if x:\n        return 1\n    return 2")
     ]
 
 
 async def test_enter_on_empty_input_runs_nothing(pilot: Pilot[None]) -> None:
     await write(pilot, "  \n\n")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
@@ -68,13 +68,13 @@ async def test_enter_in_the_middle_of_several_lines_adds_a_line(pilot: Pilot[Non
 async def test_enter_anywhere_in_a_single_line_runs_it(pilot: Pilot[None]) -> None:
     put(pilot, "print(1)", cursor=(0, 3))
     await pilot.press("enter")
-    assert app_of(pilot).said == [("submitted", "python", "print(1)")]
+    assert app_of(pilot).actions == [("submitted", "python", "print(1)")]
 
 
 async def test_ctrl_enter_runs_from_anywhere(pilot: Pilot[None]) -> None:
     put(pilot, "x = 1\ny = 2", cursor=(0, 2))
     await pilot.press("ctrl+enter")
-    assert app_of(pilot).said == [("submitted", "python", "x = 1\ny = 2")]
+    assert app_of(pilot).actions == [("submitted", "python", "x = 1\ny = 2")]
 
 
 async def test_splitting_a_line_drops_the_blanks_at_the_split(
@@ -147,9 +147,9 @@ async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) ->
     app_of(pilot).area.post_message(Paste("\tfor x in y:\r\n\t\tprint(x)\r\n\r\n\tz = 1\r\n"))
     await pilot.pause()
     assert app_of(pilot).editor.text == "for x in y:\n    print(x)\n\nz = 1\n"
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     await pilot.press("enter")
-    assert app_of(pilot).said == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
+    assert app_of(pilot).actions == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
 
 
 async def test_curly_quotes_are_straightened_if_wanted(pilot: Pilot[None]) -> None:
@@ -209,7 +209,7 @@ async def test_the_brackets_at_or_before_the_cursor_are_marked(
 async def test_escape_is_left_to_the_application(pilot: Pilot[None]) -> None:
     app_of(pilot).bind("escape", "stop")
     await pilot.press("escape")
-    assert app_of(pilot).said == [("stop",)]
+    assert app_of(pilot).actions == [("stop",)]
 
 
 async def test_only_visible_lines_are_highlighted(pilot: Pilot[None]) -> None:
@@ -285,7 +285,7 @@ async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
         "enter",
         "x",
     )
-    assert [said for said in app_of(pilot).said if said[0] == "submitted"] == [
+    assert [action for action in app_of(pilot).actions if action[0] == "submitted"] == [
         ("submitted", "python", "1+1"),
         ("submitted", "python", "2+2"),
         ("submitted", "ask", "why"),

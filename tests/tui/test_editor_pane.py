@@ -41,7 +41,7 @@ async def test_backtick_at_the_start_toggles_the_mode(pilot: Pilot[None]) -> Non
     assert (shown(pilot, "#glyph"), shown(pilot, "#hint").split(" · ")[0]) == ("◈", "Ask")
     assert not app.area.is_syntax_aware
     await write(pilot, "`")
-    assert app.said == [("mode", "ask"), ("mode", "python")]
+    assert app.actions == [("mode", "ask"), ("mode", "python")]
     assert app.editor.is_empty
     assert app.area.is_syntax_aware
 
@@ -67,9 +67,9 @@ async def test_backspace_in_empty_ask_mode_returns_to_python(pilot: Pilot[None])
     app = app_of(pilot)
     await write(pilot, "`a")
     await pilot.press("backspace")
-    assert app.said == [("mode", "ask")]
+    assert app.actions == [("mode", "ask")]
     await pilot.press("backspace", "backspace")
-    assert app.said == [("mode", "ask"), ("mode", "python")]
+    assert app.actions == [("mode", "ask"), ("mode", "python")]
 
 
 async def test_enter_in_ask_mode_always_sends(pilot: Pilot[None]) -> None:
@@ -77,16 +77,16 @@ async def test_enter_in_ask_mode_always_sends(pilot: Pilot[None]) -> None:
     await write(pilot, "`if x:")
     await pilot.press("ctrl+j")
     await write(pilot, "and (then\n")
-    assert app.said[-1] == ("submitted", "ask", "if x:\nand (then")
+    assert app.actions[-1] == ("submitted", "ask", "if x:\nand (then")
 
 
 async def test_ctrl_d_quits_only_from_an_empty_editor(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "a")
     await pilot.press("ctrl+d", "home", "ctrl+d")
-    assert app.said == []
+    assert app.actions == []
     await pilot.press("ctrl+d")
-    assert app.said == [("leave",)]
+    assert app.actions == [("leave",)]
 
 
 # History
@@ -108,7 +108,7 @@ async def test_up_and_down_walk_the_inputs_of_the_mode_and_return(pilot: Pilot[N
 async def test_a_recalled_block_runs_with_one_enter(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.press("up", "up", "enter")
-    assert app.said == [("submitted", "python", "for a in b:\n    print(a)")]
+    assert app.actions == [("submitted", "python", "for a in b:\n    print(a)")]
 
 
 async def test_cursor_moves_inside_a_recalled_block_once_it_was_moved(pilot: Pilot[None]) -> None:
@@ -179,7 +179,7 @@ async def test_key_after_up_in_a_bunch_acts_on_the_recalled_input(
     await press_at_once(
         pilot, "up", "backspace", "3", "enter", "up", "0", "enter", "grave_accent", "up", "enter"
     )
-    assert [said for said in app.said if said[0] == "submitted"] == [
+    assert [action for action in app.actions if action[0] == "submitted"] == [
         ("submitted", "python", "y = 3"),
         ("submitted", "python", "y = 30"),
         ("submitted", "ask", "what is x?"),
@@ -191,7 +191,7 @@ async def test_locked_history_does_not_block_keys(pilot: Pilot[None], home: Path
     with sqlite3.connect(home / "history.db") as other:
         other.execute("begin immediate")
         await write(pilot, "w = 4\nw")
-        assert app.said == [("submitted", "python", "w = 4")]
+        assert app.actions == [("submitted", "python", "w = 4")]
         assert app.editor.text == "w"
         await pilot.press("up")
         assert app.editor.text == "w = 4"

@@ -54,7 +54,7 @@ async def test_matches_are_found_and_stepped_through(pilot: Pilot[None]) -> None
     assert not app.query_one(FindRow).display
     await until(pilot, lambda: app.focused is app.area)
     assert selected(pilot) == ((2, 8), "pric")
-    assert app.said == []
+    assert app.actions == []
 
 
 async def test_missing_match_is_reported_and_nothing_moves(pilot: Pilot[None]) -> None:

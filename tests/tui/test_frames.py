@@ -29,24 +29,24 @@ MakeApp = Callable[..., MahtabApp]
 
 def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
     """A cell that made a function, and one in which it failed in a file, so many frames deep."""
-    places: list[tuple[str, int, str]] = [
+    frames: list[tuple[str, int, str]] = [
         ("In [2]", 2, "<module>"),
         ("In [1]", 3, "f"),
         *[(str(lib), 4, "outer")] * deep,
         (str(lib), 2, "divide"),
     ]
     text = ["Traceback (most recent call last):"]
-    for file, line, function in places:
+    for file, line, function in frames:
         text += [f'  File "{file}", line {line}, in {function}', "    some source"]
     text.append('ZeroDivisionError: division by zero, as in\n  File "/etc/passwd", line 1, in root')
     output = "\n".join(text) + "\n"
     whole = output.split("\n")
-    told = [[*place, len(whole) - 2 - 2 * number] for number, place in enumerate(places)]
+    frame_rows = [[*frame, len(whole) - 2 - 2 * number] for number, frame in enumerate(frames)]
     about: dict[str, Any] = {
         "status": "error",
         "duration": 0.1,
         "kinds": [["stdout", len(printed)], ["traceback", len(output)]],
-        "frames": told,
+        "frames": frame_rows,
     }
     return [
         made(
@@ -106,8 +106,8 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await until(pilot, lambda: "    return a / b" in "\n".join(marked(pilot)))
         assert title(pilot) == f"Error of cell 2  ·  line 2 of {lib}"
-        told = str(screen(pilot).query_one(".exception", Static).content)
-        assert told.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
+        heading = str(screen(pilot).query_one(".exception", Static).content)
+        assert heading.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
         await pilot.press("v")
         assert isinstance(pilot.app.focused, TreeView)
         await until(
@@ -161,8 +161,8 @@ async def test_dragging_over_a_frame_selects_it(make_app: MakeApp, lib: Path) ->
         )
         # As the terminal tells it: Pilot's own mouse makes no click of this.
         for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
-            place = (pane.region.x + x, pane.region.y + y)
-            pilot.app.post_message(kind(None, *place, 0, 0, 1, False, False, False, *place))
+            position = (pane.region.x + x, pane.region.y + y)
+            pilot.app.post_message(kind(None, *position, 0, 0, 1, False, False, False, *position))
             await pilot.pause()
         await until(pilot, lambda: bool(pane.text_selection))
         assert len(pilot.app.screen_stack) == 1
@@ -196,9 +196,9 @@ async def test_cell_code_opens_in_our_editor_and_a_file_in_the_users(
 
 
 async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Path) -> None:
-    told = records(lib)
+    error_records = records(lib)
     lib.write_text("x")
-    async with make_app(*told).run_test(size=SIZE) as pilot:
+    async with make_app(*error_records).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
@@ -212,11 +212,11 @@ async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Pat
 
 
 async def test_cleared_cells_are_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
-    told = records(lib)
-    async with make_app(*told[:2]).run_test(size=SIZE) as pilot:
+    error_records = records(lib)
+    async with make_app(*error_records[:2]).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
         pane.clear()
-        pane.fold(told[2:])
+        pane.fold(error_records[2:])
         await pilot.press("enter", "enter", "up")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
@@ -241,10 +241,15 @@ async def test_full_output_is_one_key_away_and_first_if_partly_visible(
 
 async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
     hostile = "/x/\x1b]0;y\x07[/red][@click=app.quit]\nz" + "é" * 300
-    told = records(tmp_path / "lib.py")
+    error_records = records(tmp_path / "lib.py")
     frames = [[hostile, 10**9, hostile, 4], ["\ud800", 0, "", 10**6], [hostile, 3, hostile, 0]]
-    told[-1] = made(tags.USER_REPL_OUT, told[-1].text, {**told[-1].attrs, "frames": frames}, 1.0)
-    async with make_app(*told).run_test(size=SIZE) as pilot:
+    error_records[-1] = made(
+        tags.USER_REPL_OUT,
+        error_records[-1].text,
+        {**error_records[-1].attrs, "frames": frames},
+        1.0,
+    )
+    async with make_app(*error_records).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f", "up", "up")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
@@ -260,20 +265,20 @@ def test_end_of_a_long_file_name_is_shown() -> None:
 
 
 async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, lib: Path) -> None:
-    told = records(lib)
-    told[-1] = made(
+    error_records = records(lib)
+    error_records[-1] = made(
         tags.USER_REPL_OUT,
-        told[-1].text,
-        {name: value for name, value in told[-1].attrs.items() if name != "frames"},
+        error_records[-1].text,
+        {name: value for name, value in error_records[-1].attrs.items() if name != "frames"},
         1.0,
     )
-    async with make_app(*told).run_test(size=SIZE) as pilot:
+    async with make_app(*error_records).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f")
         await until(
             pilot,
             lambda: (
-                [told.message for told in pilot.app._notifications]
+                [error_records.message for error_records in pilot.app._notifications]
                 == ["The location of this error is not known."]
             ),
         )

@@ -17,7 +17,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import IDLE, ToldSession, drawn
+from tests.tui.story import IDLE, ScriptedSession, drawn
 
 MakeApp = Callable[..., MahtabApp]
 SESSION = made(
@@ -49,12 +49,12 @@ def line(pilot: Pilot[int]) -> str:
     return header.render_line(0).text.strip()
 
 
-async def told(pilot: Pilot[int], *records: Record, when: float | None = None) -> None:
+async def emit_records(pilot: Pilot[int], *records: Record, when: float | None = None) -> None:
     """Tell records, and show them."""
     assert isinstance(pilot.app, MahtabApp)
-    assert isinstance(pilot.app.session, ToldSession)
+    assert isinstance(pilot.app.session, ScriptedSession)
     for record in records:
-        pilot.app.session.tell(record, time.time() if when is None else when)
+        pilot.app.session.log_record(record, time.time() if when is None else when)
     await drawn(pilot)
 
 
@@ -68,7 +68,7 @@ async def test_every_kernel_state_is_shown(
         await drawn(pilot)
         assert line(pilot).endswith("◌ kernel  starting")
         for state, glyph in (("starting", "◌"), ("idle", "●"), ("dead", "✗")):
-            await told(pilot, kernel(state))
+            await emit_records(pilot, kernel(state))
             assert line(pilot).endswith(f"{glyph} kernel{python}  {state}")
 
 
@@ -78,17 +78,17 @@ async def test_busy_kernel_shows_its_elapsed_time(
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
-        await told(pilot, kernel("busy"), when=now)
+        await emit_records(pilot, kernel("busy"), when=now)
         assert line(pilot).endswith("busy    0.0 s")
         now += 12.34
-        await told(pilot, kernel("busy"), when=now)
+        await emit_records(pilot, kernel("busy"), when=now)
         assert line(pilot).endswith("busy   12.3 s")
         now += 1
-        await told(pilot, kernel("idle"), when=now)
+        await emit_records(pilot, kernel("idle"), when=now)
         assert line(pilot).endswith("idle")
-        await told(pilot, kernel("busy"), when=now)
+        await emit_records(pilot, kernel("busy"), when=now)
         assert line(pilot).endswith("busy    0.0 s")
-        await told(
+        await emit_records(
             pilot, kernel("idle"), kernel("busy", since=now - 75.5), when=now
         )  # an earlier screen has begun the cell
         assert line(pilot).endswith("busy   75.5 s")
@@ -117,10 +117,10 @@ async def test_last_of_many_states_is_shown_with_time_since_its_start(
 
 async def test_elapsed_time_updates_by_itself(make_app: MakeApp) -> None:
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
-        await told(pilot, kernel("busy"))
+        await emit_records(pilot, kernel("busy"))
         header = pilot.app.query_one(HeaderBar)
         assert header._ticking is not None
-        await told(pilot, kernel("dead"))
+        await emit_records(pilot, kernel("dead"))
         assert header._ticking is None
 
 
@@ -130,20 +130,20 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
         assert line(pilot).startswith(
             "◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03"
         )
-        await told(
+        await emit_records(
             pilot,
             made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "review"}),
         )
         assert line(pilot).startswith(
             "◐ mahtab  sales-march  demo  review changes  12.5k tok  $0.03"
         )
-        await told(
+        await emit_records(
             pilot,
             made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}),
             usage(cost=1.0),
         )
         assert line(pilot).startswith("◐ mahtab  sales-march  demo  auto-run  25.0k tok  $1.03")
-        await told(pilot, usage(cost=None))
+        await emit_records(pilot, usage(cost=None))
         assert "$1.03+" in line(pilot)
 
 
@@ -190,8 +190,8 @@ async def test_tooltip_shows_undo_memory_on_hover(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(SESSION, usage(cost=0.0123))
-    kept = [UndoStep(cell, 3 * 2**20) for cell in (3, 4)]
-    monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: tuple(kept))
+    steps = [UndoStep(cell, 3 * 2**20) for cell in (3, 4)]
+    monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: tuple(steps))
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         header = app.query_one(HeaderBar)
@@ -203,7 +203,7 @@ async def test_tooltip_shows_undo_memory_on_hover(
                 str(header.tooltip) == "12,500 tokens, $0.0123\nUndo: 2 of 20 cells, 6 of 1,024 MB"
             ),
         )
-        kept.clear()
+        steps.clear()
         await pilot.hover("#editor")
         await pilot.hover(HeaderBar)
         await until(
@@ -224,11 +224,11 @@ async def test_tooltip_reports_a_missing_kernel(make_app: MakeApp) -> None:
 async def test_tooltip_shows_the_usage(make_app: MakeApp) -> None:
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
         header = pilot.app.query_one(HeaderBar)
-        await told(pilot, kernel("idle"))
+        await emit_records(pilot, kernel("idle"))
         assert header.tooltip is None
-        await told(pilot, usage(cost=0.0123))
+        await emit_records(pilot, usage(cost=0.0123))
         assert str(header.tooltip) == "12,500 tokens, $0.0123"
-        await told(
+        await emit_records(
             pilot,
             usage(cost=None),
             made(
@@ -248,32 +248,36 @@ async def test_model_activity_replaces_an_idle_kernel(
     turn = {"turn": 1, "step": 0, "party": "claude"}
     code = {**turn, "request": "1", "block": 0, "blocks": 1}
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        await told(
+        await emit_records(
             pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "thinking"}), when=now
         )
         now += 2.5
         await until(pilot, lambda: "thinking    2 s" in line(pilot))
         assert line(pilot).endswith("kernel  thinking    2 s")
-        await told(
+        await emit_records(
             pilot,
             made(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0}),
             when=now,
         )
         assert line(pilot).endswith("kernel  writing    2 s")
-        await told(pilot, made(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
+        await emit_records(pilot, made(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
         assert line(pilot).endswith("kernel  thinking"), (
             "between two steps of a turn it is not idle"
         )
-        await told(pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "waiting"}), when=now)
+        await emit_records(
+            pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "waiting"}), when=now
+        )
         now += 61
         await until(pilot, lambda: "61 s" in line(pilot))
         assert line(pilot).endswith("kernel  waiting for you   61 s")
         assert pilot.app.query_one(HeaderBar)._ticking is not None
-        await told(
+        await emit_records(
             pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now
         )
         assert line(pilot).endswith("busy    0.0 s")
-        await told(pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "done"}), when=now)
+        await emit_records(
+            pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "done"}), when=now
+        )
         assert line(pilot).endswith("kernel  idle")
         assert pilot.app.query_one(HeaderBar)._ticking is None
 
@@ -303,9 +307,9 @@ async def test_everything_waiting_for_the_user_is_shown(
     make_app: MakeApp, tag: str, attrs: dict[str, Any]
 ) -> None:
     async with make_app(SESSION, kernel("busy")).run_test(size=(120, 40)) as pilot:
-        await told(pilot, made(tag, "1", {**attrs, "request": "1", "state": "waiting"}))
+        await emit_records(pilot, made(tag, "1", {**attrs, "request": "1", "state": "waiting"}))
         assert "waiting for you" in line(pilot)
-        await told(pilot, made(tag, "1", {**attrs, "request": "1", "state": "run"}))
+        await emit_records(pilot, made(tag, "1", {**attrs, "request": "1", "state": "run"}))
         assert "busy" in line(pilot)
 
 
@@ -335,7 +339,7 @@ async def test_langsmith_tracing_is_shown_at_every_width(
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     for columns in (80, 120):
         async with make_app(SESSION).run_test(size=(columns, 24)) as pilot:
-            await told(pilot)
+            await emit_records(pilot)
             assert "ask first  to LangSmith" in line(pilot)
             assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(
                 pilot.app.query_one(HeaderBar).tooltip
@@ -355,19 +359,19 @@ async def test_the_header_shows_how_full_the_models_window_is(
     make_app: MakeApp, size: tuple[int, int], words: str
 ) -> None:
     async with make_app(SESSION).run_test(size=size) as pilot:
-        await told(pilot, usage(cost=0.03), kernel("idle"))
+        await emit_records(pilot, usage(cost=0.03), kernel("idle"))
         assert "%" not in line(pilot), "nothing, as long as it is not known"
-        await told(pilot, window(68_000, estimated=True))
+        await emit_records(pilot, window(68_000, estimated=True))
         assert words in line(pilot)
         assert line(pilot).endswith("idle")
         header = pilot.app.query_one(HeaderBar)
         assert "68,000 of the 200,000 tokens of the model's window (estimated)" in str(
             header.tooltip
         )
-        await told(pilot, window(160_000))
+        await emit_records(pilot, window(160_000))
         assert "80%" in line(pilot)
         assert "(as the model counted)" in str(header.tooltip)
-        await told(
+        await emit_records(
             pilot,
             made(
                 tags.SESSION, "", {"name": "sales-march", "model": "openai:gpt", "approval": "ask"}
@@ -385,7 +389,7 @@ async def test_meter_is_in_a_warning_colour_from_80_percent(
 ) -> None:
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        await told(pilot, kernel("idle"), window(tokens))
+        await emit_records(pilot, kernel("idle"), window(tokens))
         header = pilot.app.query_one(HeaderBar)
         (style,) = [
             str(span.style)

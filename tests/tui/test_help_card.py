@@ -79,7 +79,7 @@ async def test_card_closes(pilot: Pilot[None], key: str) -> None:
     await until(pilot, lambda: not pilot.app.query_one(HelpCard).display)
     app = pilot.app
     assert isinstance(app, EditorApp)
-    assert app.said == []
+    assert app.actions == []
 
 
 def test_card_appears_above_the_call(snap_compare: Callable[..., bool], home: Path) -> None:
@@ -93,11 +93,11 @@ def test_card_appears_above_the_call(snap_compare: Callable[..., bool], home: Pa
 
 
 async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
-    free, told = threading.Event(), threading.Event()
+    free, replied = threading.Event(), threading.Event()
 
     def explain_late(code: str, cursor: int) -> None:
         assert free.wait(60)
-        told.set()
+        replied.set()
 
     app = EditorApp(home, explain=explain_late)
     async with app.run_test(size=SIZE) as pilot:
@@ -106,6 +106,6 @@ async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
         app.editor.explain()
         await write(pilot, "x")
         free.set()
-        await until(pilot, told.is_set)
+        await until(pilot, replied.is_set)
         await pilot.pause(0.1)
         assert not app.query_one(HelpCard).display

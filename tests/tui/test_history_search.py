@@ -38,21 +38,21 @@ async def open_search(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     await app.push_screen(
-        HistorySearch(app.history), lambda entry: app.said.append(("chosen", entry))
+        HistorySearch(app.history), lambda entry: app.actions.append(("chosen", entry))
     )
     await until(pilot, lambda: found(pilot) != [])
 
 
-def said(pilot: Pilot[None]) -> bool:
+def has_result(pilot: Pilot[None]) -> bool:
     """Whether the search has told what was chosen."""
     assert isinstance(pilot.app, EditorApp)
-    return bool(pilot.app.said)
+    return bool(pilot.app.actions)
 
 
 def chosen(pilot: Pilot[None]) -> HistoryEntry | None:
     assert isinstance(pilot.app, EditorApp)
-    (said,) = pilot.app.said
-    entry = said[1]
+    (action,) = pilot.app.actions
+    entry = action[1]
     assert entry is None or isinstance(entry, HistoryEntry)
     return entry
 
@@ -108,7 +108,9 @@ async def test_enter_ignores_results_of_an_earlier_query(pilot: Pilot[None]) -> 
     query = pilot.app.screen.query_one(Input)
     query.value = "pandas"
     await query.action_submit()
-    await until(pilot, lambda: not isinstance(pilot.app.screen, HistorySearch) and said(pilot))
+    await until(
+        pilot, lambda: not isinstance(pilot.app.screen, HistorySearch) and has_result(pilot)
+    )
     entry = chosen(pilot)
     assert entry is not None
     assert entry.text == "import pandas as pd"

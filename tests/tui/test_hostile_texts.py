@@ -24,13 +24,13 @@ from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
 from tests.tui.search_story import LIMITS, Scribe
-from tests.tui.story import IDLE, ToldSession, change, drawn
+from tests.tui.story import IDLE, ScriptedSession, change, drawn
 
 MakeApp = Callable[..., MahtabApp]
 
 
 @pytest.fixture(autouse=True)
-def taken_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Return the texts that the gate has changed."""
     changed: list[str] = []
     seen = False
@@ -134,7 +134,7 @@ every_text = pytest.mark.parametrize(
 
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
-    told = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
+    story = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
     changes = [
         change(text, text, text, "changed") | {"was": text, "was_type": text} for text in texts
     ]
@@ -147,8 +147,8 @@ async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[s
         "changes": changes,
         "not_restored": left,
     }
-    told.append(made(tags.REVIEW, "", about))
-    async with make_app(*told).run_test(size=(120, 60 + 20 * len(texts))) as pilot:
+    story.append(made(tags.REVIEW, "", about))
+    async with make_app(*story).run_test(size=(120, 60 + 20 * len(texts))) as pilot:
         await drawn(pilot)
 
 
@@ -160,7 +160,7 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
         session = session_of(pilot)
         for number, text in enumerate(texts, 1):
             for record in search(text, number):
-                session.tell(record, record.time)
+                session.log_record(record, record.time)
             await drawn(pilot)
             pane = app.query_one(SearchTreePane)
             tree = pane.trees[f"t{number}"]
@@ -191,10 +191,10 @@ async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> No
         await drawn(pilot)
         session = session_of(pilot)
         for text in texts:
-            session.tell(
+            session.log_record(
                 made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0
             )
-            session.tell(
+            session.log_record(
                 made(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}),
                 1.0,
             )
@@ -203,10 +203,10 @@ async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> No
             pilot.app.clear_notifications()
 
 
-def session_of(pilot: Pilot[int]) -> ToldSession:
+def session_of(pilot: Pilot[int]) -> ScriptedSession:
     app = pilot.app
     assert isinstance(app, MahtabApp)
-    assert isinstance(app.session, ToldSession)
+    assert isinstance(app.session, ScriptedSession)
     return app.session
 
 

@@ -28,7 +28,7 @@ async def cell(app: App[int], code: str) -> None:
     await asyncio.to_thread(app.session.cells.run, code)
 
 
-async def says(pilot: Pilot[int], wanted: str) -> None:
+async def wait_for_status(pilot: Pilot[int], wanted: str) -> None:
     """Wait for a sentence in the line below."""
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
@@ -41,7 +41,7 @@ async def test_rebound_variable_is_reported_and_shown_after_a_reload(
         await reads(pilot, "old", "row 1 of 1,000")
         await cell(app, "df = pd.DataFrame({'new': range(1000, 2000), 'b': 1})")
         await pilot.press("ctrl+end")
-        await says(pilot, "df is now a different object; press r to reload.")
+        await wait_for_status(pilot, "df is now a different object; press r to reload.")
         assert not any("1999" in line for line in lines(pilot))
         await pilot.press("enter", "r")
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
@@ -55,7 +55,7 @@ async def test_value_of_a_rebound_variable_opens_only_after_a_reload(
         await reads(pilot, "'k'")
         await cell(app, "d = {'k': ['new', 'er']}")
         await pilot.press("enter")
-        await says(pilot, "d is now a different object")
+        await wait_for_status(pilot, "d is now a different object")
         await pilot.press("r")
         await reads(pilot, "'new'", "1 of 2")
         await pilot.press("escape", "r")
@@ -82,7 +82,7 @@ async def test_inserted_columns_are_reported(screens_app: MakeApp) -> None:
         await reads(pilot, "row 1 of 1,000")
         await cell(app, "df.insert(0, 'first', -7)")
         await pilot.press("ctrl+end")
-        await says(pilot, "The table's columns have changed; r reloads it.")
+        await wait_for_status(pilot, "The table's columns have changed; r reloads it.")
         assert not any("-7" in line for line in lines(pilot))
         await pilot.press("r")
         await reads(pilot, "first", "-7")
@@ -159,7 +159,7 @@ df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
     async with looking_at(screens_app(), code, "df") as pilot:
         await reads(pilot, "shape", "size", "?", "2.5", "█")
         await pilot.press("right")
-        await says(pilot, "1.5 … 2.5, mean 2")
+        await wait_for_status(pilot, "1.5 … 2.5, mean 2")
 
 
 async def test_table_without_columns_shows_a_note(screens_app: MakeApp) -> None:
@@ -168,7 +168,7 @@ async def test_table_without_columns_shows_a_note(screens_app: MakeApp) -> None:
     ) as pilot:
         await reads(pilot, "It has no columns.", "row 1 of 3")
         await pilot.press("s", "o", "end", "enter", "down")
-        await says(pilot, "row 2 of 3")
+        await wait_for_status(pilot, "row 2 of 3")
 
 
 async def test_type_and_key_names_are_plain_text(screens_app: MakeApp) -> None:

@@ -66,7 +66,7 @@ async def test_unusable_filter_is_reported_and_changes_nothing(
         await until(
             pilot,
             lambda: (
-                [told.message for told in app._notifications]
+                [notification.message for notification in app._notifications]
                 == ["many cannot be compared with values of int64."]
             ),
         )

@@ -154,7 +154,7 @@ async def test_a_picture_opens_in_the_systems_viewer(
     ) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels")
-        monkeypatch.setattr(array, "HELD", 0.0)
+        monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
         await pilot.press("o")
         await reads(pilot, "Opened as")
         await until(pilot, desktop.exists)

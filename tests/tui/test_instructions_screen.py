@@ -49,7 +49,7 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
             await until(pilot, lambda: isinstance(app.screen, Confirm))
             await pilot.press(key)
             await until(pilot, lambda: bool(text(app)))
-            assert (not find(project).held_back) is trusted
+            assert (not find(project).untrusted) is trusted
         assert text(app) == shown.replace("held back: not trusted", "sent to the model")
         await pilot.press("t")
         await pilot.pause()

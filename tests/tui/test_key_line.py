@@ -21,7 +21,7 @@ from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import WAITING, ToldSession, drawn, story
+from tests.tui.story import WAITING, ScriptedSession, drawn, story
 
 
 async def test_line_is_redrawn_only_when_its_keys_change(
@@ -107,10 +107,10 @@ async def test_key_for_a_waiting_row_is_shown_while_something_waits(
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        assert isinstance(app.session, ToldSession)
+        assert isinstance(app.session, ScriptedSession)
         assert "Answer" not in keys(pilot)
         app.editor.text = "half"  # so that the line does not take the focus
-        app.session.tell(ask, time.time())
+        app.session.log_record(ask, time.time())
         await drawn(pilot)
         await until(pilot, lambda: keys(pilot)[0] == "Answer")
         line = app.query_one(InputRow).query_one(Input)
@@ -124,7 +124,7 @@ async def test_key_for_a_waiting_row_is_shown_while_something_waits(
         )
         await pilot.press("w")
         await until(pilot, lambda: len(app.screen_stack) == 1 and app.focused is line)
-        app.session.tell(ask.changed(state="answered"), time.time())
+        app.session.log_record(ask.changed(state="answered"), time.time())
         await drawn(pilot)
         await until(pilot, lambda: "Answer" not in keys(pilot))
 

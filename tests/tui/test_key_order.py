@@ -141,7 +141,7 @@ class Keys(App[None]):
         super().__init__()
         self.keys = KeyOrder(self, super().on_event, lambda event: False)
         self.begun, self.may_end = asyncio.Event(), asyncio.Event()
-        self.said: list[str] = []
+        self.actions: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield Busy()
@@ -155,10 +155,10 @@ class Keys(App[None]):
     async def action_slow(self) -> None:
         self.begun.set()
         await self.may_end.wait()
-        self.said.append("slow")
+        self.actions.append("slow")
 
     def action_fast(self) -> None:
-        self.said.append("fast")
+        self.actions.append("fast")
 
 
 async def test_no_key_overtakes_a_slow_one() -> None:
@@ -169,11 +169,11 @@ async def test_no_key_overtakes_a_slow_one() -> None:
         bunch(app, "f6", "b")
         for _ in range(20):
             await asyncio.sleep(0)
-        overtaken = list(app.said)
+        overtaken = list(app.actions)
         app.may_end.set()
         assert not overtaken
         await until(
-            pilot, lambda: app.said == ["slow", "fast"] and app.query_one(Input).value == "ab"
+            pilot, lambda: app.actions == ["slow", "fast"] and app.query_one(Input).value == "ab"
         )
 
 
@@ -186,7 +186,7 @@ async def test_constantly_busy_widget_does_not_delay_commands() -> None:
         bunch(app, "f6")
         try:
             async with asyncio.timeout(20):
-                while not app.said:
+                while not app.actions:
                     await asyncio.sleep(0)
         finally:
             busy.disabled = True

@@ -30,7 +30,7 @@ async def test_large_paste_is_shown_as_one_word_and_submitted_whole(
     assert app.area.text == "[Pasted 312 lines]"
     assert app.editor.text == LARGE
     await pilot.press("enter")
-    assert app.said == [("submitted", "python", LARGE)]
+    assert app.actions == [("submitted", "python", LARGE)]
 
 
 async def test_folded_text_is_expanded_and_refolded_by_undo(pilot: Pilot[None]) -> None:
@@ -87,7 +87,7 @@ async def test_folded_open_block_is_not_complete(pilot: Pilot[None]) -> None:
     app.area.post_message(Paste(LARGE + "\nif x:"))
     await pilot.pause()
     await pilot.press("enter")
-    assert app.said == []
+    assert app.actions == []
 
 
 async def test_fold_word_is_removed_when_its_text_is_forgotten(pilot: Pilot[None]) -> None:
@@ -116,8 +116,8 @@ async def test_text_stays_folded_in_a_question_with_more_mentions(
 
 async def test_paste_containing_a_fold_word_stays_unchanged(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
-    told = "# [Pasted 312 lines]\n" * 60
-    app.area.post_message(Paste(told))
+    pasted = "# [Pasted 312 lines]\n" * 60
+    app.area.post_message(Paste(pasted))
     app.area.post_message(Paste(LARGE))
     await pilot.pause()
-    assert app.editor.text == told + LARGE
+    assert app.editor.text == pasted + LARGE

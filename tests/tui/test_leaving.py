@@ -86,7 +86,7 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
     lost: str,
     key: str,
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.app.HELD", 0)
+    monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 0)
     app = make_app(*records)
     async with app.run_test() as pilot:
         await drawn(pilot)
@@ -101,7 +101,7 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
 async def test_key_repeat_asks_and_does_not_quit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.app.HELD", 60)
+    monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 60)
     async with make_app(MADE).run_test() as pilot:
         await drawn(pilot)
         await pilot.press(key, key, key, key)

@@ -99,27 +99,27 @@ async def test_ordinary_words_are_left_alone(pilot: Pilot[None]) -> None:
     await pilot.press("space")
     assert not shown(pilot).is_open
     await pilot.press("enter")
-    assert app_of(pilot).said[-1][0] == "submitted"
+    assert app_of(pilot).actions[-1][0] == "submitted"
 
 
 async def test_unresponsive_kernel_offers_nothing(
     pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[Completions | None] = []
+    received: list[Completions | None] = []
     answered = Completer.answered
 
     def noted(
         completing: Completer, request: CompletionRequest, answer: Completions | None
     ) -> None:
         answered(completing, request, answer)
-        heard.append(answer)
+        received.append(answer)
 
     monkeypatch.setattr(Completer, "answered", noted)
     await write(pilot, "`see @n")
     await until(pilot, lambda: shown(pilot).is_open)
     found.busy = True
     await pilot.press("o")
-    await until(pilot, lambda: heard[-1] is None)
+    await until(pilot, lambda: received[-1] is None)
     assert not shown(pilot).is_open
     assert app_of(pilot).editor.text == "see @no"
 
@@ -172,7 +172,7 @@ async def test_reply_for_an_older_text_is_dropped(
     found.free.set()
     await write(pilot, "$df ")
     await until(pilot, lambda: "$df" in hint(pilot))
-    assert app_of(pilot).said[-1] == ("submitted", "ask", "@notes.txt")
+    assert app_of(pilot).actions[-1] == ("submitted", "ask", "@notes.txt")
     assert not any("@notes.txt" in each for each in hints)
 
 
@@ -249,7 +249,7 @@ async def test_slash_at_the_start_of_a_question_completes_commands(
     assert not shown.is_open
     await write(pilot, "demo")
     await pilot.press("enter")
-    assert app.said[-1] == ("submitted", "ask", "/model demo")
+    assert app.actions[-1] == ("submitted", "ask", "/model demo")
 
 
 @pytest.mark.parametrize("text", ["what is a/", "why?\n/", "/model x", "/Model", "1/"])

@@ -12,7 +12,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import ToldSession, change, drawn
+from tests.tui.story import ScriptedSession, change, drawn
 from tests.tui.test_namespace_pane import SIZE, MakeApp, changes, focused, lines, pane_of
 
 
@@ -44,12 +44,12 @@ CHANGED = changes(
 )
 
 
-async def tell(pilot: Pilot[int], *records: Record) -> None:
+async def emit_records(pilot: Pilot[int], *records: Record) -> None:
     app = pilot.app
     assert isinstance(app, MahtabApp)
-    assert isinstance(app.session, ToldSession)
+    assert isinstance(app.session, ScriptedSession)
     for record in records:
-        app.session.tell(record, 1.0)
+        app.session.log_record(record, 1.0)
     await drawn(pilot)
 
 
@@ -77,11 +77,11 @@ async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> N
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         await pilot.press("alt+d")
-        await tell(pilot, changes(3, change("mine", "int", "1")))
+        await emit_records(pilot, changes(3, change("mine", "int", "1")))
         assert lines(pilot)[0] == "CHANGES  ·  claude 2"
-        await tell(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
+        await emit_records(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
         assert [line.split()[:2] for line in lines(pilot)[2:]] == [["+", "z"]]
-        await tell(
+        await emit_records(
             pilot,
             ended(5),
             made(
@@ -102,9 +102,9 @@ async def test_empty_changes_view_explains_its_purpose(
             " ".join(lines(pilot)[1:])
             == "Shows what the model's last cell added, changed and deleted."
         )
-        await tell(pilot, ended(2), CHANGED)
+        await emit_records(pilot, ended(2), CHANGED)
         assert len(lines(pilot)) == 7
-        await tell(pilot, changes(3, fresh=True))
+        await emit_records(pilot, changes(3, fresh=True))
         assert lines(pilot)[1].startswith("Shows what the model's last cell")
 
 

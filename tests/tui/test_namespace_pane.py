@@ -19,7 +19,7 @@ from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.namespace.rows import FADE
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import ToldSession, change, drawn
+from tests.tui.story import ScriptedSession, change, drawn
 
 MakeApp = Callable[..., MahtabApp]
 SIZE = (120, 40)
@@ -149,8 +149,8 @@ async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
         assert names(pilot) == ["data", "b"]
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(changes(5, fresh=True), 1.0)
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(changes(5, fresh=True), 1.0)
         await drawn(pilot)
         assert "Variables appear here" in lines(pilot)[1]
 
@@ -251,8 +251,8 @@ async def test_a_changed_row_is_highlighted_and_fades(
     monkeypatch.setattr(time, "time", lambda: now)
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(changes(5, change("a", "str", "'new'")), now)
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(changes(5, change("a", "str", "'new'")), now)
         await drawn(pilot)
 
         def ground(y: int) -> Any:
@@ -302,8 +302,8 @@ async def test_watched_variable_stays_on_top_and_can_be_filtered(
         assert names(pilot)[0].startswith("●")
         assert "● b" in lines(pilot)[2]
         assert pane_of(pilot).cursor == 0
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(changes(5, change("newer", "str", "'new'")), 1.0)
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
         await drawn(pilot)
         assert "● b" in lines(pilot)[2]
         await pilot.press("ctrl+f", *"newer")
@@ -425,11 +425,11 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
         ]
         assert (pane.has("sock"), pane.has("orders"), pane.has("items")) == (False, False, True)
         assert isinstance(pilot.app, MahtabApp)
-        assert isinstance(pilot.app.session, ToldSession)
-        pilot.app.session.tell(
+        assert isinstance(pilot.app.session, ScriptedSession)
+        pilot.app.session.log_record(
             changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0
         )
-        pilot.app.session.tell(changes(7, change("sock", "int", "1")), 3.0)
+        pilot.app.session.log_record(changes(7, change("sock", "int", "1")), 3.0)
         await drawn(pilot)
         assert (pane.has("sock"), pane.has("orders")) == (True, True)
         assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]

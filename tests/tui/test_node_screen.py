@@ -99,7 +99,7 @@ async def test_answer_links_to_the_text_it_cites() -> None:
     async with opened(done(), "1") as (pilot, app):
         await pilot.press("tab", "tab", "enter")
         rows = app.screen.query_one(TextRows)
-        await until(pilot, lambda: rows.place == (9_310_000, 9_318_000))
+        await until(pilot, lambda: rows.span == (9_310_000, 9_318_000))
         assert rows.has_focus
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
@@ -169,7 +169,7 @@ async def test_calls_link_to_calls_and_back_to_their_parents() -> None:
 async def test_tree_keys_work_here_too() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         await pilot.press("enter", "s", "enter", "enter", "r", "enter")
-        assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
+        assert app.control.calls == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
 
 
 async def test_answer_can_be_copied() -> None:
@@ -185,8 +185,8 @@ async def test_missing_text_is_reported() -> None:
     async with app.run_test(size=(150, 40)) as pilot:
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
-        said = app.screen.query_one(TextPane).query_one(Static)
-        assert "no longer kept" in str(said.content)
+        message = app.screen.query_one(TextPane).query_one(Static)
+        assert "no longer kept" in str(message.content)
         await pilot.press("t", "slash", "n", "tab", "enter", "t")
 
 
@@ -200,7 +200,7 @@ async def test_answer_keeps_its_line_ends_and_a_plain_calls_text_appears_once() 
     scribe = Scribe()
     records = [
         scribe.begin("1", "q"),
-        *scribe.says("1", 1, "words"),
+        *scribe.answers("1", 1, "words"),
         scribe.final("1", "first line\nsecond line"),
     ]
     async with opened(records, "1") as (_pilot, app):
@@ -216,11 +216,11 @@ async def test_bracket_keys_jump_between_matches() -> None:
         await pilot.press("t")
         rows = app.screen.query_one(TextRows)
         await pilot.press("right_square_bracket")
-        await until(pilot, lambda: rows.place is not None)
+        await until(pilot, lambda: rows.span is not None)
         first = app.pane.trees["t1"].coverage.spans("grep")[0]
-        assert rows.place == first
+        assert rows.span == first
         await pilot.press("right_square_bracket", "left_square_bracket")
-        await until(pilot, lambda: rows.place == first)
+        await until(pilot, lambda: rows.span == first)
 
 
 async def test_click_and_drag_over_words_select_them() -> None:

@@ -60,7 +60,7 @@ async def test_cells_are_shown_with_stored_outputs_and_marked_as_not_run() -> No
 
 async def test_long_notebook_is_shown_from_its_start_until_something_happens() -> None:
     many = [
-        records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
+        records.NotebookCell(f"cell_{index}", place=index, kind="code") for index in range(5, 80)
     ]
     async with KeysApp([*cell(1, "before"), *notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -83,7 +83,7 @@ async def test_long_notebook_is_shown_from_its_start_until_something_happens() -
 
 async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
     many = [
-        records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
+        records.NotebookCell(f"cell_{index}", place=index, kind="code") for index in range(5, 80)
     ]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -101,7 +101,7 @@ async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
 
 async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
     many = [
-        records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
+        records.NotebookCell(f"cell_{index}", place=index, kind="code") for index in range(5, 80)
     ]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -139,7 +139,7 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         ):
             await press(pilot, *keys)
         await press(pilot, "up", "enter", "o")
-        assert app.said == [
+        assert app.calls == [
             ("place", 3, "plot()"),
             ("up to", 3),
             ("up to", None),
@@ -161,7 +161,7 @@ async def test_notebook_text_only_offers_running_up_to_it() -> None:
         assert marked(app) == "# Title\n\nwith *words*"
         assert not {"entry-edit", "entry-again", "entry-undo", "entry-open"} & offered(app)
         await press(pilot, "u", "enter", "alt+r")
-        assert app.said == [("up to", 1), ("refused", "Only code and questions can be run again.")]
+        assert app.calls == [("up to", 1), ("refused", "Only code and questions can be run again.")]
 
 
 async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
@@ -174,7 +174,7 @@ async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "alt+r", "enter", "e")
-        assert app.said == [("place", 2, "x = 5"), ("replace", "python", "x = 5", "place 2")]
+        assert app.calls == [("place", 2, "x = 5"), ("replace", "python", "x = 5", "place 2")]
 
 
 async def test_reloaded_file_replaces_the_shown_cells() -> None:
@@ -182,7 +182,7 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
         app = pilot.app
         assert isinstance(app, KeysApp)
         entries = [entry for entry in app.pane.viewport.transcript.entries if entry.key]
-        assert [entry.left_out for entry in entries] == ["replaced"] * 4 + [""] * 5
+        assert [entry.removed for entry in entries] == ["replaced"] * 4 + [""] * 5
         app.pane.clear()
         app.pane.fold(
             [
@@ -195,8 +195,8 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
 
 async def test_hostile_cells_are_plain_text() -> None:
     story: list[Record] = [records.NotebookFile(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)]
-    for place, kind in enumerate(("markdown", "code", "raw", "other"), 1):
-        story.append(records.NotebookCell(HOSTILE, place=place, kind=kind))
+    for index, kind in enumerate(("markdown", "code", "raw", "other"), 1):
+        story.append(records.NotebookCell(HOSTILE, place=index, kind=kind))
     for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):
         story.append(
             records.NotebookOutput(

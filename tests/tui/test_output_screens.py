@@ -184,16 +184,17 @@ def gone() -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")]
+    ("read", "message"),
+    [(gone, "The session file cannot be used."), (lambda: None, "was not kept")],
 )
 async def test_unreadable_output_is_reported(
-    look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], said: str
+    look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], message: str
 ) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(
             PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path)
         )
-        await until(pilot, lambda: said in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: message in text(pilot, "#viewing-status"))
         await pilot.press("y", "ctrl+s")
         assert isinstance(pilot.app.screen, PagerScreen)
 
@@ -228,11 +229,11 @@ async def test_a_picture_opens_in_the_systems_viewer(
 ) -> None:
     picture = DisplayedPicture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        monkeypatch.setattr(array, "HELD", 3_600.0)
+        monkeypatch.setattr(array, "KEY_REPEAT_S", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
         await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("o", "o")
-        monkeypatch.setattr(array, "HELD", 0.0)
+        monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
         await pilot.press("o")
         await until(
             pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status")
@@ -247,7 +248,7 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(array, "HELD", 0.0)
+    monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(
             pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)

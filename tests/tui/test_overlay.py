@@ -237,14 +237,14 @@ async def test_resize_and_theme_change_redraw_pictures(
             lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height < 20,
         )
         kitty.standing.clear()  # as some terminals do it then
-        kitty.kept.clear()
+        kitty.stored.clear()
         await pilot.resize_terminal(200, 50)
         await until(
             pilot,
             lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height == 20,
         )
         assert watched.misplaced == []
-        assert len(kitty.kept) == 1
+        assert len(kitty.stored) == 1
 
 
 async def test_sixel_is_redrawn_when_its_cells_were_painted(
@@ -315,7 +315,7 @@ async def test_identical_pictures_are_sent_once(make_app: MakeApp, kitty: Graphi
     ) as pilot:
         await drawn(pilot)
         await Watched(pilot, kitty).standing(3)
-        assert len(kitty.kept) == 2
+        assert len(kitty.stored) == 2
 
 
 async def test_only_few_invisible_pictures_are_retained(
@@ -328,7 +328,7 @@ async def test_only_few_invisible_pictures_are_retained(
         watched.pane.focus()
         for _ in range(12):
             await until(pilot, lambda: bool(kitty.standing))
-            assert len(kitty.kept) <= overlay.KEPT
+            assert len(kitty.stored) <= overlay.CACHED
             kitty.sent.clear()
             await pilot.press("pageup")
             await until(pilot, lambda: bool(kitty.sent))
@@ -338,10 +338,10 @@ async def test_only_few_invisible_pictures_are_retained(
 async def test_more_pictures_than_the_limit_can_be_visible(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
-    pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.KEPT + 3)]
+    pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.CACHED + 3)]
     async with make_app(*cell(1, *pictures)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
-        await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.KEPT + 3)
+        await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.CACHED + 3)
         sent = len(terminal.sent)
         await pilot.pause(3 * overlay.REST)
         assert len(terminal.sent) == sent
@@ -371,7 +371,7 @@ async def test_picture_hidden_from_the_model_stays_dimmed(
         await drawn(pilot)
         watched = Watched(pilot, kitty)
         await watched.standing(1)
-        shown = list(kitty.kept)
+        shown = list(kitty.stored)
         watched.pane.fold(
             [
                 made(
@@ -382,7 +382,7 @@ async def test_picture_hidden_from_the_model_stays_dimmed(
                 )
             ]
         )
-        await until(pilot, lambda: bool(kitty.standing) and list(kitty.kept) != shown)
+        await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
         assert watched.misplaced == []
 
 
@@ -416,6 +416,6 @@ async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
         (before,) = await watched.standing(1)
         kitty.stops += 1
         kitty.standing.clear()
-        kitty.kept.clear()
+        kitty.stored.clear()
         pilot.app.refresh(layout=True)
         assert await watched.standing(1) == [before]

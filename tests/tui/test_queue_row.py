@@ -84,22 +84,22 @@ async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
     assert lines(pilot)[0].endswith("… ✕ ")
 
 
-@pytest.mark.parametrize("beside", [-1, 0, 1])
+@pytest.mark.parametrize("offset", [-1, 0, 1])
 async def test_clicking_on_or_near_the_cross_withdraws_an_input(
-    pilot: Pilot[None], beside: int
+    pilot: Pilot[None], offset: int
 ) -> None:
     await queue(pilot, "a", "bb")
-    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + beside, 1))
-    assert app_of(pilot).said == [("cancelled", 2)]
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
+    assert app_of(pilot).actions == [("cancelled", 2)]
 
 
-@pytest.mark.parametrize("beside", [-2, 2])
-async def test_click_farther_from_the_cross_only_selects(pilot: Pilot[None], beside: int) -> None:
+@pytest.mark.parametrize("offset", [-2, 2])
+async def test_click_farther_from_the_cross_only_selects(pilot: Pilot[None], offset: int) -> None:
     await queue(pilot, "a", "bb")
-    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + beside, 1))
-    assert app_of(pilot).said == []
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
+    assert app_of(pilot).actions == []
     await pilot.press("delete")
-    assert app_of(pilot).said == [("cancelled", 2)]
+    assert app_of(pilot).actions == [("cancelled", 2)]
 
 
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
@@ -108,7 +108,7 @@ async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     await pilot.press(
         "up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace"
     )
-    assert app_of(pilot).said == [("cancelled", 5)]
+    assert app_of(pilot).actions == [("cancelled", 5)]
     assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b ✕", "c ✕", "d ✕", "e ✕"]
     assert row_of(pilot).size.height == 4
 

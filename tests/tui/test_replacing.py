@@ -115,14 +115,14 @@ async def test_model_entries_cannot_be_replaced(make_app: MakeApp) -> None:
 async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, entered, told = make_app(*story()), list[str](), list[str]()
+    app, entered, notifications = make_app(*story()), list[str](), list[str]()
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
         monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append(text))
-        monkeypatch.setattr(app, "notify", lambda text, **more: told.append(text))
+        monkeypatch.setattr(app, "notify", lambda text, **more: notifications.append(text))
         port = SessionPort(app, app.session)
         port.enter("python", f"x = '{MASK}'")
         await until(pilot, lambda: app.editor.text == f"x = '{MASK}'")
-        assert "secret" in "".join(told)
+        assert "secret" in "".join(notifications)
         port.enter("python", "x = 1")
         await until(pilot, lambda: entered == ["x = 1"])

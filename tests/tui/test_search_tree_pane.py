@@ -80,7 +80,7 @@ async def test_keys_do_nothing_in_an_empty_pane() -> None:
         await pilot.press(
             "enter", "down", "left", "right", "s", "r", "e", "y", "p", "f", "end", "pageup"
         )
-        assert app.control.said == []
+        assert app.control.calls == []
 
 
 async def test_running_search_is_shown(pilot: Pilot[None]) -> None:
@@ -220,7 +220,7 @@ async def test_stop_retry_copy_and_edit_reach_the_controller(pilot: Pilot[None])
     app = app_of(pilot)
     await go_to(pilot, "1.5")
     await pilot.press("enter", "s", "enter", "enter", "r", "enter")
-    assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
+    assert app.control.calls == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
     await pilot.press("enter", "e")
     await until(pilot, lambda: isinstance(app.screen, EditQuery))
     area = app.screen.query_one(CodeArea)
@@ -229,17 +229,17 @@ async def test_stop_retry_copy_and_edit_reach_the_controller(pilot: Pilot[None])
     area.move_cursor(area.document.end)
     await pilot.press("ctrl+j", "x", "enter")
     await pilot.pause()
-    assert app.control.said[-1] == ("retry", "t1", "1.5", "[b]only[/b] the pool?\nx")
+    assert app.control.calls[-1] == ("retry", "t1", "1.5", "[b]only[/b] the pool?\nx")
     await pilot.press("enter", "e")
     await until(pilot, lambda: isinstance(app.screen, EditQuery))
     await pilot.press("x", "escape")
     await pilot.pause()
-    assert len(app.control.said) == 3
+    assert len(app.control.calls) == 3
     await go_to(pilot, "1.1")
     await pilot.press("enter", "y")
     assert app.clipboard == "no failure in this part"
     await pilot.press("enter", "v")
-    assert app.control.said[-1:] == [("make_variable", "no failure in this part")]
+    assert app.control.calls[-1:] == [("make_variable", "no failure in this part")]
 
 
 async def test_finished_calls_cannot_be_stopped_and_missing_answers_not_copied(
@@ -250,7 +250,7 @@ async def test_finished_calls_cannot_be_stopped_and_missing_answers_not_copied(
     await pilot.press("enter", "s", "enter")
     await go_to(pilot, "1.7")
     await pilot.press("enter", "y", "enter", "v")
-    assert app.control.said == []
+    assert app.control.calls == []
     assert app.clipboard == ""
 
 
@@ -358,10 +358,10 @@ async def test_users_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> Non
     app = app_of(pilot)
     app.set_keymap({"node-stop": "x"})
     await pilot.press("enter", "s", "enter", "x")
-    assert app.control.said == []
+    assert app.control.calls == []
     await pilot.press("enter")
     await pilot.pause()
-    assert app.control.said == [("stop", "t1", "1")]
+    assert app.control.calls == [("stop", "t1", "1")]
 
 
 async def test_calls_of_an_earlier_session_are_read_only(pilot: Pilot[None]) -> None:
@@ -371,7 +371,7 @@ async def test_calls_of_an_earlier_session_are_read_only(pilot: Pilot[None]) -> 
     await go_to(pilot, "1.7")
     for letter in "sre":
         await pilot.press("enter", letter, "enter")
-    assert app.control.said == []
+    assert app.control.calls == []
     assert any("cannot be changed" in notification.message for notification in app._notifications)
 
 

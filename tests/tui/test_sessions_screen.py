@@ -30,7 +30,7 @@ HERE = "/data/shop"
 
 
 def save(session: str, asked: str, at: float, *more: Record, project: str = HERE) -> None:
-    said = [
+    inputs = [
         records.UserReplIn(
             "import pandas as pd\norders = pd.read_csv('orders.csv')", cell=1, party="you", time=at
         ),
@@ -60,7 +60,7 @@ def save(session: str, asked: str, at: float, *more: Record, project: str = HERE
         records.Usage(model="claude-sonnet", cost=0.0123, turn=1, time=at + 6),
     ]
     store = SqliteStore(database(), session, name="shop", project=project)
-    for record in (*said, *more):
+    for record in (*inputs, *more):
         store.append(record)
     store.close()
 

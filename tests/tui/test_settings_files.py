@@ -18,10 +18,10 @@ from tests.tui.settings_screens import (
     chosen,
     entered,
     opened,
-    said,
     screen,
     text,
     value,
+    wait_for_message,
 )
 from tests.tui.story import drawn
 
@@ -33,10 +33,10 @@ async def test_setting_is_removed_from_the_file(make_app: MakeApp, mine: Path) -
         await write(pilot, "max_turns")
         await until(pilot, lambda: len(screen(pilot).listing.rows) == 2)
         await pilot.press("ctrl+r")
-        await said(pilot, "Removed max_turns from the file. It takes effect at once.")
+        await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
         assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
         await pilot.press("ctrl+r")
-        await said(pilot, "does not set max_turns")
+        await wait_for_message(pilot, "does not set max_turns")
 
 
 async def test_project_file_is_written_if_chosen(
@@ -50,11 +50,11 @@ async def test_project_file_is_written_if_chosen(
         await pilot.press("tab")
         assert text(pilot, ".listing-count") == "written to ./.mahtab/config.toml"
         await entered(pilot, "rlm_small", "5")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (project / ".mahtab" / "config.toml").read_text() == "rlm_small = 5\n"
         await pilot.press("tab")
         await entered(pilot, "rlm_small", "6")
-        await said(pilot, "overrides it from the next start")
+        await wait_for_message(pilot, "overrides it from the next start")
         assert app.session.settings.rlm_small == 6
         assert mine.read_text() != before
 
@@ -71,13 +71,13 @@ async def test_unwritable_file_is_reported_and_the_session_still_changes(
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, "Changed for this session only; it was not saved.")
+        await wait_for_message(pilot, "Changed for this session only; it was not saved.")
         assert (app.session.settings.reload, value(pilot, "reload")) == (
             True,
             ("true", "this session"),
         )
         await chosen(pilot, "share")
-        await said(pilot, "No space left on device")
+        await wait_for_message(pilot, "No space left on device")
         assert app.session.settings.share is True
     assert mine.read_text() == before
 
@@ -87,9 +87,9 @@ async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: 
     mine.write_text("a = [\n")
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        await said(pilot, "not valid TOML")
+        await wait_for_message(pilot, "not valid TOML")
         await chosen(pilot, "reload")
-        await said(pilot, "Changed for this session only; it was not saved.")
+        await wait_for_message(pilot, "Changed for this session only; it was not saved.")
     assert mine.read_text() == "a = [\n"
 
 
@@ -103,10 +103,12 @@ async def test_other_broken_file_is_reported_after_the_successful_change(
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, f"Saved. It takes effect at once. But {other}: not valid TOML")
+        await wait_for_message(
+            pilot, f"Saved. It takes effect at once. But {other}: not valid TOML"
+        )
         assert tomllib.loads(mine.read_text())["reload"] is True
         await pilot.press("ctrl+r")
-        await said(
+        await wait_for_message(
             pilot,
             f"reload from the file, but this session keeps its value. {other}: not valid TOML",
         )
@@ -117,18 +119,18 @@ async def test_other_broken_file_is_reported_after_the_successful_change(
 async def test_change_finished_after_closing_the_screen_is_reported(
     make_app: MakeApp, mine: Path, may_write: threading.Event
 ) -> None:
-    told: list[Any] = []
+    notifications: list[Any] = []
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        screen(pilot)._notify = lambda *words: told.append(words)
+        screen(pilot)._notify = lambda *words: notifications.append(words)
         await chosen(pilot, "reload")
         await until(pilot, lambda: app.session.settings.reload)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         may_write.set()
-        await until(pilot, lambda: bool(told))
-    assert told == [("Saved. It takes effect at once.", "information")]
+        await until(pilot, lambda: bool(notifications))
+    assert notifications == [("Saved. It takes effect at once.", "information")]
     assert tomllib.loads(mine.read_text())["reload"] is True
 
 
@@ -143,8 +145,8 @@ async def test_screen_survives_deletion_of_its_start_folder(
         folder.mkdir()
         monkeypatch.chdir(folder)
         folder.rmdir()
-        told: list[str] = []
-        monkeypatch.setattr(app, "tell", lambda text, *level: told.append(text))
+        notifications: list[str] = []
+        monkeypatch.setattr(app, "notify_user", lambda text, *level: notifications.append(text))
         await app.run_action(f"command('{command}')")
         await pilot.pause()
-        assert told == ["The folder in which the program was started no longer exists."]
+        assert notifications == ["The folder in which the program was started no longer exists."]

@@ -22,10 +22,10 @@ from tests.tui.settings_screens import (
     chosen,
     entered,
     opened,
-    said,
     screen,
     text,
     value,
+    wait_for_message,
 )
 from tests.tui.story import story
 
@@ -146,7 +146,7 @@ async def test_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -> 
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (app.session.settings.reload, value(pilot, "reload")) == (
             True,
             ("true", f"{mine}, line 4"),
@@ -189,7 +189,7 @@ async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
             pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 3
         )
         await pilot.press("down", "enter")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == (
             "review",
             "review",
@@ -200,7 +200,7 @@ async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
             lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.listing.rows,
         )
         await pilot.press("down", "enter")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
         assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
 
@@ -215,7 +215,7 @@ async def test_number_and_text_are_validated_before_saving(make_app: MakeApp, mi
         await pilot.press("backspace", "3")
         assert text(pilot, ".setting-wrong") == ""
         await pilot.press("enter")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
             3,
             3,
@@ -225,7 +225,7 @@ async def test_number_and_text_are_validated_before_saving(make_app: MakeApp, mi
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
         await entered(pilot, "python", "python3")
-        await said(pilot, "Saved. It takes effect at the next start.")
+        await wait_for_message(pilot, "Saved. It takes effect at the next start.")
 
 
 async def test_a_model_is_picked(
@@ -246,7 +246,7 @@ async def test_a_model_is_picked(
             ),
         )
         await pilot.press("enter")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert tomllib.loads(mine.read_text())["reflection_model"] == "demo"
         assert app.session.settings.reflection_model == "demo"
 
@@ -270,7 +270,7 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
         await until(pilot, lambda: "Did you mean jump?" in text(pilot, ".setting-wrong"))
         app.screen.query_one(LineInput).value = "quit=ctrl+f12"
         await pilot.press("enter")
-        await said(pilot, "Saved. It takes effect at once.")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
         assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
 
@@ -285,5 +285,5 @@ async def test_secret_is_typed_invisibly_and_written(make_app: MakeApp, mine: Pa
         assert (line.value, line.password) == ("", True)
         await write(pilot, "sk-new")
         await pilot.press("enter")
-        await said(pilot, "Saved.")
+        await wait_for_message(pilot, "Saved.")
         assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}

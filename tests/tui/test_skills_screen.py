@@ -50,14 +50,14 @@ def names(pilot: Pilot[int]) -> list[str]:
     return [row.name for row in screen(pilot).listing.rows]
 
 
-def said(pilot: Pilot[int], selector: str = ".listing-said") -> str:
+def status(pilot: Pilot[int], selector: str = ".listing-said") -> str:
     return str(screen(pilot).query_one(selector, Static).content)
 
 
 def text(pilot: Pilot[int]) -> str:
     """Return the text of the preview."""
     rows = screen(pilot).query_one(MarkdownPreview).rows
-    return "\n".join(rows[place].text for place in range(len(rows)))
+    return "\n".join(rows[index].text for index in range(len(rows)))
 
 
 def loaded(pilot: Pilot[int]) -> list[str]:
@@ -95,7 +95,7 @@ async def test_skills_are_listed_by_name_with_a_preview_of_the_first(make_app: M
         await opened(pilot)
         assert names(pilot) == sorted([*SIX, "tidy"])
         assert "Read the last line of the traceback" in text(pilot)
-        assert said(pilot, ".listing-about").endswith("bundled with the program")
+        assert status(pilot, ".listing-about").endswith("bundled with the program")
 
 
 async def test_typing_searches_and_the_preview_follows(make_app: MakeApp) -> None:
@@ -104,7 +104,7 @@ async def test_typing_searches_and_the_preview_follows(make_app: MakeApp) -> Non
         await searched(pilot, "tidying room", ["tidy"])
         assert "Use when [b]nothing[/b] can be found." in text(pilot)
         assert "**" not in text(pilot)
-        assert said(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
+        assert status(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
 
 
 async def test_empty_result_is_reported(make_app: MakeApp) -> None:
@@ -112,7 +112,7 @@ async def test_empty_result_is_reported(make_app: MakeApp) -> None:
         await opened(pilot)
         await searched(pilot, "zzqx", [])
         await until(pilot, lambda: names(pilot) == [])
-        assert said(pilot, ".listing-about") == "No skill matches."
+        assert status(pilot, ".listing-about") == "No skill matches."
         await pilot.press("enter", "f4")
         assert text(pilot) == ""
 
@@ -122,14 +122,15 @@ async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
         await pilot.press("enter")
-        await until(pilot, lambda: "is loaded" in said(pilot))
+        await until(pilot, lambda: "is loaded" in status(pilot))
         assert loaded(pilot) == ["tidy"]
         assert str(screen(pilot).listing.rows[0].name) == "tidy"
         assert (
-            said(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
+            status(pilot, ".listing-count")
+            == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
         )
         await pilot.press("tab", "enter")
-        await until(pilot, lambda: "is no longer loaded" in said(pilot))
+        await until(pilot, lambda: "is no longer loaded" in status(pilot))
         assert loaded(pilot) == []
 
 
@@ -159,7 +160,7 @@ async def test_key_right_after_a_word_acts_on_its_results(
         assert edited[0][1].endswith("tidy/SKILL.md")
         await until(
             pilot,
-            lambda: names(pilot) == [] and said(pilot, ".listing-count").startswith("1 loaded"),
+            lambda: names(pilot) == [] and status(pilot, ".listing-count").startswith("1 loaded"),
         )
 
 
@@ -184,7 +185,7 @@ async def test_further_typing_cancels_nothing_in_progress(
         await pilot.press("backspace")
         await until(pilot, lambda: screen(pilot)._found_for == "tid")
         go_on.set()
-        await until(pilot, lambda: "is loaded" in said(pilot))
+        await until(pilot, lambda: "is loaded" in status(pilot))
 
 
 async def test_long_list_is_shown_partly_with_a_note(
@@ -195,17 +196,17 @@ async def test_long_list_is_shown_partly_with_a_note(
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         assert names(pilot) == [*SIX[:3], "broken"]
-        assert said(pilot, ".listing-count").startswith("the first 3 of 7 · 0 loaded")
+        assert status(pilot, ".listing-count").startswith("the first 3 of 7 · 0 loaded")
         await searched(pilot, "tidy", ["tidy"])
-        assert said(pilot, ".listing-count").startswith("0 loaded")
+        assert status(pilot, ".listing-count").startswith("0 loaded")
 
 
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
     (skills / "a\nb\x1b[31m[red]c.md").write_text("x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
-        place = len(names(pilot)) - 1
-        row = str(screen(pilot).query_one(OptionList).get_option_at_index(place).prompt)
+        index = len(names(pilot)) - 1
+        row = str(screen(pilot).query_one(OptionList).get_option_at_index(index).prompt)
         assert row.startswith("✗ a b[red]c")
         assert "\n" not in row
 
@@ -219,7 +220,7 @@ async def test_editor_without_a_working_folder_is_reported(
         monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
         await pilot.press("f4")
         await until(
-            pilot, lambda: said(pilot) == "ed cannot be started: No such file or directory."
+            pilot, lambda: status(pilot) == "ed cannot be started: No such file or directory."
         )
 
 
@@ -231,7 +232,7 @@ async def test_skill_over_the_budget_is_reported_and_not_loaded(
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
         await pilot.press("enter")
-        await until(pilot, lambda: "has 106 characters, but only 100 of the 100" in said(pilot))
+        await until(pilot, lambda: "has 106 characters, but only 100 of the 100" in status(pilot))
         assert loaded(pilot) == []
 
 
@@ -244,7 +245,7 @@ async def test_unusable_skill_is_listed_with_its_problem(make_app: MakeApp, skil
         await until(pilot, lambda: "does not begin with frontmatter" in text(pilot))
         await pilot.press("enter")
         await until(
-            pilot, lambda: said(pilot) == "This file cannot be used: see what is wrong with it."
+            pilot, lambda: status(pilot) == "This file cannot be used: see what is wrong with it."
         )
 
 
@@ -272,7 +273,7 @@ async def test_failing_editor_is_reported(
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await pilot.press("ctrl+g")
-        await until(pilot, lambda: said(pilot) == "ed ended with exit code 3.")
+        await until(pilot, lambda: status(pilot) == "ed ended with exit code 3.")
 
 
 async def test_new_skill_is_created_from_the_template_and_opened(
@@ -343,7 +344,7 @@ async def test_invalid_name_is_reported(make_app: MakeApp) -> None:
             pilot,
             lambda: (
                 isinstance(pilot.app.screen, SkillsScreen)
-                and "The name 'Look up' cannot be used" in said(pilot)
+                and "The name 'Look up' cannot be used" in status(pilot)
             ),
         )
 
@@ -404,7 +405,7 @@ def test_skills_screen_snapshot(
             await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
         if wanted == "tidy":
             await pilot.press("enter")
-            await until(pilot, lambda: "is loaded" in said(pilot))
+            await until(pilot, lambda: "is loaded" in status(pilot))
         await pilot.pause()
 
     assert snap_compare(make_app(*story()), terminal_size=size, run_before=before)

@@ -102,7 +102,7 @@ async def test_enter_submits_only_the_typed_text(pilot: Pilot[None]) -> None:
     app_of(pilot).editor.suggest()
     await suggested(pilot, "rint(x)")
     await pilot.press("enter")
-    assert app_of(pilot).said == [("submitted", "python", "p")]
+    assert app_of(pilot).actions == [("submitted", "python", "p")]
 
 
 async def test_questions_get_suggestions_too(pilot: Pilot[None], model: Model) -> None:

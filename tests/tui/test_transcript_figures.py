@@ -182,7 +182,7 @@ async def test_cleared_cell_is_refused() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "enter", "up", "enter")
-        assert app.said == [("refused", "Cell 1 is no longer in the transcript.")]
+        assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
 
 async def test_text_around_code_names_its_own_figures() -> None:

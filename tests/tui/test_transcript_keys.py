@@ -31,15 +31,15 @@ class KeysApp(PaneApp):
         yield Input()
 
     @property
-    def said(self) -> list[tuple[object, ...]]:
-        return self.port.said
+    def calls(self) -> list[tuple[object, ...]]:
+        return self.port.calls
 
     def copy_to_clipboard(self, text: str) -> None:
-        self.said.append(("copy", text))
+        self.calls.append(("copy", text))
 
     def notify(self, message: str, **kwargs: Any) -> None:
         if not message.startswith("Copied "):
-            self.said.append(("refused", message))
+            self.calls.append(("refused", message))
 
 
 def conversation() -> list[Record]:
@@ -134,7 +134,7 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
         assert (marked(app), mark_rows(app)[-1]) == ("cell_59", SIZE[1] - 4)
         await press(pilot, "pageup", "enter", "y")
         assert mark_rows(app)
-        assert app.said == [("copy", marked(app))]
+        assert app.calls == [("copy", marked(app))]
 
 
 async def test_mark_stays_visible_while_output_arrives() -> None:
@@ -169,7 +169,7 @@ async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
         assert marked(app) == "Words"
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
         await press(pilot, "enter", "y")
-        assert app.said == [("copy", "x = 1")]
+        assert app.calls == [("copy", "x = 1")]
 
 
 async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
@@ -190,7 +190,7 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "call"),
     [
         ("enter y", ("copy", "second = 2")),
         ("enter enter", ("copy", "second = 2")),
@@ -201,13 +201,13 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
         ("up up up up up enter Y", ("copy", "printed")),
     ],
 )
-async def test_the_menu_acts_on_the_marked_entry(keys: str, said: tuple[str, ...]) -> None:
+async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...]) -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, *keys.split())
-        assert app.said == [said]
+        assert app.calls == [call]
 
 
 async def test_keys_do_nothing_in_an_empty_transcript() -> None:
@@ -216,7 +216,7 @@ async def test_keys_do_nothing_in_an_empty_transcript() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "up", "down", "space", "enter", "escape")
-        assert app.said == []
+        assert app.calls == []
 
 
 async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:
@@ -284,7 +284,7 @@ async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() 
         assert "call_18()" in end
         assert "call_19()" in end
         await press(pilot, "enter", "x", "enter")
-        assert app.said == [("run", "ask", "Explain the error of cell 7, and how to fix it.")]
+        assert app.calls == [("run", "ask", "Explain the error of cell 7, and how to fix it.")]
 
 
 async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
@@ -299,7 +299,7 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "enter", "x", "enter")
-        assert app.said == [("refused", "This entry is hidden from the model.")]
+        assert app.calls == [("refused", "This entry is hidden from the model.")]
 
 
 async def test_successful_cell_has_no_error_to_explain() -> None:
@@ -333,7 +333,7 @@ async def test_only_cells_offer_questions_about_their_pictures() -> None:
         await pilot.pause()
         assert marked(app) == "plt.show()"
         await press(pilot, "enter", "a")
-        assert app.said == [("mention", "@cell:7")]
+        assert app.calls == [("mention", "@cell:7")]
         while marked(app) != "x = 1":
             await press(pilot, "up")
         await press(pilot, "enter")
@@ -368,6 +368,6 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
         await press(pilot, "left", "left", "left")
         assert "column0" in seen()[y]
         await press(pilot, "enter", "o")
-        assert app.said == [("value", "0123456789abcdef")]
+        assert app.calls == [("value", "0123456789abcdef")]
         await pilot.click(TranscriptPane, offset=(12, y))
-        assert app.said == [("value", "0123456789abcdef")] * 2
+        assert app.calls == [("value", "0123456789abcdef")] * 2

@@ -12,7 +12,7 @@ from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
 from tests.tui.transcript_app import SIZE, NotedPort, record
 
-SAID = "hidden from the model"
+HIDDEN_NOTE = "hidden from the model"
 
 
 class HidingApp(KeysApp):
@@ -49,8 +49,8 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         before = lines(app)
         await press(pilot, "enter", "m")
         assert app.hidden == [("question 1", True)]
-        (said,) = [line for line in lines(app) if SAID in line]
-        assert "what is x?" in said
+        (hidden_line,) = [line for line in lines(app) if HIDDEN_NOTE in line]
+        assert "what is x?" in hidden_line
         await press(pilot, "enter", "m")
         assert app.hidden[-1] == ("question 1", False)
         assert lines(app) == before
@@ -63,7 +63,7 @@ async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> N
         app.pane.focus()
         await press(pilot, "enter", "m", "up", "enter", "m")
         assert app.hidden == [("code 1.0.1", True), ("answer 1.0", True)]
-        assert sum(SAID in line for line in lines(app)) == 3
+        assert sum(HIDDEN_NOTE in line for line in lines(app)) == 3
 
 
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:
@@ -84,7 +84,7 @@ async def test_replaced_entry_stays_hidden_with_a_note() -> None:
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "enter", "m")
-        assert app.said == [("refused", "This entry was replaced, so the model does not see it.")]
+        assert app.calls == [("refused", "This entry was replaced, so the model does not see it.")]
         assert not app.hidden
 
 

@@ -72,7 +72,7 @@ async def test_records_for_other_panes_cost_the_transcript_nothing() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         placed: list[bool] = []
-        app.pane._place = lambda: placed.append(True)  # type: ignore[method-assign]
+        app.pane._update_scroll = lambda: placed.append(True)  # type: ignore[method-assign]
         app.pane.fold(
             [record(tags.RLM_CHAT_STREAM, "words of a search", tree="t", node="1", turn=1)]
         )

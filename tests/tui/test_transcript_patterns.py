@@ -13,7 +13,7 @@ from tests.tui.test_transcript_keys import KeysApp, marked
 from tests.tui.transcript_app import SIZE, cell
 
 
-def said(pilot: Pilot[None]) -> str:
+def count_text(pilot: Pilot[None]) -> str:
     return str(pilot.app.query_one("#find-count", Static).content)
 
 
@@ -40,16 +40,16 @@ async def test_key_toggles_between_pattern_and_plain_words() -> None:
     async with KeysApp(records).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press(*"a.c")
-        assert said(pilot) == "1 of 1"
+        assert count_text(pilot) == "1 of 1"
         assert marked(app) == "first = 1"
         await pilot.press("alt+r")
-        assert (title(pilot), said(pilot)) == ("Regex", "1 of 2")
+        assert (title(pilot), count_text(pilot)) == ("Regex", "1 of 2")
         await pilot.press("down")
         assert marked(app) == "second = 2"
         await pilot.press("alt+r")
-        assert (title(pilot), said(pilot)) == ("Find", "1 of 1")
+        assert (title(pilot), count_text(pilot)) == ("Find", "1 of 1")
         await pilot.press("alt+r", *["backspace"] * 3, *r"^\w+ = \d$")
-        await until(pilot, lambda: said(pilot) == "1 of 3")
+        await until(pilot, lambda: count_text(pilot) == "1 of 3")
         await pilot.press("down")
         assert marked(app) == "second = 2"
 
@@ -58,14 +58,14 @@ async def test_invalid_or_slow_pattern_is_reported_and_keys_still_work() -> None
     async with KeysApp([*cell(1, "x = 1", "a" * 50 + "b\n")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", "(")
-        await until(pilot, lambda: said(pilot).startswith("Invalid regular expression: "))
+        await until(pilot, lambda: count_text(pilot).startswith("Invalid regular expression: "))
         await pilot.press(*"a|aa)+$")
-        await until(pilot, lambda: said(pilot) == TOO_SLOW)
+        await until(pilot, lambda: count_text(pilot) == TOO_SLOW)
         await pilot.press("escape", "up")
         assert app.focused is app.pane
         app.query_one(FindRow).open()
         await pilot.press(*"x = .")
-        await until(pilot, lambda: said(pilot) == "1 of 1")
+        await until(pilot, lambda: count_text(pilot) == "1 of 1")
 
 
 async def test_row_ending_differently_from_its_text_does_not_block_the_screen() -> None:
@@ -76,9 +76,9 @@ async def test_row_ending_differently_from_its_text_does_not_block_the_screen() 
     ) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", *"(a|aa)+b")
-        await until(pilot, lambda: said(pilot) == "2 of 2")
+        await until(pilot, lambda: count_text(pilot) == "2 of 2")
         await pilot.press("up")
-        assert said(pilot) == "1 of 2"
+        assert count_text(pilot) == "1 of 2"
         assert marked(app) == "x = 1"
         assert all(
             app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width
@@ -93,10 +93,10 @@ async def test_pattern_is_searched_when_keys_pause_or_act_on_a_match(
     async with KeysApp([*cell(1, "x = 1"), *cell(2, "x = 2")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", *"x = .")
-        assert said(pilot) == ""
+        assert count_text(pilot) == ""
         await pilot.press("enter")
-        assert (said(pilot), marked(app)) == ("2 of 2", "x = 2")
+        assert (count_text(pilot), marked(app)) == ("2 of 2", "x = 2")
         await pilot.press("enter")
-        assert (said(pilot), marked(app)) == ("1 of 2", "x = 1")
+        assert (count_text(pilot), marked(app)) == ("1 of 2", "x = 1")
         await pilot.press("backspace", "2", "escape")
         assert marked(app) == "x = 2"

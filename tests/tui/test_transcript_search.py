@@ -28,7 +28,7 @@ async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "enter", "Y")
-        assert app.said == [("copy", "output 1\nfrom a thread")]
+        assert app.calls == [("copy", "output 1\nfrom a thread")]
         assert await find(pilot, "thread") == "1 of 1"
 
 

@@ -19,7 +19,7 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done
-from tests.tui.story import ToldSession, drawn, story
+from tests.tui.story import ScriptedSession, drawn, story
 
 MakeApp = Callable[..., MahtabApp]
 SIZE = (110, 24)
@@ -253,8 +253,8 @@ async def test_approval_arriving_while_typing_is_not_answered_by_it(
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("m")
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(WAITING, time.time())
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(WAITING, time.time())
         await drawn(pilot)
         await pilot.press(*"y = 'any'")
         assert app.editor.text == "my = 'any'"

@@ -52,7 +52,7 @@ class ThemedApp(App[None]):
         return role_variables(self.current_theme)
 
 
-def told(app: App[Any]) -> str:
+def changes_text(app: App[Any]) -> str:
     return "\n".join(
         str(found.content) for found in app.screen.query("#undo-changes").results(Static)
     )
@@ -81,7 +81,7 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(
             str(screen.query_one("#question", Static).content)
             == "Undo 2 cells, from cell 3 to cell 4?"
         )
-        rows = told(app).split("\n")
+        rows = changes_text(app).split("\n")
         assert rows[:3] == ["~ df  DataFrame 98 × 5 → 100 × 4", "+ total  int 5", rows[2]]
         assert rows[2].startswith("− [red]x[/]")
         assert "\x1b" not in rows[2]
@@ -102,7 +102,7 @@ async def test_cancelling_does_nothing(key: str) -> None:
                 (3,), lambda: Restoration((), (), exact=True), lambda: pytest.fail("undone")
             )
         )
-        await until(pilot, lambda: "No variable changes." in told(app))
+        await until(pilot, lambda: "No variable changes." in changes_text(app))
         await pilot.press(key)
         await until(pilot, lambda: app.screen is not screen)
 
@@ -127,7 +127,7 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() 
         await until(pilot, lambda: can_undo(screen))
         assert not undone.is_set()
         await pilot.press("y")
-        await until(pilot, lambda: told(app) == "A cell is [b]running.")
+        await until(pilot, lambda: changes_text(app) == "A cell is [b]running.")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is not screen)
 
@@ -150,7 +150,7 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: Callable[..., Ma
         )
         app.session.cells.last = 9
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: "kernel" in told(app))
+        await until(pilot, lambda: "kernel" in changes_text(app))
         assert not can_undo(app.screen)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, UndoScreen))

@@ -32,52 +32,52 @@ class NotedPort:
     """Writes down what the pane asks for: what it is, and its arguments."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def enter(self, mode: Mode, text: str) -> None:
-        self.said.append(("run", mode, text))
+        self.calls.append(("run", mode, text))
 
     def edit(self, mode: Mode, text: str) -> None:
-        self.said.append(("edit", mode, text))
+        self.calls.append(("edit", mode, text))
 
     def replace(self, mode: Mode, text: str, entry: str) -> None:
-        self.said.append(("replace", mode, text, entry))
+        self.calls.append(("replace", mode, text, entry))
 
-    def run_place(self, place: int, code: str) -> None:
-        self.said.append(("place", place, code))
+    def run_notebook_cell(self, number: int, code: str) -> None:
+        self.calls.append(("place", number, code))
 
-    def run_up_to(self, place: int | None) -> None:
-        self.said.append(("up to", place))
+    def run_up_to(self, number: int | None) -> None:
+        self.calls.append(("up to", number))
 
     def mention(self, what: str) -> None:
-        self.said.append(("mention", what))
+        self.calls.append(("mention", what))
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self.said.append(("hide", entry, hidden))
+        self.calls.append(("hide", entry, hidden))
 
     def pin(self, entry: str, pinned: bool) -> None:
-        self.said.append(("pin", entry, pinned))
+        self.calls.append(("pin", entry, pinned))
 
     def undo(self, cell: int) -> None:
-        self.said.append(("undo", cell))
+        self.calls.append(("undo", cell))
 
     def open_output(self, cell: int) -> None:
-        self.said.append(("output", cell))
+        self.calls.append(("output", cell))
 
-    def open_stored_output(self, place: int) -> None:
-        self.said.append(("stored output", place))
+    def open_stored_output(self, number: int) -> None:
+        self.calls.append(("stored output", number))
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
-        self.said.append(("pictures", cell))
+        self.calls.append(("pictures", cell))
 
     def open_value(self, key: str) -> None:
-        self.said.append(("value", key))
+        self.calls.append(("value", key))
 
     def open_frames(self, cell: Cell, at: int) -> None:
-        self.said.append(("frames", cell.number, at))
+        self.calls.append(("frames", cell.number, at))
 
     def find(self) -> None:
-        self.said.append(("find",))
+        self.calls.append(("find",))
 
 
 class PaneApp(App[None]):

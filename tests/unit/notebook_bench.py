@@ -28,7 +28,7 @@ class Bench:
         path: Path,
         past: tuple[Record, ...] = (),
         secrets: tuple[str, ...] = (),
-        kept: bool = False,
+        saved: bool = False,
         everything: tuple[Record, ...] = (),
         kernel_language: str = "",
     ) -> None:
@@ -37,7 +37,9 @@ class Bench:
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)
         unused: Any = None
-        file = replace(read_notebook(path) if path.exists() else new_notebook(path), kept=kept)
+        file = replace(
+            read_notebook(path) if path.exists() else new_notebook(path), rewritable=saved
+        )
         self.notebook = Notebook(
             self.log,
             Inbox(self.log),
@@ -50,26 +52,26 @@ class Bench:
         )
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
-        self.taken: list[Record] = []
+        self.received: list[Record] = []
 
     def happen(self, *happened: Record) -> None:
         for record in happened:
             emit(self.log, record)
 
     def records(self) -> tuple[Record, ...]:
-        self.taken += self.shown.take()
-        return tuple(self.taken)
+        self.received += self.shown.take()
+        return tuple(self.received)
 
     def close(self) -> None:
         close_logging(self.log)
 
 
 def again(
-    place: int, number: int, code: str, *outputs: tuple[str, str], **more: Any
+    position: int, number: int, code: str, *outputs: tuple[str, str], **more: Any
 ) -> list[Record]:
     """The records of a notebook's cell that runs."""
     return [
-        record.changed(place=place) if hasattr(record, "place") else record
+        record.changed(place=position) if hasattr(record, "place") else record
         for record in ran(number, code, *outputs, **more)
     ]
 

@@ -20,7 +20,7 @@ class Engine:
 
     def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.notifications: list[tuple[str, dict[str, Any]]] = []
         self._answer = answer or (lambda part: {"text": f"of {part}", "failed": False})
         self._lock = threading.Lock()
 
@@ -31,8 +31,8 @@ class Engine:
         parts = [args["part"]] if name == "llm" else args["parts"]
         return {"answers": [self._answer(part) for part in parts]}
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
-        self.told.append((name, json.loads(json.dumps(args))))
+    def send(self, name: str, args: dict[str, Any]) -> None:
+        self.notifications.append((name, json.loads(json.dumps(args))))
 
 
 def names(text: str = LOG, engine: Engine | None = None) -> dict[str, Any]:

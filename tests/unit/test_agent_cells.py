@@ -29,18 +29,18 @@ ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step"
 class RecordingInbox(Inbox):
     """Writes down whose cells it holds back."""
 
-    def __init__(self, log: logging.Logger, held: list[tuple[str, bool]]) -> None:
+    def __init__(self, log: logging.Logger, changes: list[tuple[str, bool]]) -> None:
         super().__init__(log)
-        self._told_held = held
+        self._pause_changes = changes
 
     def hold(self, party: str, on: bool) -> None:
-        self._told_held.append((party, on))
+        self._pause_changes.append((party, on))
         super().hold(party, on)
 
 
-def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> JoinedAgents:
+def guests_of(log: logging.Logger, pauses: list[tuple[str, bool]] | None = None) -> JoinedAgents:
     """The agents of a session that Claude answers in."""
-    inbox = RecordingInbox(log, [] if held is None else held)
+    inbox = RecordingInbox(log, [] if pauses is None else pauses)
     return JoinedAgents(
         log,
         inbox,
@@ -112,9 +112,9 @@ def test_model_sees_code_of_other_agents_but_not_its_own_again() -> None:
     log.addHandler(prompt)
     emit(log, tags.ASSISTANT_REPL_IN, "its_own = 1", cell=1, party="claude")
     emit(log, tags.ASSISTANT_REPL_IN, "of_another = 1", cell=2, party="codex", guest=0)
-    told = prompt.get_context()
-    assert "of_another" in told
-    assert "its_own" not in told
+    context = prompt.get_context()
+    assert "of_another" in context
+    assert "its_own" not in context
 
 
 def test_each_agent_has_its_own_name_and_colour() -> None:
@@ -142,9 +142,9 @@ def test_each_agent_has_its_own_name_and_colour() -> None:
 
 def test_rejoining_under_any_name_does_not_lift_a_pause() -> None:
     log, _ = setup_logging(None)
-    held: list[tuple[str, bool]] = []
+    pauses: list[tuple[str, bool]] = []
     try:
-        guests = guests_of(log, held)
+        guests = guests_of(log, pauses)
         first = guests.join("codex", lambda text: None, None)
         assert not first.paused
         guests.pause("codex")
@@ -153,7 +153,7 @@ def test_rejoining_under_any_name_does_not_lift_a_pause() -> None:
         again = guests.join("codex", lambda text: None, None)
         renamed = guests.join("somebody", lambda text: None, None)
         assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
-        assert [on for party, on in held if party == "codex"] == [True, False, True]
+        assert [on for party, on in pauses if party == "codex"] == [True, False, True]
         guests.left(again, stop=False)
         assert guests.sentence().endswith(
             "Paused, but not connected: codex; /pause NAME clears the pause."
@@ -169,18 +169,18 @@ def test_rejoining_under_any_name_does_not_lift_a_pause() -> None:
 
 def test_queued_calls_of_a_paused_agent_are_withdrawn_before_it_leaves() -> None:
     log, _ = setup_logging(None)
-    held: list[tuple[str, bool]] = []
+    pauses: list[tuple[str, bool]] = []
     order: list[str] = []
     try:
-        guests = guests_of(log, held)
+        guests = guests_of(log, pauses)
         guest = guests.join("codex", lambda text: None, None)
         guests.pause("codex")
-        call = AgentCall(lambda told: None)
+        call = AgentCall(lambda message: None)
         guest.calls.add(call)
-        with call.stoppable(lambda: order.append(f"withdrawn while {held}")):
+        with call.stoppable(lambda: order.append(f"withdrawn while {pauses}")):
             guests.left(guest, stop=False)
         assert order == ["withdrawn while [('codex', True)]"]
-        assert held == [("codex", True), ("codex", False)]
+        assert pauses == [("codex", True), ("codex", False)]
     finally:
         close_logging(log)
 
@@ -209,31 +209,31 @@ def test_user_inputs_queue_before_those_of_agents() -> None:
         assert before == 2
         assert inbox.cancel(first) is not None
         assert withdrawn == ["a"]
-        taken = [inbox.take("python") for _ in range(3)]
-        assert [item and item.text for item in taken] == ["mine", "mine too", "b"]
+        items = [inbox.take("python") for _ in range(3)]
+        assert [item and item.text for item in items] == ["mine", "mine too", "b"]
     finally:
         close_logging(log)
 
 
 def test_paused_agents_cell_is_shown_waiting_while_others_are_served() -> None:
     log, _ = setup_logging(None)
-    told: list[list[str]] = []
+    queues: list[list[str]] = []
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append([item.code for item in record.__dict__["record"].items])
+            queues.append([item.code for item in record.__dict__["record"].items])
 
     log.addHandler(Watch())
     try:
         inbox = Inbox(log)
         inbox.hold("codex", True)
         inbox.put_for("codex", "held", lambda: None, lambda: None)
-        assert told == [["held"]], "though nothing is served before it"
+        assert queues == [["held"]], "though nothing is served before it"
         inbox.put_for("other", "served", lambda: None, lambda: None)
         assert [item and item.text for item in (inbox.take("python"),)] == ["served"]
         inbox.hold("codex", False)
         assert [item and item.text for item in (inbox.take("python"),)] == ["held"]
-        assert told[-1] == []
+        assert queues[-1] == []
     finally:
         close_logging(log)
 

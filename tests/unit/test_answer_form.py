@@ -213,7 +213,7 @@ def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text", "said"),
+    ("wanted", "text", "message"),
     [
         (int, "There are 20.", 'the answer must be an integer, not "There are 20."'),
         (int, "true", "must be an integer, not true"),
@@ -247,8 +247,8 @@ def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value
         (Counted, '{"n": -1}', "greater than or equal to 0"),
     ],
 )
-def test_wrong_answer_error_names_the_problem(wanted: Any, text: str, said: str) -> None:
-    with pytest.raises(WrongForm, match=said):
+def test_wrong_answer_error_names_the_problem(wanted: Any, text: str, message: str) -> None:
+    with pytest.raises(WrongForm, match=message):
         read_as(wanted, text)
 
 

@@ -106,7 +106,7 @@ def test_past_of_a_resumed_session_has_no_running_entries(
 def test_only_the_newest_past_records_are_replayed(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "KEPT", 3)
+    monkeypatch.setattr(sharing, "BACKLOG", 3)
     monkeypatch.setattr(sharing, "CHARACTERS", 100)
     for number in range(5):
         emit(log, tags.NOTICE, str(number))

@@ -230,8 +230,8 @@ def test_nothing_is_lost_between_logging_threads_and_the_reader(log: logging.Log
     threads = [threading.Thread(target=work, args=(cell,)) for cell in range(3)]
     for thread in threads:
         thread.start()
-    taken: list[Record] = []
+    received: list[Record] = []
     while any(thread.is_alive() for thread in threads):
-        taken += display.take()
-    taken += display.take()
-    assert sum(len(record.text) for record in taken) == 6_000
+        received += display.take()
+    received += display.take()
+    assert sum(len(record.text) for record in received) == 6_000

@@ -113,7 +113,7 @@ def test_resumed_session_sends_earlier_cells_and_notes_lost_variables(
         prompt.get_context()
         == f'<user-repl-in cell="1">x = 1</user-repl-in>\n<kernel>{RESUMED}</kernel>'
     )
-    assert "question 1" in prompt.left_out
+    assert "question 1" in prompt.hidden
     prompt.clear()
     prompt.resume(past[1:])
     assert prompt.get_context() == ""

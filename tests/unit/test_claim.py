@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
-from mahtab_tui.store.database import HeldElsewhere, SessionLock, claim, locked_sessions
+from mahtab_tui.store.database import LockedElsewhere, SessionLock, claim, locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.records import made
 
@@ -38,7 +38,7 @@ def delete_lock_files(home: Path) -> None:
 
 def test_session_has_one_lock_until_released(home: Path) -> None:
     first = claimed("abc")
-    with pytest.raises(HeldElsewhere) as raised:
+    with pytest.raises(LockedElsewhere) as raised:
         claim("abc")
     assert raised.value.holder.is_here
     assert list(locked_sessions()) == ["abc"]
@@ -67,7 +67,7 @@ def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) ->
         assert program.stdout is not None
         assert program.stdout.readline() == "held\n"
         assert locked_sessions()["abc"].pid == program.pid
-        with pytest.raises(HeldElsewhere, match=str(program.pid)):
+        with pytest.raises(LockedElsewhere, match=str(program.pid)):
             claim("abc")
         program.send_signal(signal.SIGKILL)
     assert files(home) == ["session-abc.lock"]
@@ -107,7 +107,7 @@ def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
         "printed",
         "two",
     ]
-    with pytest.raises(HeldElsewhere):
+    with pytest.raises(LockedElsewhere):
         claim("abc")
     for store in (first, second):
         store.close()
@@ -148,7 +148,7 @@ def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
     made = claimed("abc")
     (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_bytes(content)
-    with pytest.raises(HeldElsewhere):
+    with pytest.raises(LockedElsewhere):
         claim("abc")
     assert "since" in locked_sessions()["abc"].sentence_part()
     assert not made.lost

@@ -213,7 +213,7 @@ def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules
         "--disable-slash-commands",
         "--include-partial-messages",
     } <= set(argv)
-    assert [entry["composed"] for entry in fake.told if "prompt" in entry] == [True]
+    assert [entry["composed"] for entry in fake.received if "prompt" in entry] == [True]
     assert "a-secret" not in repr(llm)
 
 
@@ -240,7 +240,7 @@ def test_stop_keeps_the_partial_answer_and_asks_the_process_first(
         words.append(str(chunk.text))
         llm.stop()
     assert "".join(words) == "begun "
-    assert [entry["control"] for entry in fake.told if "control" in entry] == ["interrupt"]
+    assert [entry["control"] for entry in fake.received if "control" in entry] == ["interrupt"]
 
 
 def test_unresponsive_process_is_killed(
@@ -292,7 +292,7 @@ def test_ten_megabyte_prompt_is_accepted(
 ) -> None:
     fake = install_claude("answers", answers=["one"])
     claude_model().invoke([HumanMessage("x" * 10_000_000)])
-    assert [entry["size"] for entry in fake.told if "size" in entry] == [10_000_000]
+    assert [entry["size"] for entry in fake.received if "size" in entry] == [10_000_000]
 
 
 def test_long_lines_and_all_of_unicode_pass_through(
@@ -369,7 +369,7 @@ def test_pictures_are_sent_in_order(
     llm.invoke([HELLO[0], seen])
     llm.invoke([HELLO[0], seen, AIMessage("one"), HumanMessage("more")])
     llm.invoke([HELLO[0], seen, AIMessage("other"), HumanMessage("more")])
-    assert [entry["blocks"] for entry in fake.told if "blocks" in entry] == [
+    assert [entry["blocks"] for entry in fake.received if "blocks" in entry] == [
         [{"type": "text", "text": "Look: "}, SENT],
         [
             {"type": "text", "text": "<conversation><human>Look: "},
@@ -440,7 +440,7 @@ def test_invented_tool_does_not_end_the_answer(
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "sentence"),
+    ("status", "result", "sentence"),
     [
         (402, "Pay.", "The account cannot pay for the answer: Pay."),
         (
@@ -453,7 +453,7 @@ def test_invented_tool_does_not_end_the_answer(
     ],
 )
 def test_error_status_becomes_a_sentence(
-    install_claude: InstallClaude, claude_model: MakeClaude, status: int, said: str, sentence: str
+    install_claude: InstallClaude, claude_model: MakeClaude, status: int, result: str, sentence: str
 ) -> None:
     retry = {
         "type": "system",
@@ -464,7 +464,7 @@ def test_error_status_becomes_a_sentence(
         "error": "unknown",
     }
     limited = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}
-    failed = {"type": "result", "is_error": True, "api_error_status": status, "result": said}
+    failed = {"type": "result", "is_error": True, "api_error_status": status, "result": result}
     install_claude("events", turns=[[retry, limited, failed]])
     notices: list[str] = []
     with pytest.raises(ModelError) as raised:

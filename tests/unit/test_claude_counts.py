@@ -53,12 +53,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
     """The turn of a recording, and what it said."""
     turn = ClaudeTurn()
-    said = [
-        said
+    pieces = [
+        pieces
         for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()
-        for said in turn.fold(json.loads(line))
+        for pieces in turn.fold(json.loads(line))
     ]
-    return turn, said
+    return turn, pieces
 
 
 def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
@@ -154,9 +154,9 @@ def test_failed_suggestion_is_counted(
 
 @pytest.mark.parametrize("name", ["v330_midstream_drop", "midstream_drop"])
 def test_retried_answer_is_shown_from_the_start(name: str) -> None:
-    turn, said = folded(name)
+    turn, pieces = folded(name)
     shown = ""
-    for words in said:
+    for words in pieces:
         if isinstance(words, Restart):
             shown = words.text
         elif isinstance(words, str):
@@ -239,7 +239,7 @@ def test_too_long_prompt_is_retried_once_with_less(
         create_initial_state("zebra " * 4_000),
         desk.host,
     )
-    whole, less = (entry["size"] for entry in fake.told if "size" in entry)
+    whole, less = (entry["size"] for entry in fake.received if "size" in entry)
     assert less < whole / 2 + 1_000
     assert "too long for the model" in desk.notices("warning")[0]
 
@@ -271,9 +271,9 @@ def test_account_limits_are_reported_once(
 ) -> None:
     events = [{"type": "rate_limit_event", "rate_limit_info": info}]
     install_claude("events", turns=[[*events, *events, *result(0.1, 20)]])
-    told: list[str] = []
-    claude_model(on_notice=lambda level, text: told.append(text)).invoke(HELLO)
-    assert told == notices
+    reported: list[str] = []
+    claude_model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
+    assert reported == notices
 
 
 def test_limit_reset_is_given_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,4 +89,4 @@ def test_stopping_a_turn_stops_its_check(
     llm = claude_model()
     for _ in llm.checker.stream("is it complete?"):
         llm.stop()
-    assert [entry["control"] for entry in fake.told if "control" in entry] == ["interrupt"]
+    assert [entry["control"] for entry in fake.received if "control" in entry] == ["interrupt"]

@@ -72,16 +72,16 @@ def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyP
     assert login_hint(use_api_key=False) == f"Requests go to https://gateway.test ({GATEWAY})."
 
 
-@pytest.mark.parametrize("place", [None, "elsewhere"])
+@pytest.mark.parametrize("directory", [None, "elsewhere"])
 def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
-    home: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
+    home: Path, monkeypatch: pytest.MonkeyPatch, directory: str | None
 ) -> None:
     monkeypatch.setenv(KEY, "the gateway's key")
     monkeypatch.setenv(GATEWAY, "https://of-the-shell.test")
-    if place:
-        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / place))
+    if directory:
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / directory))
     write_settings(
-        home / (place or ".claude"),
+        home / (directory or ".claude"),
         {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}},
     )
     assert gateway_address() == "https://of-settings.test:8443"
@@ -132,7 +132,7 @@ def test_setting_passes_the_key(
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("status", "line"),
     [
         (
             {
@@ -153,16 +153,16 @@ def test_setting_passes_the_key(
     ],
 )
 def test_the_doctor_asks_claude_who_is_logged_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: object, line: str
 ) -> None:
     fake = install(
         tmp_path / "bin",
         monkeypatch,
         "answers",
-        auth=told if isinstance(told, str) else json.dumps(told),
+        auth=status if isinstance(status, str) else json.dumps(status),
     )
     monkeypatch.setenv(KEY, "a key")
     found = doctor._login(str(shutil.which("claude")), use_api_key=False)
     assert found.startswith(line)
     assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
-    assert fake.told == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]
+    assert fake.received == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]

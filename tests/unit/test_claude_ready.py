@@ -94,9 +94,9 @@ def test_conversation_keeps_its_process_after_a_stop(
     fake = install_claude("streams")
     llm = claude_model()
     assert stop_at_once(llm, HELLO) == "begun "
-    heard = [*HELLO, AIMessage(f"beg\n\n{STOPPED_ANSWER}"), HumanMessage("more")]
-    stop_at_once(llm, heard)
-    stop_at_once(llm, [*heard, AIMessage(f"begun \n\n{STOPPED_ANSWER}"), HumanMessage("and more")])
+    sent = [*HELLO, AIMessage(f"beg\n\n{STOPPED_ANSWER}"), HumanMessage("more")]
+    stop_at_once(llm, sent)
+    stop_at_once(llm, [*sent, AIMessage(f"begun \n\n{STOPPED_ANSWER}"), HumanMessage("and more")])
     assert fake.prompts == ["hello", "more", "and more"]
     assert len(fake.starts) == 1
 

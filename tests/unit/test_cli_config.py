@@ -152,7 +152,7 @@ def test_set_warns_when_another_source_overrides_the_value(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("modle", "x"), "There is no setting 'modle'. Did you mean model?"),
         (("zzz", "x"), "There is no setting 'zzz'. Known keys: model, "),
@@ -173,25 +173,25 @@ def test_set_warns_when_another_source_overrides_the_value(
     ],
 )
 def test_wrong_key_or_value_gives_one_sentence_and_writes_nothing(
-    words: tuple[str, str], said: str, mine: Path
+    words: tuple[str, str], message: str, mine: Path
 ) -> None:
     done = run("set", *words)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith(f"mahtab-tui: {said}")
+    assert done.stderr.startswith(f"mahtab-tui: {message}")
     assert mine.read_text() == MINE
 
 
 @pytest.mark.parametrize(
-    ("pair", "said"),
+    ("pair", "message"),
     [
         ("max_turns", "--set max_turns: write key=value."),
         ("max_turns=x", "--set max_turns: input"),
         ("=1", "--set There is no"),
     ],
 )
-def test_wrong_set_option_is_reported(pair: str, said: str, project: Path) -> None:
+def test_wrong_set_option_is_reported(pair: str, message: str, project: Path) -> None:
     done = run("--set", pair)
-    assert (done.exit_code, done.stderr.startswith(f"mahtab-tui: {said}")) == (2, True)
+    assert (done.exit_code, done.stderr.startswith(f"mahtab-tui: {message}")) == (2, True)
 
 
 def test_invalid_toml_file_is_not_touched(home: Path, project: Path) -> None:

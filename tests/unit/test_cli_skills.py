@@ -25,8 +25,8 @@ def test_list_shows_names_descriptions_and_broken_skills(project: Path) -> None:
 
 
 def test_several_folders_may_be_named_and_the_last_one_takes_precedence(project: Path) -> None:
-    for place in ("a", "b"):
-        write_skill(project / place, "tidy", f"Of {place}")
+    for directory in ("a", "b"):
+        write_skill(project / directory, "tidy", f"Of {directory}")
     assert "tidy: Of b\n" in run("list", "--skills-dir", "a", "--skills-dir", "b").stdout
 
 

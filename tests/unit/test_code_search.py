@@ -296,19 +296,19 @@ def test_search_runs_no_modules_of_the_folder(
 def test_file_is_read_by_lines_and_only_inside_the_folder(tree: Path) -> None:
     searcher = CodeSearcher(tree)
     assert searcher.read_file("app.py", 3, 4) == "     3  def load_all():\n     4      return 1"
-    for path, said in (
+    for path, message in (
         ("xyz.cbl", "File not found: xyz.cbl"),
         ("link.txt", "a link in it leads outside"),
         ("link-out/secret.txt", "a link in it leads outside"),
         ("../outside/secret.txt", r'must not contain "\.\."'),
         ("pipe.txt", "is a pipe"),
     ):
-        with pytest.raises(CodeError, match=said):
+        with pytest.raises(CodeError, match=message):
             searcher.read_file(path)
-    for start, end, said in (
+    for start, end, message in (
         (9, None, "has only 7 lines, so there is no line 9"),
         (5, 3, "The end, line 3, comes before the start, line 5"),
     ):
-        with pytest.raises(CodeError, match=said):
+        with pytest.raises(CodeError, match=message):
             searcher.read_file("app.py", start, end)
     assert searcher.read_file("empty.txt") == ""

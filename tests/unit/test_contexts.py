@@ -17,9 +17,9 @@ from mahtab_tui.worker import contexts
 from mahtab_tui.worker.contexts import ContextError, ContextText, take
 
 
-def parts(taken: ContextText) -> dict[str, str]:
+def parts(context: ContextText) -> dict[str, str]:
     """The documents by name, cut out of the whole."""
-    return {name: taken.text[start:end] for name, start, end in taken.parts}
+    return {name: context.text[start:end] for name, start, end in context.parts}
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
@@ -71,9 +71,9 @@ def test_byte_order_mark_selects_the_encoding(mark: bytes, encoding: str) -> Non
 
 def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: Path) -> None:
     data = b"caf\xe9 \xff"
-    taken = take(data)
-    assert taken.text == decoded(data) == "caf\xe9 \xff"
-    assert taken.notices == ("The bytes are not valid UTF-8, and were read as Latin-1.",)
+    context = take(data)
+    assert context.text == decoded(data) == "caf\xe9 \xff"
+    assert context.notices == ("The bytes are not valid UTF-8, and were read as Latin-1.",)
     file = tmp_path / "old.txt"
     file.write_bytes(data)
     assert take(file).text == decoded(data)
@@ -85,9 +85,9 @@ def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: P
 
 
 def test_invalid_bytes_after_a_byte_order_mark_are_replaced_with_a_notice() -> None:
-    taken = take(codecs.BOM_UTF8 + b"caf\xe9 \xff")
-    assert taken.text == "caf\ufffd \ufffd"
-    assert taken.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
+    context = take(codecs.BOM_UTF8 + b"caf\xe9 \xff")
+    assert context.text == "caf\ufffd \ufffd"
+    assert context.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
 
 
 def test_file_is_read_as_text_with_its_name(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_file_is_read_as_text_with_its_name(tmp_path: Path) -> None:
 
 def test_file_name_is_searched_as_text_with_a_notice(project: Path) -> None:
     (project / "events.log").write_text("one\n")
-    taken = take("events.log")
-    assert taken.text == "events.log"
-    assert "pass pathlib.Path('events.log')" in taken.notices[0]
+    context = take("events.log")
+    assert context.text == "events.log"
+    assert "pass pathlib.Path('events.log')" in context.notices[0]
     assert take("other.log") == ContextText("other.log")
     assert take("a\0b" * 10) == ContextText("a\0b" * 10)
 
@@ -114,10 +114,10 @@ def test_folder_is_read_as_its_text_files(tmp_path: Path) -> None:
         file.write_text(name)
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\x00")
     (tmp_path / "utf16.txt").write_bytes(codecs.BOM_UTF16_LE + "wide".encode("utf-16-le"))
-    taken = take(tmp_path)
-    assert taken.kind == "dict"
-    assert parts(taken) == {"a.txt": "a.txt", "utf16.txt": "wide", "b/two.txt": "b/two.txt"}
-    assert taken.notices == (f"Files in {tmp_path} that are not text were left out: 1.",)
+    context = take(tmp_path)
+    assert context.kind == "dict"
+    assert parts(context) == {"a.txt": "a.txt", "utf16.txt": "wide", "b/two.txt": "b/two.txt"}
+    assert context.notices == (f"Files in {tmp_path} that are not text were left out: 1.",)
 
 
 def test_unsearchable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,9 +136,9 @@ def test_unreadable_file_of_a_folder_is_skipped(
     for name in ("open.txt", "shut.txt"):
         (tmp_path / name).write_text(name)
     refuse(monkeypatch, tmp_path / "shut.txt")
-    taken = take(tmp_path)
-    assert parts(taken) == {"open.txt": "open.txt"}
-    assert taken.notices == (
+    context = take(tmp_path)
+    assert parts(context) == {"open.txt": "open.txt"}
+    assert context.notices == (
         f"{tmp_path}/shut.txt cannot be read and was left out: Permission denied.",
     )
 
@@ -150,9 +150,9 @@ def test_unreadable_folder_is_not_an_empty_one(
     for name in ("open.txt", "shut/in.txt"):
         (tmp_path / name).write_text(name)
     refuse(monkeypatch, tmp_path / "shut")
-    taken = take(tmp_path)
-    assert parts(taken) == {"open.txt": "open.txt"}
-    assert taken.notices == (
+    context = take(tmp_path)
+    assert parts(context) == {"open.txt": "open.txt"}
+    assert context.notices == (
         f"{tmp_path}/shut cannot be read and was left out: Permission denied.",
     )
     with pytest.raises(ContextError, match="shut cannot be read: Permission denied"):
@@ -188,9 +188,9 @@ def test_impossible_file_names_and_too_large_files_are_refused(
 def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
     for number in range(15):
         (tmp_path / f"{number:02}.txt").write_bytes(b"\xff")
-    taken = take(tmp_path)
-    assert len(taken.notices) == 11
-    assert taken.notices[-1] == "There are 5 more such notices."
+    context = take(tmp_path)
+    assert len(context.notices) == 11
+    assert context.notices[-1] == "There are 5 more such notices."
 
 
 def test_lists_and_dicts_of_texts_become_documents() -> None:
@@ -202,9 +202,9 @@ def test_lists_and_dicts_of_texts_become_documents() -> None:
         {"id": 4},
         5,
     ]
-    taken = take(documents)
-    assert taken.kind == "list"
-    assert list(parts(taken).values()) == [
+    context = take(documents)
+    assert context.kind == "list"
+    assert list(parts(context).values()) == [
         "plain",
         "bytes",
         "of LangChain",
@@ -212,7 +212,7 @@ def test_lists_and_dicts_of_texts_become_documents() -> None:
         '{"id": 4}',
         "5",
     ]
-    assert list(parts(taken)) == list("012345")
+    assert list(parts(context)) == list("012345")
     assert parts(take(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
     assert take({"x": "first", 2: "second"}) == ContextText(
         "first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12))
@@ -223,9 +223,9 @@ def test_lists_and_dicts_of_texts_become_documents() -> None:
 
 def test_a_table_is_csv_with_its_columns_named() -> None:
     frame = pd.DataFrame({"name": ["Ada", "Grace"], "born": [1815, 1906]})
-    taken = take(frame)
-    assert taken.text == "name,born\nAda,1815\nGrace,1906\n"
-    assert taken.about == "CSV of a DataFrame of 2 rows with the columns name, born"
+    context = take(frame)
+    assert context.text == "name,born\nAda,1815\nGrace,1906\n"
+    assert context.about == "CSV of a DataFrame of 2 rows with the columns name, born"
     labelled = take(frame.set_index("name"))
     assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", (
         "an index that says something is not lost"
@@ -254,8 +254,8 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
     ids=["filtered", "cut", "every second", "named", "of two levels", "of a series"],
 )
 def test_meaningful_index_becomes_a_column(given: object, text: str, columns: str) -> None:
-    taken = take(given)
-    assert (taken.text, taken.about.rpartition("the columns ")[2]) == (text, columns)
+    context = take(given)
+    assert (context.text, context.about.rpartition("the columns ")[2]) == (text, columns)
 
 
 def test_tables_among_documents_are_whole_and_series_of_texts_are_documents() -> None:

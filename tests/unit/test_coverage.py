@@ -20,9 +20,9 @@ def test_intervals_contain_what_was_added(batches: list[list[tuple[int, int]]]) 
     wanted: set[int] = set()
     for spans in batches:
         intervals.add(spans)
-        wanted.update(place for start, end in spans for place in range(start, end))
+        wanted.update(offset for start, end in spans for offset in range(start, end))
     found = list(intervals)
-    assert {place for start, end in found for place in range(start, end)} == wanted
+    assert {offset for start, end in found for offset in range(start, end)} == wanted
     assert intervals.size == len(wanted)
     assert all(before[1] < after[0] for before, after in pairwise(found))
 
@@ -33,9 +33,9 @@ def test_too_many_intervals_are_merged_without_loss(
 ) -> None:
     intervals = Intervals(limit)
     intervals.add(spans)
-    held = {place for start, end in intervals for place in range(start, end)}
+    covered = {offset for start, end in intervals for offset in range(start, end)}
     assert len(intervals) <= limit
-    assert held >= {place for start, end in spans for place in range(start, end)}
+    assert covered >= {offset for start, end in spans for offset in range(start, end)}
 
 
 def test_grid_cell_shows_its_most_advanced_state() -> None:

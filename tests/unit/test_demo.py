@@ -57,11 +57,11 @@ def question(text: str, namespace: dict[str, Any]) -> list[BaseMessage]:
 
 def run(text: str, namespace: dict[str, Any]) -> str:
     """Ask, run the code that comes, and return what it printed."""
-    said = answer(question(text, namespace))
-    assert "```python\n" in said, said
+    reply = answer(question(text, namespace))
+    assert "```python\n" in reply, reply
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(said.split("```python\n")[1].split("```")[0], dict(namespace))
+        exec(reply.split("```python\n")[1].split("```")[0], dict(namespace))
     return printed.getvalue()
 
 
@@ -130,9 +130,9 @@ def test_uncovered_question_is_a_failure_with_working_examples(text: str) -> Non
 
 
 def test_demo_names_variables_and_an_error() -> None:
-    said = answer(question("which variables are there?", OTHERS))
-    assert said.startswith(WHO)
-    assert "- `log`: str" in said
+    reply = answer(question("which variables are there?", OTHERS))
+    assert reply.startswith(WHO)
+    assert "- `log`: str" in reply
     failed = '<user-repl-out cell="3" status="error">Traceback\n  File &lt;In 3&gt;\nZeroDivisionError: division by zero</user-repl-out>\n\nExplain the error of cell 3.'
     assert "The cell raised ZeroDivisionError: division by zero." in answer([HumanMessage(failed)])
     assert not answer(
@@ -191,7 +191,7 @@ def test_demo_streams_with_usage_and_can_be_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "said"),
+    ("query", "text", "reply"),
     [
         (
             "Which request ids failed?",
@@ -207,13 +207,13 @@ def test_demo_streams_with_usage_and_can_be_stopped() -> None:
         ("hello?", "", "no line of the text"),
     ],
 )
-def test_a_short_text_is_searched_by_its_lines(query: str, text: str, said: str) -> None:
+def test_a_short_text_is_searched_by_its_lines(query: str, text: str, reply: str) -> None:
     messages = [SystemMessage(plain_system()), HumanMessage(plain_message(query, text))]
-    assert ChatDemo().invoke(messages).text.startswith(f"{WHO}{said}")
+    assert ChatDemo().invoke(messages).text.startswith(f"{WHO}{reply}")
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "reply"),
     [
         (
             "Which requests timed out?",
@@ -226,5 +226,5 @@ def test_a_short_text_is_searched_by_its_lines(query: str, text: str, said: str)
         ),
     ],
 )
-def test_a_long_text_is_searched_by_code(query: str, said: str) -> None:
-    assert mahtab_tui.rlm(query, LOG, model="demo").startswith(f"{WHO}{said}")
+def test_a_long_text_is_searched_by_code(query: str, reply: str) -> None:
+    assert mahtab_tui.rlm(query, LOG, model="demo").startswith(f"{WHO}{reply}")

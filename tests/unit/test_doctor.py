@@ -15,14 +15,14 @@ from mahtab_tui.cli import doctor
 def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=free * 2**20))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free * 2**20))
     line = doctor._home()
     assert line.startswith(f"{mark} home")
     assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
 
 
 def test_unwritable_folder_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda place, mode: False)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "cannot be written to" in doctor._home()
 
 
@@ -48,8 +48,8 @@ def test_undo_limits_are_shown(
 ) -> None:
     monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
     monkeypatch.setattr("sys.platform", platform)
-    said = doctor._undo(doctor._settings()[0])
-    assert said.startswith(line) if platform == "darwin" else said == line
+    report = doctor._undo(doctor._settings()[0])
+    assert report.startswith(line) if platform == "darwin" else report == line
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_saved_variables_are_shown(
         (folder / "1.variables").write_bytes(bytes(3 * 2**19))
     monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
     monkeypatch.setattr("sys.platform", platform)
-    said = doctor._variables(doctor._settings()[0])
-    assert said.startswith(line) if platform == "darwin" else said == line
+    report = doctor._variables(doctor._settings()[0])
+    assert report.startswith(line) if platform == "darwin" else report == line

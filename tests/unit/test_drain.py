@@ -31,7 +31,7 @@ class Drawing:
         self.texts += [record.text for record in records]
         self.worked += self.cost
 
-    def say(self, text: str) -> None:
+    def log_text(self, text: str) -> None:
         self.log.handle(
             logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
         )
@@ -42,7 +42,7 @@ class Drawing:
         handed = 0
         for look in range(round(1 / RATE)):
             before = len(self.texts)
-            self.say(str(look))
+            self.log_text(str(look))
             self.drain.tick()
             self.now += RATE
             handed += len(self.texts) > before
@@ -69,9 +69,9 @@ def test_record_waits_no_longer_than_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawing = Drawing(monkeypatch, 10)
-    drawing.say("first")
+    drawing.log_text("first")
     drawing.drain.tick()
-    drawing.say("second")
+    drawing.log_text("second")
     drawing.now += LATEST - 0.01
     drawing.drain.tick()
     assert drawing.texts == ["first"]
@@ -82,9 +82,9 @@ def test_record_waits_no_longer_than_the_limit(
 
 def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 10)
-    drawing.say("first")
+    drawing.log_text("first")
     drawing.drain.tick()
     drawing.now += 60
-    drawing.say("second")
+    drawing.log_text("second")
     drawing.drain.tick()
     assert drawing.texts == ["first", "second"]

@@ -76,10 +76,10 @@ def test_output_is_reduced_to_head_and_tail_and_its_kinds_add_up(
     whole = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "KEEP", keep)
-        kept = TerminalOutput()
+        output = TerminalOutput()
         for kind, text in pieces:
-            kept.add(cast(OutputKind, kind), text)
-        text, kinds = kept.text()
+            output.add(cast(OutputKind, kind), text)
+        text, kinds = output.text()
     assert text == shorten(whole, keep)
     assert sum(count for _, count in kinds) == len(text)
     assert all(first[0] != second[0] for first, second in pairwise(kinds))
@@ -87,23 +87,23 @@ def test_output_is_reduced_to_head_and_tail_and_its_kinds_add_up(
 
 @given(st.text(st.characters(codec="utf-8")), st.lists(st.integers(1, 3), min_size=1))
 def test_chunks_join_to_the_text_however_its_bytes_are_split(text: str, sizes: list[int]) -> None:
-    said: list[str] = []
-    chunks = Chunks(said.append)
+    chunks_read: list[str] = []
+    chunks = Chunks(chunks_read.append)
     data, turn = text.encode(), 0
     while data:
         size = sizes[turn % len(sizes)]
         chunks.feed(data[:size])
         data, turn = data[size:], turn + 1
     chunks.end()
-    assert "".join(said) == text
+    assert "".join(chunks_read) == text
 
 
 def test_incomplete_character_at_the_end_is_made_visible() -> None:
-    said: list[str] = []
-    chunks = Chunks(said.append)
+    decoded_parts: list[str] = []
+    chunks = Chunks(decoded_parts.append)
     chunks.feed(b"a\xe2\x82")
     chunks.end()
-    assert "".join(said) == "a\ufffd"
+    assert "".join(decoded_parts) == "a\ufffd"
 
 
 def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:

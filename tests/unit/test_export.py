@@ -149,10 +149,10 @@ def test_a_script_is_python_that_jupytext_reads() -> None:
 
 
 def test_chat_text_never_becomes_code_of_a_script() -> None:
-    said = "a\rimport b\x0bimport c\x0cimport d\u2028import e\n# %%\nimport f\n\x00\x1b[31m%%bash"
+    text = "a\rimport b\x0bimport c\x0cimport d\u2028import e\n# %%\nimport f\n\x00\x1b[31m%%bash"
     story = [
-        records.UserChat(said, turn=1),
-        records.AssistantChat(said, turn=1, step=0, party=said),
+        records.UserChat(text, turn=1),
+        records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, "x = 1"),
     ]
     assert [ast.unparse(line) for line in ast.parse(rendered(chosen(story), ".py")).body] == [
@@ -344,7 +344,7 @@ SEARCH: list[Record] = [
     records.SearchReplOut("", tree="t", node="1", seq=8, turn=1),
     records.SearchFinal("Ann, I think", tree="t", node="1", seq=9, state="partial"),
 ]
-BESIDE: list[Record] = [
+SEARCH_AND_TOOLS: list[Record] = [
     *SEARCH,
     records.UserChat("And then?", turn=1),
     records.AssistantTool(
@@ -387,7 +387,7 @@ def with_asides(story: list[Record], **options: Any) -> Selected:
 
 
 def test_searches_tool_calls_and_warnings_appear_in_order() -> None:
-    made = notebook_of(with_asides(BESIDE))
+    made = notebook_of(with_asides(SEARCH_AND_TOOLS))
     nbformat.validate(made)
     assert [cell.cell_type for cell in made.cells] == ["code", *["markdown"] * 6]
     search, _, read, edit, full, died = (cell.source for cell in made.cells[1:])
@@ -411,11 +411,11 @@ def test_searches_tool_calls_and_warnings_appear_in_order() -> None:
 
 
 def test_page_folds_annotations_and_script_omits_them() -> None:
-    page = rendered(with_asides(BESIDE), ".html")
+    page = rendered(with_asides(SEARCH_AND_TOOLS), ".html")
     assert page.count("<details>") == 3
     assert "The disk is &lt;full&gt;." in page
     assert "was *kept*" not in page
-    script = rendered(with_asides(BESIDE), ".py")
+    script = rendered(with_asides(SEARCH_AND_TOOLS), ".py")
     assert all(word not in script for word in ("details", "print(1)", "line 1", "disk"))
 
 
@@ -431,7 +431,7 @@ def test_a_search_goes_with_its_cell(ending: str) -> None:
 
 
 def test_secrets_are_covered_in_annotations() -> None:
-    conversation = Conversation(BESIDE, asides=True)
+    conversation = Conversation(SEARCH_AND_TOOLS, asides=True)
     conversation.cover(
         lambda text: (
             text.replace("Ann", "•••")

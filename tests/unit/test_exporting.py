@@ -13,7 +13,7 @@ from mahtab_tui.system.processes import keep_from_langsmith, sent_to_langsmith
 NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
 
 
-def said_by_its_package() -> bool:
+def is_tracing() -> bool:
     remembered: Any = get_env_var
     remembered.cache_clear()
     return get_env_var("TRACING_V2", default=get_env_var("TRACING", default="")) == "true"
@@ -40,8 +40,8 @@ def test_tracing_by_environment_variables_is_detected(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert sent_to_langsmith() == found
-    assert said_by_its_package() is bool(found)
+    assert is_tracing() is bool(found)
     keep_from_langsmith()
-    assert not said_by_its_package()
+    assert not is_tracing()
     assert not sent_to_langsmith()
     assert os.environ.keys() & set(NAMES) == variables.keys()

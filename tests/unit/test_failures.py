@@ -39,7 +39,7 @@ def test_deeply_nested_body_does_not_crash(opening: str) -> None:
 
 @pytest.mark.parametrize("before", range(280, 300, 3))
 def test_truncated_text_leaks_no_part_of_a_key(before: int) -> None:
-    said = str(
+    message = str(
         explained(Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401), secret=KEY)
     )
-    assert KEY[:4] not in said
+    assert KEY[:4] not in message

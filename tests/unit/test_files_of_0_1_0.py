@@ -58,10 +58,10 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
     read = past[: len(rows)]
     assert [(record.tag, record.text) for record in read] == [(tag, text) for tag, _, text in rows]
     for record, (_, attrs, _) in zip(read, rows, strict=True):
-        told: dict[str, Any] = {
+        expected: dict[str, Any] = {
             name: value for name, value in json.loads(attrs).items() if value is not None
         }
-        assert told.items() <= json.loads(json.dumps(encode(record))).items()
+        assert expected.items() <= json.loads(json.dumps(encode(record))).items()
 
 
 def test_cell_running_when_killed_is_marked_as_cut(past: list[Record]) -> None:
@@ -86,19 +86,19 @@ def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
         ("replay", None, True),
         ("codex", 0, False),
     ]
-    assert (cells[1].left_out, cells[4].left_out) == ("hidden", "")
+    assert (cells[1].removed, cells[4].removed) == ("hidden", "")
     assert transcript.pinned == [cells[2]]
     assert {"data", "total", "answer"} <= {row.name for row in rows.shown}
     assert [len(tree.nodes) for tree in searches] == [1, 5]
 
 
 def test_old_session_can_be_continued(past: list[Record]) -> None:
-    said = conversation(past)
-    assert [(each.role, each.text) for each in said[:3:2]] == [
+    messages = conversation(past)
+    assert [(each.role, each.text) for each in messages[:3:2]] == [
         ("user", "Count the data"),
         ("assistant", "It is **6**."),
     ]
-    assert "@a.png" in next(each for each in said if each.text.startswith("what is")).context
+    assert "@a.png" in next(each for each in messages if each.text.startswith("what is")).context
     asked = [
         record
         for record in past

@@ -46,9 +46,9 @@ def cell(
     ]
 
 
-def save(path: Path, session: str, *said: Record, project: str = "/p") -> None:
+def save(path: Path, session: str, *stored: Record, project: str = "/p") -> None:
     store = SqliteStore(path, session, name="n", project=project)
-    for record in said:
+    for record in stored:
         store.append(record)
     store.close()
 
@@ -85,7 +85,7 @@ def test_every_kind_of_entry_is_found_at_once(path: Path) -> None:
     assert found(path, "nothing") == []
     [hit] = find_sessions(path, "hurric").hits
     assert hit.excerpt == "3 hurricanes"
-    assert (hit.session.project, hit.session.records, hit.place) == ("/p", 2, 2)
+    assert (hit.session.project, hit.session.records, hit.record) == ("/p", 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -235,14 +235,14 @@ def test_session_without_questions_is_titled_by_its_first_cell(path: Path) -> No
 
 
 def test_model_cost_and_size_are_known_without_reading_the_records(path: Path) -> None:
-    said = [
+    saved = [
         question("q"),
         records.AssistantChat("a", turn=1, step=0, party="haiku", time=1.0),
         records.Usage(model="claude", cost=0.25, turn=1, time=1.0),
         records.Usage(model="claude", cost=None, turn=1, time=1.0),
         records.Usage(model="claude", cost=0.5, turn=1, time=1.0),
     ]
-    save(path, "s", *said)
+    save(path, "s", *saved)
     [row] = list_sessions(path)
     assert (row.model, row.cost, row.records) == ("haiku", 0.75, 5)
     assert row.size > 50

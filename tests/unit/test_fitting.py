@@ -9,15 +9,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from mahtab_tui.agent.conversation import SHORT, fit, size, with_short_outputs
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import to_xml
-from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
+from mahtab_tui.llm.prompts import BEGINNING_OMITTED
 from tests.records import made
 
 
 def conversation(*texts: str) -> list[AnyMessage]:
     """Messages of the person and the model by turns."""
     return [
-        HumanMessage(text) if place % 2 == 0 else AIMessage(text)
-        for place, text in enumerate(texts)
+        HumanMessage(text) if index % 2 == 0 else AIMessage(text)
+        for index, text in enumerate(texts)
     ]
 
 
@@ -57,7 +57,7 @@ def test_oldest_messages_are_omitted_next_with_a_note() -> None:
     messages = conversation(*(f"{letter} " * 1_000 for letter in "abcde"))
     fitted = fit(messages, size(messages) // 2)
     assert len(fitted) == 1 or fitted[0].type == "human"
-    assert str(fitted[0].text).startswith(BEGINNING_LEFT_OUT)
+    assert str(fitted[0].text).startswith(BEGINNING_OMITTED)
     assert str(fitted[-1].text).endswith("e " * 1_000)
 
 

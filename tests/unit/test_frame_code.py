@@ -35,7 +35,7 @@ def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ("In [8]", "The code of cell 8 was not kept."),
         ("<string>", "This frame is in no file, and its source was not kept."),
@@ -45,10 +45,10 @@ def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
         ("/a\0b", "No file can have this name."),
     ],
 )
-def test_missing_source_is_explained_in_a_sentence(file: str, said: str) -> None:
+def test_missing_source_is_explained_in_a_sentence(file: str, message: str) -> None:
     with pytest.raises(KernelError) as error:
         marked(file, 1)
-    assert str(error.value) == said
+    assert str(error.value) == message
     assert not is_file(TracebackFrame(file, 1, "f", 1))
 
 

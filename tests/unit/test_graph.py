@@ -205,10 +205,10 @@ def test_tokens_arrive_before_the_full_answer_and_before_the_code_runs(desk: Des
 
 def test_neither_the_check_nor_the_history_is_streamed(desk: Desk) -> None:
     desk.run(code("a = 1"), COMPLETE, words("Done."))
-    said = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
-    assert "is_complete" not in said
-    assert "what is it?" not in said
-    assert said.count("Let me see.") == 1
+    streamed = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
+    assert "is_complete" not in streamed
+    assert "what is it?" not in streamed
+    assert streamed.count("Let me see.") == 1
 
 
 class Whole(BaseChatModel):
@@ -223,12 +223,12 @@ class Whole(BaseChatModel):
 
 
 def test_non_streaming_model_is_drawn_too(desk: Desk) -> None:
-    heard: list[str] = []
+    tokens: list[str] = []
     graph = create_repl_graph(Whole(), desk.host)
     state = run_graph(
-        graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=heard.append)
+        graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=tokens.append)
     )
-    assert state["current_response"] == "".join(heard) == "All at once."
+    assert state["current_response"] == "".join(tokens) == "All at once."
     assert "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM)) == "All at once."
 
 

@@ -56,9 +56,9 @@ def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
     assert desk.namespace["a"] == 2
     assert desk.approvals() == ["waiting", "edited"]
     assert desk.of(tags.APPROVAL)[1].text == "a = 2"
-    told = str(state["messages"][2].text)
-    assert "The person edited block 1 of your code." in told
-    assert '<assistant-repl-in cell="1">a = 2</assistant-repl-in>' in told
+    sent = str(state["messages"][2].text)
+    assert "The person edited block 1 of your code." in sent
+    assert '<assistant-repl-in cell="1">a = 2</assistant-repl-in>' in sent
 
 
 def test_code_edited_back_to_the_original_is_not_edited(desk: Desk) -> None:

@@ -25,11 +25,11 @@ def test_stop_while_streaming(desk: Desk) -> None:
         desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")),
     )
     desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="three")
-    said = agent.ask_sync("count")
-    assert said.startswith("one two three")
-    assert len(said) < 1_000
+    reply = agent.ask_sync("count")
+    assert reply.startswith("one two three")
+    assert len(reply) < 1_000
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
-    assert (answer.text.strip(), answer.attrs["stopped"]) == (said, True)
+    assert (answer.text.strip(), answer.attrs["stopped"]) == (reply, True)
     assert desk.doings() == ["thinking", "stopped"]
     assert str(agent.messages[-1].text).endswith("[The person stopped this answer here.]")
     assert agent.ask_sync("go on") == "Again."

@@ -30,7 +30,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
 from tests.agents import Desk
 from tests.skills import trust_skills, write_skill
-from tests.tool_calling import Caller, calls, says
+from tests.tool_calling import Caller, calls, text_answer
 
 
 class Nothing(BaseModel):
@@ -113,7 +113,7 @@ def run(
     return run_graph(graph, create_initial_state("what is it?"), desk.host), model
 
 
-def told(desk: Desk) -> list[tuple[str, str, str]]:
+def tool_events(desk: Desk) -> list[tuple[str, str, str]]:
     """Return the records of calls on the bus: id, name, state."""
     return [
         (record.attrs["call"], record.attrs["name"], record.attrs["state"])
@@ -129,11 +129,11 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
     state, model = run(
         desk,
         calls(("read_file", {"path": "app.py", "end": 1}), words="Let me see."),
-        says("x is 1."),
+        text_answer("x is 1."),
     )
     assert state["current_response"] == "x is 1."
     assert desk.doings() == ["thinking", "thinking", "done"]
-    assert told(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
+    assert tool_events(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
     assert desk.of(tags.ASSISTANT_TOOL)[-1].text == "     1  x = 1"
     assert [record.text for record in desk.of(tags.ASSISTANT_CHAT)] == ["Let me see.", "x is 1."]
     _, second = model.asked
@@ -157,9 +157,9 @@ def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk)
             ("load_skill", {"name": "tidy"}),
             ("search_skills", {"query": "tidy"}),
         ),
-        says("Done."),
+        text_answer("Done."),
     )
-    assert [call for call, _, outcome in told(desk) if outcome == "ok"] == [
+    assert [call for call, _, outcome in tool_events(desk) if outcome == "ok"] == [
         "1.0.0",
         "1.0.1",
         "1.0.2",
@@ -191,7 +191,7 @@ def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.M
 
     monkeypatch.setattr(tools, "run", noting)
     given: list[dict[str, Any]] = [{"pattern": 'a"b\\n\u202e', "limit": 3}, {"pattern": "\ud800"}]
-    run(desk, calls(*(("search_code", arguments) for arguments in given)), says("Done."))
+    run(desk, calls(*(("search_code", arguments) for arguments in given)), text_answer("Done."))
     assert [json.loads(text) for text in shown] == ran == [given[0], {"pattern": "\ufffd"}]
     assert shown[1] == '{"pattern": "\ufffd"}'
 
@@ -212,7 +212,7 @@ def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.M
 def test_impossible_call_gives_one_sentence_and_the_model_continues(
     desk: Desk, arguments: str, sentence: str
 ) -> None:
-    state, model = run(desk, calls(("read_file", arguments)), says("I see."))
+    state, model = run(desk, calls(("read_file", arguments)), text_answer("I see."))
     assert state["current_response"] == "I see."
     assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
     assert sentence in desk.of(tags.ASSISTANT_TOOL)[-1].text
@@ -221,7 +221,7 @@ def test_impossible_call_gives_one_sentence_and_the_model_continues(
 
 
 def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
-    _, model = run(desk, calls(("read_fiel", {})), says("I see."))
+    _, model = run(desk, calls(("read_fiel", {})), text_answer("I see."))
     assert (
         "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file."
         in results(model.asked[1])[0]
@@ -229,12 +229,14 @@ def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
 
 
 def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
-    _, model = run(desk, calls(("leave", {})), says("I see."))
+    _, model = run(desk, calls(("leave", {})), text_answer("I see."))
     assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
 
 
 def test_state_keeps_the_result_of_any_call(own_tools: None, desk: Desk) -> None:
-    state, _ = run(desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), says("I see."))
+    state, _ = run(
+        desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), text_answer("I see.")
+    )
     assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
 
 
@@ -244,16 +246,16 @@ def test_file_of_a_skill_does_not_replace_its_instructions(desk: Desk) -> None:
         calls(
             ("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})
         ),
-        says("I see."),
+        text_answer("I see."),
     )
     assert state["skill_contexts"].keys() == {"tidy", "tidy/more.md"}
     assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
 
 
 def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
-    many = [("read_file", {"path": "app.py", "end": place}) for place in range(1, CALLS + 3)]
-    state, model = run(desk, calls(*many), says("That is enough."))
-    outcomes = [outcome for _, _, outcome in told(desk)]
+    many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, CALLS + 3)]
+    state, model = run(desk, calls(*many), text_answer("That is enough."))
+    outcomes = [outcome for _, _, outcome in tool_events(desk)]
     assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (
         CALLS,
         2,
@@ -272,7 +274,9 @@ def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
 
 def test_calls_and_code_of_one_answer_both_run(desk: Desk) -> None:
     words = "Both.\n\n```python\nz = 3\n```\n"
-    state, model = run(desk, calls(("read_file", {"path": "app.py"}), words=words), says("Done."))
+    state, model = run(
+        desk, calls(("read_file", {"path": "app.py"}), words=words), text_answer("Done.")
+    )
     assert desk.namespace["z"] == 3
     assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
     assert (state["turn_count"], state["tool_count"]) == (1, 1)
@@ -282,7 +286,7 @@ def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Des
     model = Caller(
         answers=[
             calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"),
-            says("So it is."),
+            text_answer("So it is."),
         ]
     )
     graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools(), reflection="never")
@@ -313,7 +317,9 @@ def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
     own_tools: None, desk: Desk
 ) -> None:
     agent = ReplAgent(
-        desk.host, Caller(answers=[calls(("heed", {})), says("I see.")]), tools=desk.session.tools()
+        desk.host,
+        Caller(answers=[calls(("heed", {})), text_answer("I see.")]),
+        tools=desk.session.tools(),
     )
     try:
         stopped_while_it_waits(agent)
@@ -333,7 +339,7 @@ def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk:
         stopped_while_it_waits(agent)
     finally:
         released.set()
-    assert told(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
+    assert tool_events(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
     assert desk.doings()[-1] == "stopped"
     assert len(model.asked) == 1
     assert "The person stopped the turn before this had ended." in agent.messages[-1].text
@@ -345,22 +351,22 @@ def test_stopped_answer_calls_nothing(desk: Desk) -> None:
 
     state, _ = run(desk, calls(("read_file", {"path": "app.py"}), words="Let me"), before=stop)
     assert state["stopped"]
-    assert told(desk) == []
+    assert tool_events(desk) == []
 
 
 @pytest.mark.parametrize("ends", ["stopped", "failed"])
 def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
     cancelled = threading.Event()
 
-    def heard(token: str | None) -> None:
+    def on_token(token: str | None) -> None:
         if ends == "stopped":
             cancelled.set()
         else:
             raise ModelError("The line is dead.")
 
-    model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *says("And then")]])
+    model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *text_answer("And then")]])
     answer = read_answer(
-        model, [HumanMessage("x")], cancelled, heard, options={"tools": ["read_file"]}
+        model, [HumanMessage("x")], cancelled, on_token, options={"tools": ["read_file"]}
     )
     assert (answer.stopped, answer.failure) == (
         (True, "") if ends == "stopped" else (False, "The line is dead.")
@@ -379,7 +385,7 @@ def test_text_only_model_gets_no_tools(desk: Desk) -> None:
 
 
 def test_tool_call_records_have_turn_step_and_author(desk: Desk) -> None:
-    run(desk, calls(("read_file", {"path": "app.py"})), says("x is 1."))
+    run(desk, calls(("read_file", {"path": "app.py"})), text_answer("x is 1."))
     record = desk.of(tags.ASSISTANT_TOOL)[-1]
     assert isinstance(record, Record)
     assert {key: record.attrs[key] for key in ("turn", "step", "party")} == {

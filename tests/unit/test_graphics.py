@@ -76,8 +76,8 @@ def test_first_attribute_is_the_terminal_type() -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
 def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
-    answers, said = asked(), KITTY + CELL + PLAIN
-    typed = answers.take("a" + said[:cut])[0] + answers.take(said[cut:] + "b")[0]
+    answers, replies = asked(), KITTY + CELL + PLAIN
+    typed = answers.take("a" + replies[:cut])[0] + answers.take(replies[cut:] + "b")[0]
     assert typed == "ab"
     assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
 
@@ -113,10 +113,10 @@ def test_unfinished_reply_is_not_typed() -> None:
     assert answers.silence() == ""
 
 
-@pytest.mark.parametrize("said", ["\x1b[6;0;0t", "\x1b[?1;0;0S", "\x1b[?1;0;999999999S"])
-def test_nonsensical_numbers_do_no_harm(said: str) -> None:
+@pytest.mark.parametrize("reply", ["\x1b[6;0;0t", "\x1b[?1;0;0S", "\x1b[?1;0;999999999S"])
+def test_nonsensical_numbers_do_no_harm(reply: str) -> None:
     answers = asked()
-    assert answers.take(said) == ("", "")
+    assert answers.take(reply) == ("", "")
     assert answers.cell is None
     assert 2 <= answers.colours <= 256
 

@@ -92,23 +92,23 @@ def test_block_with_shortcut_lines_stays_open(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")],
 )
-def test_durations(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_", "__", "___"):
         monkeypatch.setitem(builtins.__dict__, name, None)
-    monkeypatch.setattr(magics, "KEPT", 2)
-    kept = magics.CellHistory()
+    monkeypatch.setattr(magics, "HISTORY", 2)
+    history = magics.CellHistory()
     for cell, value in enumerate("abc", 1):
-        kept.result(cell, value)
-    assert kept.outputs == {2: "b", 3: "c"}
-    kept.result(4, kept.outputs)
-    assert kept.outputs == {2: "b", 3: "c"}
+        history.result(cell, value)
+    assert history.outputs == {2: "b", 3: "c"}
+    history.result(4, history.outputs)
+    assert history.outputs == {2: "b", 3: "c"}
 
 
 @pytest.mark.parametrize(

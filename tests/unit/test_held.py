@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.knowledge import confined_folder
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 
 
 @pytest.fixture(params=["the system's", "stepwise"])
@@ -106,7 +106,7 @@ def test_no_path_leads_outside(code: Path, path: str) -> None:
     if path == "app.py/":
         assert ConfinedFolder(code).read_text(path) == "print(1)\n"
         return
-    with pytest.raises(HeldError, match=r"(\.|^File not found: .*)\Z"):
+    with pytest.raises(ConfinedFolderError, match=r"(\.|^File not found: .*)\Z"):
         ConfinedFolder(code).read_text(path)
 
 
@@ -125,22 +125,22 @@ def test_files_inside_the_folder_are_read(code: Path, path: str, text: str) -> N
 
 
 def test_sibling_folder_with_the_same_prefix_is_outside(code: Path) -> None:
-    with pytest.raises(HeldError, match="outside the folder"):
+    with pytest.raises(ConfinedFolderError, match="outside the folder"):
         ConfinedFolder(code).read_text(f"{code}-too/x")
 
 
 def test_refusals_explain_themselves_in_a_sentence(code: Path) -> None:
-    def said(path: str) -> str:
-        with pytest.raises(HeldError) as caught:
+    def message(path: str) -> str:
+        with pytest.raises(ConfinedFolderError) as caught:
             ConfinedFolder(code).read_text(path)
         return str(caught.value)
 
-    assert said("xyz.cbl") == "File not found: xyz.cbl"
-    assert said("pipe") == "pipe is a pipe, not a file."
-    assert said("sub") == "sub is a folder."
-    assert said("out") == f"out is refused: a link in it leads outside the folder {code}."
-    assert said("../secret") == '../secret is refused: a path must not contain "..".'
-    assert "socket" in said("socket")
+    assert message("xyz.cbl") == "File not found: xyz.cbl"
+    assert message("pipe") == "pipe is a pipe, not a file."
+    assert message("sub") == "sub is a folder."
+    assert message("out") == f"out is refused: a link in it leads outside the folder {code}."
+    assert message("../secret") == '../secret is refused: a path must not contain "..".'
+    assert "socket" in message("socket")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="openat2 is Linux's")
@@ -185,7 +185,7 @@ def test_swapping_a_folder_for_a_link_never_leads_out(code: Path, tmp_path: Path
         for _ in range(3_000):
             try:
                 read.add(ConfinedFolder(code).read_text("swap/file"))
-            except HeldError:
+            except ConfinedFolderError:
                 read.add("refused")
     finally:
         ended.set()
@@ -194,16 +194,16 @@ def test_swapping_a_folder_for_a_link_never_leads_out(code: Path, tmp_path: Path
 
 
 def test_system_folder_is_refused() -> None:
-    with pytest.raises(HeldError):
+    with pytest.raises(ConfinedFolderError):
         ConfinedFolder("/proc/self").read_text("environ")
 
 
 def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "large").write_text("x" * 11)
     (tmp_path / "binary").write_bytes(b"a\0b")
-    with pytest.raises(HeldError, match="larger than 10 bytes"):
+    with pytest.raises(ConfinedFolderError, match="larger than 10 bytes"):
         ConfinedFolder(tmp_path).read_text("large", limit=10)
-    with pytest.raises(HeldError, match="is a binary file"):
+    with pytest.raises(ConfinedFolderError, match="is a binary file"):
         ConfinedFolder(tmp_path).read_text("binary")
 
 
@@ -225,5 +225,5 @@ def test_text_is_read_in_any_encoding(tmp_path: Path, data: bytes, encoding: str
 
 def test_unknown_encoding_gives_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
-    with pytest.raises(HeldError, match="Unknown encoding 'klingon'"):
+    with pytest.raises(ConfinedFolderError, match="Unknown encoding 'klingon'"):
         ConfinedFolder(tmp_path).read_text("x", encoding="klingon")

@@ -97,8 +97,8 @@ def test_damaged_file_is_moved_away(tmp_path: Path, damage: bytes) -> None:
     again = History(path, "p")
     assert texts(again) == ["x"]
     again.close()
-    aside = next(tmp_path.glob("history.db.damaged-*"))
-    assert aside.read_bytes() == damage
+    damaged = next(tmp_path.glob("history.db.damaged-*"))
+    assert damaged.read_bytes() == damage
 
 
 def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> None:

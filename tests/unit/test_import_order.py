@@ -67,13 +67,13 @@ def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
         except Exception as error:
             failed.append(type(error).__name__)
 
-    def beside() -> None:
+    def import_in_thread() -> None:
         package.locked.wait(60)
         with order.turn() if waits else nullcontext():
             load(f"{package.name}.part")
 
     order.screen_begins()
-    thread = threading.Thread(target=beside)
+    thread = threading.Thread(target=import_in_thread)
     thread.start()
     load(package.name)
     order.screen_ends()

@@ -69,14 +69,14 @@ def test_importing_does_not_load_the_model_libraries(module: str) -> None:
 def loaded_at_first_picture(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The modules that the program has loaded when it has drawn its first picture."""
     home = tmp_path_factory.mktemp("home")
-    told = home / "loaded"
+    loaded = home / "loaded"
     with Terminal(
         [sys.executable, "-c", FIRST_PICTURE],
-        env={"HOME": str(home), "LOADED": str(told)},
+        env={"HOME": str(home), "LOADED": str(loaded)},
         cwd=home,
     ) as terminal:
         terminal.wait_end()
-    return set(told.read_text().split())
+    return set(loaded.read_text().split())
 
 
 def test_first_screen_waits_for_neither_highlighter_nor_markdown() -> None:

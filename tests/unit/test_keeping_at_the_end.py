@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.values import KeepResult, KeptNamespace
+from mahtab_tui.kernel.values import KeepResult, SavedNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
 
 
@@ -20,8 +20,8 @@ class KeepingKernel:
     def __init__(self) -> None:
         self.written: list[float] = []
 
-    def kept(self) -> KeptNamespace:
-        return KeptNamespace((), ())
+    def saved_namespace(self) -> SavedNamespace:
+        return SavedNamespace((), ())
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
         self.written.append(seconds)

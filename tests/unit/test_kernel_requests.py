@@ -55,7 +55,7 @@ def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
 
 
 def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None:
-    told: list[str] = []
+    errors: list[str] = []
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
 
@@ -63,7 +63,7 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
         try:
             requests.ask("variables", 60)
         except KernelError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
@@ -74,6 +74,6 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
             requests.replied({"op": "reply", **frame})
     requests.end("The kernel died.")
     thread.join(60)
-    assert told == ["The kernel died."]
+    assert errors == ["The kernel died."]
     with pytest.raises(KernelError, match="died"):
         requests.ask("variables", 60)

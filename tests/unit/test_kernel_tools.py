@@ -67,7 +67,7 @@ def test_edit_replaces_unique_text_and_shows_it(
 
 
 @pytest.mark.parametrize(
-    ("old", "said"),
+    ("old", "message"),
     [
         ("", "empty"),
         ("zzz", "does not occur"),
@@ -75,9 +75,9 @@ def test_edit_replaces_unique_text_and_shows_it(
         ("alpha = 2", "Line 1 is similar"),
     ],
 )
-def test_edit_refuses_ambiguous_text(project: Path, old: str, said: str) -> None:
+def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> None:
     (project / "a.py").write_text("alpha = 1\nb = 2\n")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         edit("a.py", old, "new")
     assert (project / "a.py").read_text() == "alpha = 1\nb = 2\n"
 

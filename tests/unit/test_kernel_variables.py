@@ -63,7 +63,7 @@ HostileFrame = type("DataFrame", (), HOSTILE_METHODS)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         (42, "42"),
         (True, "True"),
@@ -93,8 +93,8 @@ HostileFrame = type("DataFrame", (), HOSTILE_METHODS)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_simple_things_are_summarised(value: object, said: str) -> None:
-    assert summary(value) == said
+def test_simple_things_are_summarised(value: object, expected: str) -> None:
+    assert summary(value) == expected
 
 
 HOSTILE: dict[str, Callable[[], Any]] = {
@@ -151,9 +151,9 @@ def test_sizes_of_subclasses_are_read_through_the_base_class() -> None:
 
 @given(st.text())
 def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
-    said = summary(text)
-    assert said.isprintable()
-    assert len(said) <= WIDTH + 2
+    line = summary(text)
+    assert line.isprintable()
+    assert len(line) <= WIDTH + 2
 
 
 def test_kinds_are_distinguished() -> None:
@@ -178,7 +178,7 @@ def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         ("", "x = 1", {"x": "added"}),
         ("x = 5", "x = 5", {"x": "rebound"}),
@@ -220,8 +220,8 @@ def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str
         ("x = {1}", "x.discard(2)", {}),
     ],
 )
-def test_cell_changes_are_reported(before: str, after: str, told: dict[str, str]) -> None:
-    assert changes({"__name__": "__main__"}, before, after) == told
+def test_cell_changes_are_reported(before: str, after: str, expected: dict[str, str]) -> None:
+    assert changes({"__name__": "__main__"}, before, after) == expected
 
 
 TABLE = """
@@ -299,7 +299,7 @@ def test_mutations_of_a_table_are_reported(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "code", "told"),
+    ("made", "code", "expected"),
     [
         ("np.zeros(5)", "x[2] = 1", {"x": "changed"}),
         ("np.zeros((4, 4)).T[1:, ::2]", "x[0, 0] = 1", {"x": "changed"}),
@@ -320,13 +320,13 @@ def test_mutations_of_a_table_are_reported(code: str) -> None:
     ],
 )
 def test_changes_in_arrays_and_tables_of_other_libraries_are_detected(
-    made: str, code: str, told: dict[str, str]
+    made: str, code: str, expected: dict[str, str]
 ) -> None:
     assert (
         changes(
             {}, f"import numpy as np, pandas as pd, polars as pl, pyarrow as pa\nx = {made}", code
         )
-        == told
+        == expected
     )
 
 

@@ -74,8 +74,8 @@ def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> 
 
 def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
     sequence = "\x1b[<NaN;1.5;undefinedM"
-    for place in range(3, len(sequence)):
-        assert keys(sequence[:place], sequence[place:] + "a") == ["a"]
+    for cut in range(3, len(sequence)):
+        assert keys(sequence[:cut], sequence[cut:] + "a") == ["a"]
 
 
 @given(
@@ -86,7 +86,7 @@ def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
     for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
         if typed := sequences.take(each) + (sequences.silence() if not each else ""):
             list(parser.feed(typed))
-        assert len(sequences._held) <= LONGEST_TYPED + 1
+        assert len(sequences._pending) <= LONGEST_TYPED + 1
     assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
 
 
@@ -103,8 +103,8 @@ def test_every_key_sequence_known_to_textual_passes() -> None:
 def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
     whole = [str(message) for message in read(sequence)]
     assert whole
-    for place in range(1, len(sequence)):
-        assert [str(message) for message in read(sequence[:place], sequence[place:])] == whole
+    for cut in range(1, len(sequence)):
+        assert [str(message) for message in read(sequence[:cut], sequence[cut:])] == whole
 
 
 @pytest.mark.parametrize("size", [4_096, 100, 7])
@@ -126,7 +126,9 @@ def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
 )
 def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
     answer = f"{start}{'a' * 5_000}{end}"
-    rest = [answer[place : place + size] for place in range(LONGEST_TYPED + 10, len(answer), size)]
+    rest = [
+        answer[offset : offset + size] for offset in range(LONGEST_TYPED + 10, len(answer), size)
+    ]
     assert keys(answer[: LONGEST_TYPED + 10], *rest, "b") == ["b"]
 
 

@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import (
     UserReplIn,
     UserReplOut,
 )
-from mahtab_tui.kernel.detached import held_folder, keep_last_output
+from mahtab_tui.kernel.detached import keep_last_output, sockets_folder
 from mahtab_tui.session.kernel import with_last_outputs
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 
@@ -34,18 +34,18 @@ def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Rec
     assert store.claim is not None
     store.claim.release()
     keep_last_output(store.session, "abc", 3, [b"begun \x1b[31mred\x1b[0m\n", printed.encode()])
-    told = []
+    recovered = []
     for _ in range(2):
         again, _, past = resumed_store(find_session(store.session, None))
-        told.append(with_last_outputs(again, past, Secrets(lambda: ["hunter22"])))
+        recovered.append(with_last_outputs(again, past, Secrets(lambda: ["hunter22"])))
         again.close()
         assert again.claim is not None
         again.claim.release()
-    return store.session, told[0], told[1]
+    return store.session, recovered[0], recovered[1]
 
 
-def outputs(told: list[Record]) -> list[ReplOut]:
-    return [record for record in told if isinstance(record, ReplOut)]
+def outputs(records: list[Record]) -> list[ReplOut]:
+    return [record for record in records if isinstance(record, ReplOut)]
 
 
 @pytest.mark.parametrize("by_user", [True, False])
@@ -54,24 +54,24 @@ def test_full_output_replaces_the_stored_part(project: Path, by_user: bool) -> N
         "work()", cell=3, party="you", time=time.time()
     )
     _, first, second = resumed(project, started, "my key is hunter22\nend")
-    for told in (first, second):
-        (output,) = outputs(told)
+    for records in (first, second):
+        (output,) = outputs(records)
         assert isinstance(output, UserReplOut if by_user else AssistantReplOut)
         assert "hunter22" not in output.text
         assert output.text.startswith("begun")
         assert output.text.endswith("\nend")
         assert (output.cell, output.status, output.cut) == (3, "died", False)
         assert (
-            next(record.text for record in told if isinstance(record, Notice))
+            next(record.text for record in records if isinstance(record, Notice))
             == "The kernel ended in cell 3 while no screen was open."
         )
-    assert list(held_folder().iterdir()) == []
+    assert list(sockets_folder().iterdir()) == []
 
 
 def test_output_of_an_unknown_cell_is_dropped(project: Path) -> None:
     _, first, _ = resumed(project, UserReplIn("work()", cell=4, party="you", time=time.time()), "")
     assert [output.text for output in outputs(first)] == ["beg"]
-    assert list(held_folder().iterdir()) == []
+    assert list(sockets_folder().iterdir()) == []
 
 
 def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
@@ -80,5 +80,5 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
     )
     keep_last_output(session, "def", 9, [b"more"])
     remove_session(find_session(session, None))
-    assert list(held_folder().iterdir()) == []
+    assert list(sockets_folder().iterdir()) == []
     assert database().exists()

@@ -13,8 +13,8 @@ def test_duplicate_frames_are_handled_once() -> None:
     here.connect(0)
     there.connect(0)
     here.send(FRAMES, b"one")
-    said = bytes(here.outgoing)
-    assert [message.data for message in there.feed(said + said)] == [b"one"]
+    data = bytes(here.outgoing)
+    assert [message.data for message in there.feed(data + data)] == [b"one"]
 
 
 def test_undelivered_frames_are_sent_over_the_next_connection() -> None:

@@ -33,7 +33,7 @@ class Shelf(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append(record_of(record))
 
-    def told(self) -> list[tuple[str, bool, int]]:
+    def skill_records(self) -> list[tuple[str, bool, int]]:
         """Return the records of skills on the bus."""
         return [
             (record.attrs["name"], record.attrs["loaded"], record.attrs["chars"])
@@ -63,14 +63,14 @@ def test_loaded_skills_are_announced_and_sent_to_the_model(shelf: Shelf) -> None
     shelf.loaded.load("wash")
     assert shelf.loaded.names == ["wash", "tidy"]
     assert shelf.loaded.instructions() == {"wash": "Use warm water.", "tidy": "Put things away."}
-    assert shelf.told() == [("wash", True, 15), ("tidy", True, 16)]
+    assert shelf.skill_records() == [("wash", True, 15), ("tidy", True, 16)]
 
 
 def test_unloaded_skills_are_no_longer_sent(shelf: Shelf) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.unload("tidy")
     assert (shelf.loaded.names, shelf.loaded.instructions()) == ([], {})
-    assert shelf.told()[-1] == ("tidy", False, 16)
+    assert shelf.skill_records()[-1] == ("tidy", False, 16)
     with pytest.raises(NoSkill, match=r"The skill 'tidy' is not loaded\. Loaded: none\."):
         shelf.loaded.unload("tidy")
 
@@ -78,7 +78,7 @@ def test_unloaded_skills_are_no_longer_sent(shelf: Shelf) -> None:
 def test_unknown_skill_is_not_loaded(shelf: Shelf) -> None:
     with pytest.raises(NoSkill, match="There is no skill 'iron'"):
         shelf.loaded.load("iron")
-    assert shelf.told() == []
+    assert shelf.skill_records() == []
 
 
 def test_skill_over_the_budget_is_refused_with_the_sizes(shelf: Shelf) -> None:
@@ -120,7 +120,7 @@ def test_changed_skill_is_sent_with_its_new_text(shelf: Shelf) -> None:
     shelf.loaded.load("tidy")
     write_skill(shelf.folder, "tidy", content="Throw things away.")
     assert shelf.loaded.instructions() == {"tidy": "Throw things away."}
-    assert shelf.told()[-1] == ("tidy", True, 18)
+    assert shelf.skill_records()[-1] == ("tidy", True, 18)
 
 
 def test_skill_unloaded_while_being_read_stays_unloaded(
@@ -137,7 +137,7 @@ def test_skill_unloaded_while_being_read_stays_unloaded(
 
     monkeypatch.setattr(shelf.library, "instructions", unloaded_meanwhile)
     assert shelf.loaded.instructions() == {"wash": "Use warm water."}
-    assert shelf.told()[2:] == [("tidy", False, 16)]
+    assert shelf.skill_records()[2:] == [("tidy", False, 16)]
 
 
 @pytest.mark.parametrize("grown", [True, False])
@@ -149,7 +149,7 @@ def test_missing_or_oversized_skill_is_unloaded_with_a_notice(shelf: Shelf, grow
     else:
         (shelf.folder / "tidy" / "SKILL.md").unlink()
     assert shelf.loaded.instructions() == {"wash": "Use warm water."}
-    assert shelf.told()[-1] == ("tidy", False, 16)
+    assert shelf.skill_records()[-1] == ("tidy", False, 16)
     [notice] = shelf.notices()
     assert notice.startswith(
         "The skill tidy is no longer loaded. The"

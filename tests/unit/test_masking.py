@@ -21,7 +21,7 @@ from tests.records import emit
 KEY = "sk-proj-0123456789"
 
 
-class Kept(logging.Handler):
+class RecordList(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.records: list[Record] = []
@@ -30,34 +30,34 @@ class Kept(logging.Handler):
         self.records.append(record_of(record))
 
 
-def bus(*secrets: str) -> tuple[BusLogger, Kept]:
-    log, kept = BusLogger(), Kept()
+def bus(*secrets: str) -> tuple[BusLogger, RecordList]:
+    log, handler = BusLogger(), RecordList()
     log.addFilter(MaskingFilter(Secrets(lambda: secrets)))
-    log.addHandler(kept)
-    return log, kept
+    log.addHandler(handler)
+    return log, handler
 
 
 def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
     """Return the pieces of one stream after masking."""
-    log, kept = bus(*secrets)
+    log, handler = bus(*secrets)
     for piece in pieces:
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=1, kind="stdout")
-    return [record.text for record in kept.records]
+    return [record.text for record in handler.records]
 
 
 @pytest.mark.parametrize("cut", range(1, len(KEY)))
 def test_key_split_into_two_pieces_is_not_shown(cut: int) -> None:
-    told = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
-    assert told.endswith(f"{MASK} end")
-    assert KEY[:4] not in told
-    assert KEY[-4:] not in told
+    shown = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
+    assert shown.endswith(f"{MASK} end")
+    assert KEY[:4] not in shown
+    assert KEY[-4:] not in shown
 
 
 def test_key_streamed_letter_by_letter_is_not_shown() -> None:
-    told = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
-    assert told.count(MASK) == 3
-    assert KEY[:4] not in told
-    assert KEY[3:] not in told
+    shown = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
+    assert shown.count(MASK) == 3
+    assert KEY[:4] not in shown
+    assert KEY[3:] not in shown
 
 
 def test_ordinary_text_is_not_delayed() -> None:
@@ -75,10 +75,10 @@ def test_key_starting_inside_a_false_start_is_masked_without_repeats() -> None:
 
 
 def test_streams_do_not_mix() -> None:
-    log, kept = bus(KEY)
+    log, handler = bus(KEY)
     for piece, cell in ((KEY[:6], 1), ("two", 2), (KEY[6:], 1)):
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=cell, kind="stdout")
-    assert [(record.text, record.attrs["cell"]) for record in kept.records] == [
+    assert [(record.text, record.attrs["cell"]) for record in handler.records] == [
         ("two", 2),
         (MASK, 1),
     ]
@@ -108,26 +108,29 @@ def test_too_short_key_is_treated_as_a_word() -> None:
 )
 def test_key_from_the_environment_is_masked_too(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, KEY)
-    log, kept = bus(*load_settings().secrets())
+    log, handler = bus(*load_settings().secrets())
     emit(log, tags.NOTICE, f"the key is {KEY}")
-    assert [record.text for record in kept.records] == [f"the key is {MASK}"]
+    assert [record.text for record in handler.records] == [f"the key is {MASK}"]
 
 
 def test_two_keys_with_a_common_prefix_are_masked_completely() -> None:
-    log, kept = bus(
+    log, handler = bus(
         *load_settings(
             api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}
         ).secrets()
     )
     emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, {KEY}", detail=f"{KEY}-longer")
-    assert (kept.records[0].text, kept.records[0].attrs["detail"]) == (f"{MASK}, {MASK}", MASK)
+    assert (handler.records[0].text, handler.records[0].attrs["detail"]) == (
+        f"{MASK}, {MASK}",
+        MASK,
+    )
 
 
 def test_whole_record_and_its_attributes_are_masked() -> None:
-    log, kept = bus(KEY)
+    log, handler = bus(KEY)
     emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, frames=[[KEY, 1, "f", 1]])
-    assert kept.records[0].text == f"x{MASK}"
-    assert kept.records[0].attrs["frames"] == [[MASK, 1, "f", 1]]
+    assert handler.records[0].text == f"x{MASK}"
+    assert handler.records[0].attrs["frames"] == [[MASK, 1, "f", 1]]
 
 
 OVERLAPPING = "ab-ab-aab"
@@ -144,12 +147,12 @@ OVERLAPPING = "ab-ab-aab"
 def test_any_stream_pieces_mask_the_key_and_lose_no_other_text(text: str, sizes: list[int]) -> None:
     secret, whole = OVERLAPPING, f"{text}."
     ends = list(itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(whole))))
-    told = "".join(
+    shown = "".join(
         streamed([whole[start:end] for start, end in itertools.pairwise([0, *ends])], secret)
     )
-    assert secret not in told
+    assert secret not in shown
     if secret not in whole:
-        assert told == whole
+        assert shown == whole
     else:
-        assert MASK in told
-        assert told.endswith(".")
+        assert MASK in shown
+        assert shown.endswith(".")

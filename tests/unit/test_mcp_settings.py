@@ -42,13 +42,13 @@ def test_project_servers_are_used_only_while_trusted_and_unchanged(
     )
     settings = load_settings()
     assert settings.mcp == {}
-    assert settings.held_back == (
+    assert settings.untrusted == (
         f"{file} sets mcp (line 1), which is not used until you trust it: run mahtab-tui config trust.",
     )
     shown = CliRunner().invoke(app, ["config", "trust", "--yes"])
     assert "'command': 'db', 'args': ['--x'], 'env': {'A': '1'}" in shown.stdout
     assert load_settings().mcp == {"db": McpServer(command="db", args=("--x",), env={"A": "1"})}
-    assert load_settings().place_of("mcp.db") == (str(file), file)
+    assert load_settings().origin("mcp.db") == (str(file), file)
     project_has(project, {"mcpServers": {"db": {"command": "worse"}}})
     assert load_settings().mcp == {}
 
@@ -97,14 +97,14 @@ def test_broken_file_gives_one_sentence_and_does_not_prevent_startup(
     project: Path, content: Any, sentence: str
 ) -> None:
     file = project_has(project, content)
-    (found,) = load_settings().held_back
+    (found,) = load_settings().untrusted
     assert found.startswith(f"{file}: ")
     assert sentence in found
 
 
 def test_non_regular_file_is_not_read(project: Path) -> None:
     os.mkfifo(project / ".mcp.json")
-    assert load_settings().held_back == (
+    assert load_settings().untrusted == (
         f"{project / '.mcp.json'}: not a file, so no server is used.",
     )
 
@@ -152,6 +152,6 @@ def test_entry_written_by_mcp_install_is_not_our_own_server(
     own = {"command": words[0], "args": words[1:], "alwaysLoad": True}
     project_has(project, {"mcpServers": {"mahtab": own}})
     settings = load_settings()
-    assert (settings.mcp, settings.held_back) == ({}, ())
+    assert (settings.mcp, settings.untrusted) == ({}, ())
     project_has(project, {"mcpServers": {"mahtab": own, "other": {"command": "x"}}})
-    assert "mcp" in load_settings().held_back[0]
+    assert "mcp" in load_settings().untrusted[0]

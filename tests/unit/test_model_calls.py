@@ -73,11 +73,13 @@ def kind(request: pytest.FixtureRequest) -> type[Scripted]:
 
 
 def test_tokens_are_delivered_as_they_arrive(kind: type[Scripted]) -> None:
-    told: list[str | None] = []
-    answer = read_answer(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
+    tokens: list[str | None] = []
+    answer = read_answer(
+        kind(script=["It ", "", "is."]), QUESTION, threading.Event(), tokens.append
+    )
     assert answer == ModelAnswer("It is.", stopped=False, cut=False, failure="", usage=None)
     assert answer.ended
-    assert told == ["It ", "is."]
+    assert tokens == ["It ", "is."]
 
 
 def test_final_text_of_the_transport_is_used(kind: type[Scripted]) -> None:

@@ -34,9 +34,11 @@ def answered(text: str, **more: Any) -> AgentState:
     return state
 
 
-def notice(told: list[Record | str]) -> str:
+def notice(emitted: list[Record | str]) -> str:
     """The one notice among what was told."""
-    (text,) = (item.text for item in told if isinstance(item, Record) and item.tag == tags.NOTICE)
+    (text,) = (
+        item.text for item in emitted if isinstance(item, Record) and item.tag == tags.NOTICE
+    )
     return text
 
 
@@ -46,10 +48,12 @@ def ready(*blocks: str, run: bool = True) -> AgentState:
 
 
 def test_generate_node(desk: Desk) -> None:
-    told: list[Record | str] = []
+    emitted: list[Record | str] = []
     update = desk.nodes(
         words("It is 4.", usage={"input_tokens": 7, "output_tokens": 3, "cost": 0.5})
-    ).generate(create_initial_state("what is it?", system_prompt="Be short.", turn=3), told.append)
+    ).generate(
+        create_initial_state("what is it?", system_prompt="Be short.", turn=3), emitted.append
+    )
     assert update["current_response"] == "It is 4."
     assert [message.text for message in update["messages"]] == ["what is it?", "It is 4."]
     assert (update["step"], update["ended"], update["stopped"], update["failure"]) == (
@@ -58,7 +62,7 @@ def test_generate_node(desk: Desk) -> None:
         False,
         "",
     )
-    thinking, *tokens = told
+    thinking, *tokens = emitted
     assert isinstance(thinking, Record)
     assert (thinking.tag, thinking.attrs["state"], thinking.attrs["turn"]) == (
         tags.AGENT,
@@ -117,19 +121,19 @@ class CutOff(ScriptedChatModel):
 
 
 def test_code_cut_off_at_the_token_limit_does_not_run(desk: Desk) -> None:
-    told: list[Record | str] = []
+    emitted: list[Record | str] = []
     nodes = Nodes(CutOff(), desk.host, 5)
     state = create_initial_state("what is it?")
-    state.update(nodes.generate(state, told.append))  # type: ignore[typeddict-item]
+    state.update(nodes.generate(state, emitted.append))  # type: ignore[typeddict-item]
     assert nodes.extract_code(state)["code_blocks"] == []
-    assert "cut off" in notice(told)
+    assert "cut off" in notice(emitted)
 
 
 def test_empty_answer_is_reported_and_leaves_no_empty_message(desk: Desk) -> None:
-    told: list[Record | str] = []
-    update = desk.nodes(words("")).generate(create_initial_state("what is it?"), told.append)
+    emitted: list[Record | str] = []
+    update = desk.nodes(words("")).generate(create_initial_state("what is it?"), emitted.append)
     assert update["messages"][-1].text
-    assert "empty" in notice(told)
+    assert "empty" in notice(emitted)
 
 
 @pytest.mark.parametrize(
@@ -246,10 +250,10 @@ def test_long_output_is_sent_with_both_ends() -> None:
     result = ExecutionResult(
         step=0, block=0, cell=1, code="", output=output, is_error=False, status="ok", note=""
     )
-    told = render_results([result])
-    assert len(told) < LIMIT + 200
-    assert ">first" in told
-    assert "last<" in told
+    rendered = render_results([result])
+    assert len(rendered) < LIMIT + 200
+    assert ">first" in rendered
+    assert "last<" in rendered
 
 
 @pytest.mark.parametrize("output", ["\ud800", "\x00\x1b]52;c;AAAA\x07", "\r50%\r100%"])
@@ -264,15 +268,15 @@ def test_reflect_node(desk: Desk) -> None:
     state = answered(
         "", turn_count=1, messages=[HumanMessage("what is it?"), HumanMessage("results")]
     )
-    told: list[Record] = []
-    complete = desk.nodes(COMPLETE).reflect(state, told.append)
+    emitted: list[Record] = []
+    complete = desk.nodes(COMPLETE).reflect(state, emitted.append)
     assert complete == {
         "reflection": {"is_complete": True, "reasoning": "It is right.", "next_action": ""},
         "stopped": False,
     }
-    assert told[0].attrs["state"] == "reflecting"
+    assert emitted[0].attrs["state"] == "reflecting"
     assert [record.attrs["source"] for record in desk.of(tags.USAGE)] == ["reflection"]
-    incomplete = desk.nodes(INCOMPLETE).reflect(state, told.append)
+    incomplete = desk.nodes(INCOMPLETE).reflect(state, emitted.append)
     assert incomplete["reflection"]["is_complete"] is False
     assert (
         incomplete["messages"][-1].text
@@ -288,11 +292,11 @@ def test_reflect_node(desk: Desk) -> None:
 def test_reflect_node_accepts_an_unreadable_judgement_with_a_warning(
     desk: Desk, line: dict[str, Any]
 ) -> None:
-    told: list[Record] = []
-    update = desk.nodes(line).reflect(answered("", turn_count=1), told.append)
+    emitted: list[Record] = []
+    update = desk.nodes(line).reflect(answered("", turn_count=1), emitted.append)
     assert update["reflection"]["is_complete"] is True
-    assert "counts as complete" in told[-1].text
-    assert told[-1].attrs["level"] == "warning"
+    assert "counts as complete" in emitted[-1].text
+    assert emitted[-1].attrs["level"] == "warning"
 
 
 def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
@@ -309,13 +313,13 @@ def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
 
 
 def test_close_node_reports_when_the_turns_are_used_up(desk: Desk) -> None:
-    told: list[Any] = []
+    emitted: list[Any] = []
     nodes = desk.nodes(
         words("Not quite.", match="used all . runs"), words("Done.", match="from what was printed")
     )
     state = answered("", turn_count=5, code_blocks=["x = 1"])
-    update = nodes.close(state, told.append)
+    update = nodes.close(state, emitted.append)
     assert (update["current_response"], update["code_blocks"]) == ("Not quite.", [])
-    assert told[0].attrs["state"] == "max-turns"
+    assert emitted[0].attrs["state"] == "max-turns"
     state["reflection"] = {"is_complete": True, "reasoning": "", "next_action": ""}
-    assert nodes.close(state, told.append)["current_response"] == "Done."
+    assert nodes.close(state, emitted.append)["current_response"] == "Done."

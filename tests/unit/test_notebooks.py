@@ -48,23 +48,23 @@ def test_only_outputs_of_executed_cells_change(
 ) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
     before = json.loads(path.read_bytes())
-    code = [place for place, cell in enumerate(before["cells"], 1) if cell["cell_type"] == "code"][
+    code = [index for index, cell in enumerate(before["cells"], 1) if cell["cell_type"] == "code"][
         :2
     ]
     it = open_bench(path)
-    for count, place in enumerate(code, 7):
-        source = "".join(before["cells"][place - 1]["source"])
-        it.happen(*again(place, count, source, ("stdout", "new\n"), ("value", "8\n")))
+    for count, index in enumerate(code, 7):
+        source = "".join(before["cells"][index - 1]["source"])
+        it.happen(*again(index, count, source, ("stdout", "new\n"), ("value", "8\n")))
     assert bool(it.notebook.save()) == bool(code)
     after = json.loads(path.read_bytes())
-    for count, place in enumerate(code, 7):
-        changed = after["cells"][place - 1]
+    for count, index in enumerate(code, 7):
+        changed = after["cells"][index - 1]
         assert (
             changed.pop("execution_count"),
             [output["output_type"] for output in changed.pop("outputs")],
         ) == (count, ["stream", "execute_result"])
         for name in ("execution_count", "outputs"):
-            before["cells"][place - 1].pop(name)
+            before["cells"][index - 1].pop(name)
     assert after == before
 
 
@@ -154,7 +154,7 @@ def test_long_session_is_resumed_with_all_its_records(
 def test_edits_by_another_program_are_never_overwritten(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
-    path, beside = story(tmp_path), tmp_path / "it (2).ipynb"
+    path, copy = story(tmp_path), tmp_path / "it (2).ipynb"
     it = open_bench(path)
     it.happen(*again(2, 1, "x = 1", ("stdout", "mine\n")))
     theirs = text_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("theirs")]))
@@ -166,7 +166,7 @@ def test_edits_by_another_program_are_never_overwritten(
     it.happen(*ran(2, "new"))
     assert it.notebook.save() == "Saved it (2).ipynb."
     assert path.read_text() == theirs
-    made = nbformat.read(beside, as_version=4)
+    made = nbformat.read(copy, as_version=4)
     assert [cell.source for cell in made.cells] == ["# Title", "x = 1", "x + 1", "new"]
     assert made.cells[1].outputs[0].text == "mine\n"
 
@@ -357,8 +357,8 @@ def test_notebook_in_another_language_warns_before_its_first_run(
 
 def test_hidden_notebook_cell_uses_no_prompt_space(tmp_path: Path) -> None:
     prompt = PromptHandler()
-    for place, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
-        prompt.take(records.NotebookCell(text, place=place, kind="code"))
+    for number, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
+        prompt.take(records.NotebookCell(text, place=number, kind="code"))
     assert "first" not in prompt.get_context(1_000)
     prompt.take(records.Hide(entry="place 2", hidden=True))
     assert "first" in prompt.get_context(1_000)

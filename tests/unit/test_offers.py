@@ -139,14 +139,14 @@ def test_greeting_suggests_actions_for_the_loaded_files(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text("ok\n" * 10_000)
     (tmp_path / "note.txt").write_text("short")
 
-    def told(*names: str) -> dict[str, str]:
+    def suggested(*names: str) -> dict[str, str]:
         files = look_at_files([tmp_path / name for name in names])
         return {mark: "".join(parts) for mark, *parts in greeting_of(files)}
 
-    both = told("note.txt", "app.log", "sales.csv")
+    both = suggested("note.txt", "app.log", "sales.csv")
     assert both["`"] == "begins a question: ` what stands out in sales?"
     assert "on sales" in both["Look"]
     assert 'rlm("what failed, and why?", app)' in both["Search"]
-    assert told("app.log").keys() == {"◐", "`", "Search", "F1"}
-    assert told("note.txt").keys() == {"◐", "`", "F1"}
-    assert told().keys() == {"◐", "`", "F1", "Data"}
+    assert suggested("app.log").keys() == {"◐", "`", "Search", "F1"}
+    assert suggested("note.txt").keys() == {"◐", "`", "F1"}
+    assert suggested().keys() == {"◐", "`", "F1", "Data"}

@@ -80,9 +80,9 @@ def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
 
 
 @given(MOVED, st.lists(st.integers(0, 60), max_size=4))
-def test_text_in_pieces_renders_the_same(pieces: list[str], places: list[int]) -> None:
+def test_text_in_pieces_renders_the_same(pieces: list[str], offsets: list[int]) -> None:
     text = "".join(pieces)
-    cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
+    cuts = sorted({0, len(text), *(min(offset, len(text)) for offset in offsets)})
     printed = TerminalOutput()
     for start, end in pairwise(cuts):
         printed.add("stdout", text[start:end])

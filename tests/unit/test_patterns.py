@@ -85,8 +85,8 @@ def test_backtracking_pattern_is_stopped_in_a_long_text_too(
 
 def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
     """Return the matches with their positions."""
-    place = find_pattern(LocalText(text), words, start, backwards=backwards)
-    return "" if place is None else f"{place[0]}:{text[slice(*place)]}"
+    span = find_pattern(LocalText(text), words, start, backwards=backwards)
+    return "" if span is None else f"{span[0]}:{text[slice(*span)]}"
 
 
 def test_search_runs_in_both_directions_and_wraps_around() -> None:

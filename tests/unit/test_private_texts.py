@@ -10,15 +10,15 @@ import pytest
 
 from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.worker import private_use as module
-from mahtab_tui.worker.private_use import _held, mentioned, private_use
+from mahtab_tui.worker.private_use import _contained, mentioned, private_use
 
 LONG = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
 
 
-def told(text: str, *private: str) -> str:
+def redact(text: str, *private: str) -> str:
     secrets = Secrets()
     secrets.private.add(private)
-    return secrets.told(text)
+    return secrets.redact_for_model(text)
 
 
 def texts(value: Any) -> list[str]:
@@ -32,17 +32,19 @@ def used(namespace: dict[str, Any], code: str, *names: str) -> list[str]:
 
 
 def test_short_text_matches_whole_and_long_text_in_part() -> None:
-    assert told("it is Jane Miller, not Jane", "Jane Miller") == f"it is {MASK}, not Jane"
-    assert told(f"a {LONG[10:60]} b", LONG) == f"a{MASK} b"
-    assert told(f"a {LONG[10:24]} b", LONG) == f"a {LONG[10:24]} b"
-    assert told(LONG + LONG, LONG) == MASK
-    assert told("Jane Miller" * 2, "Jane Miller") in (MASK, MASK * 2)
+    assert redact("it is Jane Miller, not Jane", "Jane Miller") == f"it is {MASK}, not Jane"
+    assert redact(f"a {LONG[10:60]} b", LONG) == f"a{MASK} b"
+    assert redact(f"a {LONG[10:24]} b", LONG) == f"a {LONG[10:24]} b"
+    assert redact(LONG + LONG, LONG) == MASK
+    assert redact("Jane Miller" * 2, "Jane Miller") in (MASK, MASK * 2)
 
 
 @pytest.mark.parametrize("write", [repr, json.dumps])
 def test_private_text_is_found_in_code_and_json_escapes(write: Any) -> None:
     assert (
-        told(write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same').count(MASK)
+        redact(write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same').count(
+            MASK
+        )
         == 2
     )
 
@@ -53,13 +55,13 @@ def test_nothing_is_found_without_private_texts_or_after_their_removal() -> None
     secrets.private.add([LONG])
     assert secrets.hides_something
     secrets.private.replace(())
-    assert secrets.told(LONG) == LONG
+    assert secrets.redact_for_model(LONG) == LONG
 
 
 def test_answer_values_for_agents_are_covered_but_not_their_words() -> None:
     secrets = Secrets()
     secrets.private.add(["interrupted by Jane", LONG])
-    assert secrets.told_value({"status": "interrupted by Jane", "output": [LONG]}) == {
+    assert secrets.redact_value({"status": "interrupted by Jane", "output": [LONG]}) == {
         "status": "interrupted by Jane",
         "output": [MASK],
     }
@@ -68,7 +70,7 @@ def test_answer_values_for_agents_are_covered_but_not_their_words() -> None:
 def test_matching_hostile_text_takes_linear_time() -> None:
     secrets = Secrets()
     secrets.private.add(["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))])
-    assert secrets.told("-" * 200_000 + "x" + "ab" * 100_000).count("x") == 1
+    assert secrets.redact_for_model("-" * 200_000 + "x" + "ab" * 100_000).count("x") == 1
 
 
 def test_value_texts_omit_single_words_and_short_texts() -> None:
@@ -160,7 +162,7 @@ def test_large_collections_are_searched_from_their_start() -> None:
         dict.fromkeys(range(10**6), 0) | {"k": 1},
         set(range(10**6)),
     ):
-        assert len(_held(large)) <= 2 * 20_000
+        assert len(_contained(large)) <= 2 * 20_000
     assert used({"secret": secret, "large": [secret, *range(10**6)]}, "large", "secret") == [
         "secret"
     ]

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from mahtab_tui.agent import ReplAgent
 from tests.agents import Desk
 from tests.skills import trust_skills, write_skill
-from tests.tool_calling import Caller, calls, says
+from tests.tool_calling import Caller, calls, text_answer
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def desk(project: Path) -> Iterator[Desk]:
 
 
 def code(text: str) -> Any:
-    return says(f"```python\n{text}\n```")
+    return text_answer(f"```python\n{text}\n```")
 
 
 def sent(messages: list[BaseMessage]) -> list[tuple[str, str, list[Any]]]:
@@ -56,19 +56,19 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
     desk.namespace["prices"] = [3, 4, 50]
     answers = [
         code("print(sum(prices))"),
-        says("The sum is 57."),
+        text_answer("The sum is 57."),
         calls(("read_file", {"path": "app.py"}), words="Let me see."),
         code("nonesuch"),
         code("nonesuch"),
         code("n = len(prices)"),
         code("n = len(prices)"),
-        says("There are 3."),
-        says("The largest is 99."),
+        text_answer("There are 3."),
+        text_answer("The largest is 99."),
         code("print(max(prices))"),
-        says("It is 50."),
+        text_answer("It is 50."),
         calls(("load_skill", {"name": "tidy"})),
-        says("Done."),
-        says("So it is."),
+        text_answer("Done."),
+        text_answer("So it is."),
     ]
     model = Caller(answers=answers)
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
@@ -91,7 +91,7 @@ def test_the_system_prompt_and_the_tools_are_short(desk: Desk, project: Path) ->
     from mahtab_tui.llm.usage import estimated_tokens
 
     (project / "skills" / "tidy" / "SKILL.md").unlink()
-    model = Caller(answers=[says("Hello.")])
+    model = Caller(answers=[text_answer("Hello.")])
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     agent.ask_sync("Hello")
     tools = [json.dumps(convert_to_openai_tool(tool)) for tool in desk.session.tools().offered]

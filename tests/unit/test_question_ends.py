@@ -96,9 +96,9 @@ class Worker(ScriptedChatModel):
         self.calls += 1
         last = str(messages[-1].text)
         self.asked.append(last)
-        yield from self.speak(self._said(last), None)
+        yield from self.speak(self._next_answer(last), None)
 
-    def _said(self, last: str) -> str:
+    def _next_answer(self, last: str) -> str:
         done = self.given >= len(self.script.steps)
         if '"is_complete"' in last:
             return str((COMPLETE if done else INCOMPLETE)["text"])
@@ -112,7 +112,7 @@ class End(NamedTuple):
     """Result of a question."""
 
     namespace: dict[str, Any]
-    said: str
+    answer: str
     cells: list[str]
     doing: str
     turns: int
@@ -248,7 +248,7 @@ def test_output_is_the_answer_when_the_model_ends_without_words(desk: Desk) -> N
 
 class Figures(NamedTuple):
     answers: Sequence[dict[str, Any]]
-    said: str
+    answer: str
     calls: int
     missing: list[str]
 
@@ -284,7 +284,7 @@ def test_uncomputed_figure_is_questioned_once_and_then_marked(desk: Desk, kind: 
     case = FIGURES[kind]
     desk.namespace["cars"] = ["a", "b", "c"]
     agent = ReplAgent(desk.host, desk.replay(*case.answers))
-    assert agent.ask_sync("How many cars are there in 2024?") == case.said
+    assert agent.ask_sync("How many cars are there in 2024?") == case.answer
     assert len(desk.of(tags.USAGE)) == case.calls
     assert uncomputed(desk) == case.missing
 

@@ -44,13 +44,13 @@ WHOLE = 14
 
 def test_a_budget_is_reserved_before_it_is_spent() -> None:
     budget = Budget(Limits(max_calls=3, max_tokens=100))
-    held = budget.hold(Amount(2, 80))
+    reserved = budget.hold(Amount(2, 80))
     with pytest.raises(BudgetSpent, match="100 tokens"):
         budget.hold(Amount(1, 30))
     budget.hold(Amount(1, 20))
     with pytest.raises(BudgetSpent, match="3 model calls"):
         budget.hold(Amount(1, 0))
-    budget.free(held)
+    budget.free(reserved)
     budget.spend(Amount(2, 10))
     assert budget.left() == BudgetLeft(calls=0, tokens=70)
 
@@ -108,16 +108,16 @@ def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int
 
 
 def test_model_sees_the_remaining_budget(bench: Bench) -> None:
-    heard: list[str] = []
+    prompts: list[str] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        heard.append(str(messages[-1].content))
+        prompts.append(str(messages[-1].content))
         return code("look")
 
     bench.run(reply, {"look": look}, max_calls=5, max_seconds=1_000, max_turns=2)
-    assert "Left: 2 turns, 4 model calls, 970 s" in heard[0]
-    assert "Left: 1 turn, 3 model calls" in heard[1]
-    assert LAST_CALL in heard[2]
+    assert "Left: 2 turns, 4 model calls, 970 s" in prompts[0]
+    assert "Left: 1 turn, 3 model calls" in prompts[1]
+    assert LAST_CALL in prompts[2]
 
 
 def test_timed_out_root_gives_its_best_answer(bench: Bench) -> None:
@@ -150,7 +150,7 @@ def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
 
 def test_dollar_limit_needs_a_model_with_a_known_price(bench: Bench) -> None:
     class Unpriced(ScriptedModel):
-        tells_cost = False
+        reports_cost = False
 
     search = bench.search(TURNS)
     with pytest.raises(ModelError, match="The price of scripted is unknown"):
@@ -182,9 +182,9 @@ def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "third":
             await asyncio.Event().wait()
-        said = replies(script)(messages)
-        assert isinstance(said, str)
-        return said
+        answer = replies(script)(messages)
+        assert isinstance(answer, str)
+        return answer
 
     search = bench.search({"stop_one": stop_one, "look": look})
     found = search.run(

@@ -117,5 +117,5 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
     bench.running.close()
     assert bench.sandboxes.open == 0
     budget = bench.running._trees[name].calls.budget
-    assert budget._held[:2] == (0, 0), "nothing stays reserved"
-    assert budget._held.usd == pytest.approx(0)
+    assert budget._reserved[:2] == (0, 0), "nothing stays reserved"
+    assert budget._reserved.usd == pytest.approx(0)

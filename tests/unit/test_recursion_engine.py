@@ -58,15 +58,15 @@ def test_turns_continue_until_the_answer(bench: Bench) -> None:
 
 
 def test_small_text_is_sent_straight_to_the_model(bench: Bench) -> None:
-    heard: list[str] = []
+    prompts: list[str] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        heard.append(str(messages[-1].content))
+        prompts.append(str(messages[-1].content))
         return "at once"
 
     found = bench.run(reply, {}, "a few words", small=100)
     assert (found.text, found.state) == ("at once", "done")
-    assert "a few words" in heard[0]
+    assert "a few words" in prompts[0]
     assert bench.story.of(tags.RLM_CALL, event="begin")[0].attrs["kind"] == "llm"
     assert bench.sandboxes.most == 0
 
@@ -114,7 +114,7 @@ def test_child_spans_are_relative_to_the_root(bench: Bench) -> None:
         seat.final((await seat.rlm("half", (half, len(seat.text))))[0])
 
     async def its_begin(seat: Seat) -> None:
-        seat.host.tell("touch", {"how": "peek", "spans": [[0, 5]]})
+        seat.host.send("touch", {"how": "peek", "spans": [[0, 5]]})
         seat.final(seat.text[:5], (0, 5))
 
     found = bench.run(
@@ -242,12 +242,12 @@ def test_failing_root_gives_the_reason(bench: Bench) -> None:
 
 
 def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
-    heard: list[str] = []
-    said = iter(["", "I think about it.", code("fail"), code("die"), code("answer")])
+    prompts: list[str] = []
+    answers = iter(["", "I think about it.", code("fail"), code("die"), code("answer")])
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        heard.append(str(messages[-1].content))
-        return next(said)
+        prompts.append(str(messages[-1].content))
+        return next(answers)
 
     async def fail(seat: Seat) -> None:
         raise ZeroDivisionError("by nought")
@@ -257,10 +257,10 @@ def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
 
     found = bench.run(reply, {"fail": fail, "die": die, "answer": answer})
     assert found.text == "it is in line 0"
-    assert "answer was empty" in heard[1]
-    assert "no code" in heard[2]
-    assert "ZeroDivisionError: by nought" in heard[3]
-    assert "variables are gone" in heard[4]
+    assert "answer was empty" in prompts[1]
+    assert "no code" in prompts[2]
+    assert "ZeroDivisionError: by nought" in prompts[3]
+    assert "variables are gone" in prompts[4]
     assert [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)] == [
         "error",
         "died",
@@ -280,24 +280,24 @@ def test_last_call_gives_the_best_answer_when_turns_run_out(bench: Bench) -> Non
 
 
 def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench) -> None:
-    heard: list[list[str]] = []
+    prompts: list[list[str]] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        heard.append([str(message.content) for message in messages])
-        return f"number {len(heard)}\n{code('print_much' if len(heard) < 20 else 'answer')}"
+        prompts.append([str(message.content) for message in messages])
+        return f"number {len(prompts)}\n{code('print_much' if len(prompts) < 20 else 'answer')}"
 
     async def print_much(seat: Seat) -> None:
-        seat.print(f"head {len(heard)} ", "x" * 9_000, f" tail {len(heard)}")
+        seat.print(f"head {len(prompts)} ", "x" * 9_000, f" tail {len(prompts)}")
 
     found = bench.run(reply, {"print_much": print_much, "answer": answer})
     assert (found.text, found.usage.calls) == ("it is in line 0", 20), "twenty turns by default"
-    last = "\n".join(heard[-1])
+    last = "\n".join(prompts[-1])
     for turn in range(1, 20):
         assert f"number {turn}\nI look.\n\n```python\nprint_much()" in last
         assert f"head {turn} " in last
         assert (f" tail {turn}\n" in last) == (turn >= 17), turn
-    assert max(sum(map(len, messages)) for messages in heard) < 90_000
-    assert " tail 1\n" in "\n".join(heard[4]), "nothing is shortened before it must be"
+    assert max(sum(map(len, messages)) for messages in prompts) < 90_000
+    assert " tail 1\n" in "\n".join(prompts[4]), "nothing is shortened before it must be"
 
 
 def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
@@ -310,16 +310,16 @@ def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
 
 
 def test_text_after_the_code_is_dropped(bench: Bench) -> None:
-    heard: list[Sequence[BaseMessage]] = []
-    said = iter([code("look") + "\nIt printed 12, so the answer is 13.", code("answer")])
+    requests: list[Sequence[BaseMessage]] = []
+    answers = iter([code("look") + "\nIt printed 12, so the answer is 13.", code("answer")])
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        heard.append(list(messages))
-        return next(said)
+        requests.append(list(messages))
+        return next(answers)
 
     bench.run(reply, {"look": look, "answer": answer})
-    assert "13" not in str(heard[1][2].content)
-    assert "dropped" in str(heard[1][3].content)
+    assert "13" not in str(requests[1][2].content)
+    assert "dropped" in str(requests[1][3].content)
     assert [record.attrs["cut"] for record in bench.story.of(tags.RLM_CHAT)] == [True, False]
 
 

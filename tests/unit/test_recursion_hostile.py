@@ -121,10 +121,10 @@ def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
             ("peek", "all"),
             ("grep", [[3, 1], [0, 10**9], ["a", "b"], None]),
         ):
-            seat.host.tell("touch", {"how": how, "spans": spans})
-        seat.host.tell("final", {"text": 5})
-        seat.host.tell("final", {"text": "x" * 1_000_001, "spans": []})
-        seat.host.tell("nothing", {})
+            seat.host.send("touch", {"how": how, "spans": spans})
+        seat.host.send("final", {"text": 5})
+        seat.host.send("final", {"text": "x" * 1_000_001, "spans": []})
+        seat.host.send("nothing", {})
 
     found = bench.run(
         replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer}
@@ -143,8 +143,8 @@ def test_node_reports_a_limited_number_of_reads(
     monkeypatch.setattr("mahtab_tui.search.turns._MAX_TOUCHES", 5)
 
     async def flood(seat: Seat) -> None:
-        for place in range(0, 100, 10):
-            seat.host.tell("touch", {"how": "peek", "spans": [[place, place + 1]]})
+        for offset in range(0, 100, 10):
+            seat.host.send("touch", {"how": "peek", "spans": [[offset, offset + 1]]})
 
     bench.run(
         replies({"what?": [code("flood"), code("answer")]}), {"flood": flood, "answer": answer}

@@ -46,9 +46,9 @@ def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Excep
     def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "part":
             return "it was the disk"
-        said = sum(message.type == "ai" for message in messages)
-        if said < 2 and LAST_CALL not in str(messages[-1].content):
-            return code("look" if said == 0 else "ask")
+        replies = sum(message.type == "ai" for message in messages)
+        if replies < 2 and LAST_CALL not in str(messages[-1].content):
+            return code("look" if replies == 0 else "ask")
         raise failure
 
     found = bench.run(reply, TURNS, max_depth=1)
@@ -61,18 +61,18 @@ def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Excep
 
 
 def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> None:
-    heard: list[Sequence[BaseMessage]] = []
+    requests: list[Sequence[BaseMessage]] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        heard.append(list(messages))
+        requests.append(list(messages))
         if len(messages) > 4:
             raise ContextTooLong("It is too long.")
         return "it was line 17" if LAST_CALL in str(messages[-1].content) else code("look")
 
     found = bench.run(reply, TURNS)
     assert (found.text, found.state) == ("it was line 17", "partial")
-    assert [message.type for message in heard[-1]] == ["system", "human", "human"]
-    assert "culprit is line 17" in str(heard[-1][-1].content)
+    assert [message.type for message in requests[-1]] == ["system", "human", "human"]
+    assert "culprit is line 17" in str(requests[-1][-1].content)
 
 
 def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search import live
 from mahtab_tui.search.live import NodeSource, _digest
 from mahtab_tui.search.log import LONGEST_QUERY, Log
-from mahtab_tui.search.tree import ENDS, HELD, Tree
+from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
 from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 
@@ -29,7 +29,7 @@ class Made(str):
     __slots__ = ("__weakref__",)
 
 
-def held_by(bench: Bench) -> int:
+def stored_bytes(bench: Bench) -> int:
     """Bytes of texts and queries that the search's nodes hold."""
     engine = next(iter(bench._searches[-1]._trees.values()))
     nodes = engine._nodes.values()
@@ -70,7 +70,7 @@ def test_texts_of_ended_nodes_are_released_above_a_limit(bench: Bench) -> None:
         plain=2 * LARGE,
         ask_above=99,
     )
-    assert 0 < held_by(bench) <= live.KEPT_BYTES
+    assert 0 < stored_bytes(bench) <= live.MEMO_BYTES
     search, tree = bench._searches[-1], bench.story[0].attrs["tree"]
     search.retry(tree, "1.1")
     search.retry(tree, "1.60")
@@ -155,7 +155,7 @@ def test_tree_display_shows_the_ends_of_long_queries_and_answers() -> None:
     tree.fold(
         made(tags.RLM_CALL, "what?", {**attrs, "kind": "llm", "node": "1", "event": "begin"}, 0.0)
     )
-    count = 2 * HELD // 40_000
+    count = 2 * LONGEST_TEXTS // 40_000
     for number in range(count):
         name = {**attrs, "node": f"1.{number}"}
         tree.fold(
@@ -169,7 +169,7 @@ def test_tree_display_shows_the_ends_of_long_queries_and_answers() -> None:
         tree.fold(
             made(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0)
         )
-    held = sum(len(node.query) + len(node.answer) for node in tree.nodes.values())
-    assert held <= HELD + count * 2 * (ENDS + 100)
+    stored = sum(len(node.query) + len(node.answer) for node in tree.nodes.values())
+    assert stored <= LONGEST_TEXTS + count * 2 * (ENDS + 100)
     assert "characters left out" in tree.nodes["1.0"].answer
     assert tree.nodes[f"1.{count - 1}"].answer == "a" * 30_000

@@ -76,34 +76,38 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_tokens_stream_and_the_full_text_is_returned() -> None:
     go_on = threading.Event()
-    heard: list[str | None] = []
+    tokens: list[str | None] = []
     call = asyncio.ensure_future(
-        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append)
+        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).ask(tokens.append)
     )
-    await until(lambda: heard == ["a"])
+    await until(lambda: tokens == ["a"])
     go_on.set()
     assert (await call).text == "abc"
-    assert "".join(filter(None, heard)) == "abc"
+    assert "".join(filter(None, tokens)) == "abc"
 
 
 async def test_usage_and_cost_come_from_the_model() -> None:
-    said = (
+    reply = (
         await ChatModel.of(ScriptedModel(reply=lambda messages: "yes"))
         .conversation(*ASKED)
-        .say(ignore)
+        .ask(ignore)
     )
-    assert said.text == "yes"
-    assert said.usage is not None
-    assert (said.usage.input_tokens, said.usage.output_tokens, said.usage.cost) == (100, 10, 0.01)
+    assert reply.text == "yes"
+    assert reply.usage is not None
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cost) == (
+        100,
+        10,
+        0.01,
+    )
     assert (
-        await ChatModel.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)
+        await ChatModel.of(Threaded(go_on=_set())).conversation(*ASKED).ask(ignore)
     ).usage is None
 
 
 async def test_unstoppable_model_is_abandoned() -> None:
     go_on = threading.Event()
     call = asyncio.ensure_future(
-        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore)
+        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).ask(ignore)
     )
     await asyncio.sleep(0.01)
     call.cancel()
@@ -115,16 +119,18 @@ async def test_unstoppable_model_is_abandoned() -> None:
 async def test_stop_ends_only_its_own_answer() -> None:
     talkers: list[Talker] = []
     model = ChatModel.of(Talker(talkers=talkers, endless=True))
-    heard: list[list[str | None]] = [[], []]
-    calls = [asyncio.ensure_future(model.conversation(*ASKED).say(words.append)) for words in heard]
-    await until(lambda: all(heard))
+    streams: list[list[str | None]] = [[], []]
+    calls = [
+        asyncio.ensure_future(model.conversation(*ASKED).ask(words.append)) for words in streams
+    ]
+    await until(lambda: all(streams))
     assert len(talkers) == 2
     calls[0].cancel()
     with pytest.raises(asyncio.CancelledError):
         await calls[0]
     await until(lambda: talkers[0]._stopped.is_set() or talkers[1]._stopped.is_set())
-    so_far = len(heard[1])
-    await until(lambda: len(heard[1]) > so_far)
+    so_far = len(streams[1])
+    await until(lambda: len(streams[1]) > so_far)
     assert sum(talker._stopped.is_set() for talker in talkers) == 1
     calls[1].cancel()
     await asyncio.wait(calls)
@@ -142,7 +148,7 @@ async def test_stop_before_the_answer_begins_is_not_lost() -> None:
 
     before = set(threading.enumerate())
     call = asyncio.ensure_future(
-        ChatModel.of(Late(talkers=[], endless=True)).conversation(*ASKED).say(ignore)
+        ChatModel.of(Late(talkers=[], endless=True)).conversation(*ASKED).ask(ignore)
     )
     await asyncio.sleep(0)
     call.cancel()
@@ -161,13 +167,13 @@ async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
     model = ChatModel.of(Talker(talkers=talkers))
     model.concurrency = 1
     first, second, third = (model.conversation(*ASKED) for _ in range(3))
-    one, two = await asyncio.gather(first.say(ignore), second.say(ignore))
+    one, two = await asyncio.gather(first.ask(ignore), second.ask(ignore))
     assert {one.text, two.text} == {"0 ", "1 "}
-    assert (await second.say(ignore)).text == two.text
-    assert (await first.say(ignore)).text == one.text
-    assert (await third.say(ignore)).text == two.text, "the one that was used least lately"
+    assert (await second.ask(ignore)).text == two.text
+    assert (await first.ask(ignore)).text == one.text
+    assert (await third.ask(ignore)).text == two.text, "the one that was used least lately"
     first.ended = True
-    assert (await model.conversation(*ASKED).say(ignore)).text == one.text, (
+    assert (await model.conversation(*ASKED).ask(ignore)).text == one.text, (
         "one that nobody comes back to"
     )
     assert len(talkers) == 2
@@ -183,10 +189,10 @@ async def test_each_conversation_replays_its_file_separately() -> None:
     )
     model = ChatModel.of(replay)
     one, two = model.conversation(*ASKED), model.conversation(*ASKED)
-    said = [(await conversation.say(ignore)).text for conversation in (one, two, one, two)]
-    assert said == ["first", "first", "second", "second"]
+    texts = [(await conversation.ask(ignore)).text for conversation in (one, two, one, two)]
+    assert texts == ["first", "first", "second", "second"]
     with pytest.raises(ModelError, match="no matching answer left"):
-        await one.say(ignore)
+        await one.ask(ignore)
 
 
 async def test_tokens_of_a_restarted_answer_are_discarded() -> None:
@@ -198,11 +204,11 @@ async def test_tokens_of_a_restarted_answer_are_discarded() -> None:
             )
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
 
-    heard: list[str | None] = []
+    tokens: list[str | None] = []
     conversation = ChatModel.of(Retried(reply=lambda messages: "")).conversation(*ASKED)
-    assert (await conversation.say(heard.append)).text == "Hello from here."
-    assert conversation.heard == "Hello from here."
-    assert heard[heard.index(None) + 1 :] == ["Hello from here."]
+    assert (await conversation.ask(tokens.append)).text == "Hello from here."
+    assert conversation.partial == "Hello from here."
+    assert tokens[tokens.index(None) + 1 :] == ["Hello from here."]
 
 
 async def test_failed_call_counts_the_reported_usage() -> None:
@@ -214,7 +220,7 @@ async def test_failed_call_counts_the_reported_usage() -> None:
 
     conversation = ChatModel.of(Failing(talkers=[])).conversation(*ASKED)
     with pytest.raises(ModelError, match="It is tired"):
-        await conversation.say(ignore)
+        await conversation.ask(ignore)
     assert conversation.used is not None
     assert conversation.used.input_tokens == 9
 
@@ -224,7 +230,7 @@ async def test_failing_model_raises_in_its_caller() -> None:
         ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file")
     )
     with pytest.raises(ModelError, match="It is tired"):
-        await model.conversation(*ASKED).say(ignore)
+        await model.conversation(*ASKED).ask(ignore)
 
 
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
@@ -237,16 +243,16 @@ async def test_model_exiting_its_thread_is_a_failure(ending: BaseException) -> N
 
     async with asyncio.timeout(20):
         with pytest.raises(ModelError, match=f"could not answer: {type(ending).__name__}"):
-            await ChatModel.of(QuitFlow(talkers=[])).conversation(*ASKED).say(ignore)
+            await ChatModel.of(QuitFlow(talkers=[])).conversation(*ASKED).ask(ignore)
 
 
 async def test_unsendable_characters_are_replaced() -> None:
-    said = (
+    reply = (
         await ChatModel.of(ScriptedModel(reply=lambda messages: "half \ud83c"))
         .conversation(*ASKED)
-        .say(ignore)
+        .ask(ignore)
     )
-    assert said.text == "half \ufffd"
+    assert reply.text == "half \ufffd"
 
 
 def test_cli_has_few_processes_with_one_conversation_each(

@@ -58,14 +58,14 @@ def test_system_prompt_mentions_deviations() -> None:
 
 def test_system_prompt_lists_all_limits_and_explains_the_calls() -> None:
     prompt = system_prompt(Text.root("x"), Limits(turn_seconds=12.5, plain=99_000, ask_above=7))
-    for said in (
+    for expected in (
         "at most 12.5 s",
         "at most 10,000 characters of what",
         "400 MB",
         "at most 99,000 characters a call",
         "Above 7 sub-calls",
     ):
-        assert said in prompt
+        assert expected in prompt
     assert "Which call: llm_map to have texts read" in prompt
     assert "Let a model label, let code count" in prompt
     assert "a short plan" in prompt
@@ -79,12 +79,12 @@ def test_first_message_has_the_size_and_both_ends_of_the_text() -> None:
         Text.root(lines, about="CSV with the columns a, b"),
         BudgetLeft(10, 99, 1_500_000, 0.5, 300),
     )
-    for said in (
+    for expected in (
         "how many?",
         "a str of 6,000 characters in 1,000 lines (about 1,500 tokens)",
         "CSV with the columns a, b",
     ):
-        assert said in message
+        assert expected in message
     assert "Left: 10 turns, 99 model calls, 1,500,000 tokens, $0.50, 300 s." in message
     assert f"It begins:\n\n<{TEXT}>\n00000\n" in message
     assert f"00999\n\n</{TEXT}>" in message

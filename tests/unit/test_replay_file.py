@@ -31,7 +31,7 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"text": "a"', "line 2: invalid JSON"),
         ('{"txt": "a"}', "line 2: Value error, it has neither text nor error"),
@@ -50,12 +50,12 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
         ),
     ],
 )
-def test_replay_file_error_names_its_line(tmp_path: Path, line: str, said: str) -> None:
+def test_replay_file_error_names_its_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "replay.jsonl"
     path.write_text(f'{{"text": "fine"}}\n{line}\n', "utf-8")
     with pytest.raises(ModelError) as caught:
         read_replay(path)
-    assert f"{path}, {said}" in str(caught.value)
+    assert f"{path}, {message}" in str(caught.value)
 
 
 def test_non_file_is_refused_without_waiting(tmp_path: Path) -> None:

@@ -18,17 +18,17 @@ from mahtab_tui.store.resume import (
     database,
     find_session,
     forked_store,
-    going_on,
-    keep_place,
-    kept_bytes,
+    reattach,
     remove_session,
     resumed_store,
+    save_target,
+    saved_bytes,
 )
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.records import made
 
 
-def said(session: str, folder: Path, at: float) -> None:
+def save_session(session: str, folder: Path, at: float) -> None:
     """A session in which one thing was said."""
     store = SqliteStore(database(), session, name="s", project=str(folder))
     store.append(made(tags.USER_CHAT, f"in {session}", {"turn": 1}, at))
@@ -48,7 +48,7 @@ def resumed(session: str | None, folder: Path | None = None) -> str:
 def test_session_is_found_by_id_prefix_or_as_the_latest(home: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for session, folder, at in (("abc1", here, 1.0), ("abd2", here, 2.0), ("e3", there, 3.0)):
-        said(session, folder, at)
+        save_session(session, folder, at)
     assert resumed("abd") == "in abd2"
     assert resumed(None) == "in e3"
     assert resumed(None, here) == "in abd2"
@@ -59,7 +59,7 @@ def test_ambiguous_or_unknown_session_id_gives_one_sentence(
     home: Path, tmp_path: Path, session: str, count: str
 ) -> None:
     for each in ("abc1", "abd2"):
-        said(each, tmp_path, 1.0)
+        save_session(each, tmp_path, 1.0)
     with pytest.raises(NoSession, match=f"There is {count} whose ID begins with '{session}'"):
         resumed(session)
 
@@ -71,9 +71,9 @@ def test_missing_session_is_reported(home: Path) -> None:
 
 def saved(session: str) -> Path:
     """The folder of a session's variables, with an index and a file in it."""
-    place = keep_place(session, 10)
-    assert place is not None
-    folder = Path(place.folder)
+    location = save_target(session, 10)
+    assert location is not None
+    folder = Path(location.folder)
     folder.mkdir(mode=0o700)
     for name in ("index.json", "a.variables"):
         (folder / name).write_bytes(bytes(100))
@@ -84,7 +84,7 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
     home: Path, tmp_path: Path
 ) -> None:
     for session in ("abc1", "xyz2"):
-        said(session, tmp_path, 1.0)
+        save_session(session, tmp_path, 1.0)
     folder, other = saved("abc1"), saved("xyz2")
     row = find_session("abc1", None)
     own = claim("abc1")
@@ -95,28 +95,28 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
     own.release()
     remove_session(row)
     assert [each.id for each in list_sessions(database())] == ["xyz2"]
-    assert (folder.exists(), other.exists(), kept_bytes()) == (False, True, 200)
+    assert (folder.exists(), other.exists(), saved_bytes()) == (False, True, 200)
 
 
 def test_forked_session_keeps_its_variables_when_the_original_is_deleted(
     home: Path, tmp_path: Path
 ) -> None:
-    said("abc1", tmp_path, 1.0)
+    save_session("abc1", tmp_path, 1.0)
     saved("abc1")
     store, _, past = forked_store(find_session("abc1", None), variables=True)
     assert "Conversation restored; variables follow." in [record.text for record in past]
     remove_session(find_session("abc1", None))
-    place = keep_place(store.session, 10)
-    assert place is not None
-    assert sorted(path.name for path in Path(place.folder).iterdir()) == [
+    location = save_target(store.session, 10)
+    assert location is not None
+    assert sorted(path.name for path in Path(location.folder).iterdir()) == [
         "a.variables",
         "index.json",
     ]
-    assert Path(place.folder).stat().st_mode & 0o777 == 0o700
+    assert Path(location.folder).stat().st_mode & 0o777 == 0o700
 
 
 def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -> None:
-    first, second = keep_place("a", 1), keep_place("../b", 2)
+    first, second = save_target("a", 1), save_target("../b", 2)
     assert first is not None
     assert second is not None
     assert first.key == second.key
@@ -127,7 +127,7 @@ def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -
 
 
 @pytest.mark.parametrize(
-    ("later", "said"),
+    ("later", "is_cut"),
     [
         ([], True),
         ([made(tags.ASSISTANT_REPL_IN, "n = 1", {"cell": 1})], True),
@@ -137,7 +137,7 @@ def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -
     ids=["it thought", "its cell ran", "it had ended", "something was entered since"],
 )
 def test_interrupted_answer_is_reported_as_cut_off(
-    home: Path, later: list[Record], said: bool
+    home: Path, later: list[Record], is_cut: bool
 ) -> None:
     store = SqliteStore(database(), "aa", name="a", project="p")
     for record in [
@@ -148,9 +148,9 @@ def test_interrupted_answer_is_reported_as_cut_off(
         store.append(record)
     store.close()
     again, _, past = resumed_store(find_session("aa", None))
-    assert past[-1].text.endswith("cut off: ask again if you need the rest.") == said
-    (*_, last) = going_on(again, past, 0)
-    assert last.text.endswith("cut off: ask again if you need the rest.") == said
+    assert past[-1].text.endswith("cut off: ask again if you need the rest.") == is_cut
+    (*_, last) = reattach(again, past, 0)
+    assert last.text.endswith("cut off: ask again if you need the rest.") == is_cut
     assert again.claim is not None
     again.claim.release()
 
@@ -179,9 +179,9 @@ def test_interrupted_answer_is_reported_as_cut_off(
 def test_session_continues_with_its_kernel(
     last: dict[str, Any], kernel: str | None, python: str | None, problem: str
 ) -> None:
-    settings, told = _with_kernel_of(
+    settings, notices = _with_kernel_of(
         load_settings(), [Kernel("", state="idle", pid=5, **last), Kernel("", state="dead", pid=0)]
     )
     assert (settings.kernel, settings.python) == (kernel, python)
-    assert problem in told
-    assert bool(problem) == bool(told)
+    assert problem in notices
+    assert bool(problem) == bool(notices)

@@ -49,7 +49,7 @@ def test_final_accepts_any_value_and_ends_the_search(value: object, text: str) -
     engine = Engine()
     with pytest.raises(Final):
         names(engine=engine)["FINAL"](value)
-    assert engine.told == [("final", {"text": text, "spans": []})]
+    assert engine.notifications == [("final", {"text": text, "spans": []})]
     assert not issubclass(Final, Exception)
 
 
@@ -70,7 +70,7 @@ def test_answer_cites_the_text_pieces_in_it() -> None:
         there = names(LOG * 2, engine)
         with pytest.raises(Final):
             there["FINAL"](value(there))
-        return engine.told[-1][1]["spans"]
+        return engine.notifications[-1][1]["spans"]
 
     twice = len(LOG)
     assert spans(lambda there: there["peek"](10)) == [[0, 10]]
@@ -96,7 +96,7 @@ def test_answer_cites_the_lines_it_quotes_or_names() -> None:
         there = names(text, engine)
         with pytest.raises(Final):
             there["FINAL"](answer(there))
-        return [text[slice(*span)] for span in engine.told[-1][1]["spans"]]
+        return [text[slice(*span)] for span in engine.notifications[-1][1]["spans"]]
 
     every = LOG.split("\n")
     assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
@@ -135,7 +135,7 @@ def test_hit_is_cited_where_it_was_found_in_repeated_text(
     there = names("same words in each line\n" * 5, engine)
     with pytest.raises(Final):
         there["FINAL"](there["grep"]("same")[hits])
-    assert engine.told[-1][1]["spans"] == spans
+    assert engine.notifications[-1][1]["spans"] == spans
 
 
 def test_line_numbers_are_meaningless_among_documents() -> None:
@@ -143,19 +143,19 @@ def test_line_numbers_are_meaningless_among_documents() -> None:
     there: dict[str, Any] = make_names("one\ntwo\n", "list", (("a", 0, 4), ("b", 4, 8)), engine)
     with pytest.raises(Final):
         there["FINAL"]("line 1")
-    assert engine.told == [("final", {"text": "line 1", "spans": []})]
+    assert engine.notifications == [("final", {"text": "line 1", "spans": []})]
 
 
 def test_reads_are_reported_in_bounded_messages() -> None:
     engine = Engine()
     there = names("\n".join("ab" * (n % 2) for n in range(6_000)), engine)
     there["peek"](10, 5)
-    assert engine.told == [("touch", {"how": "peek", "spans": [[5, 15]]})]
+    assert engine.notifications == [("touch", {"how": "peek", "spans": [[5, 15]]})]
     there["grep"]("a", max_matches=None)
-    assert [len(args["spans"]) for _, args in engine.told[1:]] == [MOST_A_CALL] * 3
+    assert [len(args["spans"]) for _, args in engine.notifications[1:]] == [MOST_A_CALL] * 3
     for _ in range(MOST_IN_ALL):
         there["peek"](5)
-    assert sum(len(args["spans"]) for _, args in engine.told) == MOST_IN_ALL
+    assert sum(len(args["spans"]) for _, args in engine.notifications) == MOST_IN_ALL
 
 
 def test_slices_of_the_text_count_as_read() -> None:
@@ -165,8 +165,8 @@ def test_slices_of_the_text_count_as_read() -> None:
         there: dict[str, Any] = make_names(LOG, kind, parts, engine, touches=touches)
         look(there["context"])
         touches.flush()
-        assert {told["how"] for _, told in engine.told} <= {"peek"}
-        return [span for _, told in engine.told for span in told["spans"]]
+        assert {args["how"] for _, args in engine.notifications} <= {"peek"}
+        return [span for _, args in engine.notifications for span in args["spans"]]
 
     assert seen(lambda context: context[5:50] + context[50:60]) == [[5, 60]]
     assert seen(lambda context: [context[700:705], context[-5:]]) == [
@@ -186,11 +186,11 @@ def test_loop_over_a_million_slices_sends_little() -> None:
     engine = Engine()
     touches = ReadTracker(engine)
     context = Source.of("x" * 400_000, touches)
-    for place in range(0, 400_000, 4):
-        context[place : place + 1]
+    for offset in range(0, 400_000, 4):
+        context[offset : offset + 1]
     touches.flush()
-    assert sum(len(told["spans"]) for _, told in engine.told) == MOST_IN_ALL
-    assert len(engine.told) < 50
+    assert sum(len(args["spans"]) for _, args in engine.notifications) == MOST_IN_ALL
+    assert len(engine.notifications) < 50
 
 
 def test_text_part_survives_copying() -> None:

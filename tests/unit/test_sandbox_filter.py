@@ -30,18 +30,18 @@ def verdict(machine: str, number: int, *arguments: int, architecture: int | None
         0,
         *(arguments + (0,) * 6)[:6],
     )
-    place, value = 0, 0
+    index, value = 0, 0
     while True:
-        operation, yes, no, operand = program[place]
-        place += 1
+        operation, yes, no, operand = program[index]
+        index += 1
         if operation == 0x20:
             (value,) = struct.unpack_from("=I", data, operand)
         elif operation == 0x54:
             value &= operand
         elif operation == 0x15:
-            place += yes if value == operand else no
+            index += yes if value == operand else no
         elif operation == 0x35:
-            place += yes if value >= operand else no
+            index += yes if value >= operand else no
         else:
             assert operation == 0x06
             return int(operand)
@@ -103,35 +103,35 @@ def test_threads_are_allowed_but_no_processes_or_namespaces(machine: str) -> Non
 
 @both
 def test_arguments_decide_the_verdict(machine: str) -> None:
-    def says(name: str, *arguments: int) -> bool:
+    def allows(name: str, *arguments: int) -> bool:
         return verdict(machine, number(machine, name), *arguments) == ALLOW
 
-    assert says("mmap", 0, 4096, 3, 0x22)
-    assert not says("mmap", 0, 4096, 5, 0x22)
-    assert not says("mprotect", 0, 4096, 7)
-    assert says("fcntl", 3, 4, 0x800)
-    assert not says("fcntl", 3, 4, 0x2800)
-    assert not says("fcntl", 3, 8, 1)
-    assert not says("fcntl", 3, 10, 9)
-    assert says("ioctl", 3, 0x5421)
-    assert not says("ioctl", 3, 0x8901)
-    assert not says("ioctl", 3, 0x5452)
-    assert not says("ioctl", 0, 0x5412)
-    assert says("socketpair", 1, 1 | 0x80800, 0)
-    assert not says("socketpair", 1, 2, 0)
-    assert not says("socketpair", 2, 1, 0)
-    assert says("sendto", 3, 0, 10, 0x4000, 0, 0)
-    assert not says("sendto", 3, 0, 10, 0, 1 << 40, 0)
-    assert not says("sendto", 3, 0, 10, 1, 0, 0)
-    assert not says("recvfrom", 3, 0, 10, 1)
-    assert says("prlimit64", 0, 7, 0, 1 << 40)
-    assert not says("prlimit64", 0, 7, 1 << 40, 0)
-    assert not says("prlimit64", 1, 7, 0, 0)
-    assert not says("sched_getaffinity", 1)
-    assert says("futex", 0, 128 | 9)
-    assert not says("futex", 0, 128 | 6)
-    assert says("pipe2", 0, 0x80000)
-    assert not says("pipe2", 0, 0x80)
+    assert allows("mmap", 0, 4096, 3, 0x22)
+    assert not allows("mmap", 0, 4096, 5, 0x22)
+    assert not allows("mprotect", 0, 4096, 7)
+    assert allows("fcntl", 3, 4, 0x800)
+    assert not allows("fcntl", 3, 4, 0x2800)
+    assert not allows("fcntl", 3, 8, 1)
+    assert not allows("fcntl", 3, 10, 9)
+    assert allows("ioctl", 3, 0x5421)
+    assert not allows("ioctl", 3, 0x8901)
+    assert not allows("ioctl", 3, 0x5452)
+    assert not allows("ioctl", 0, 0x5412)
+    assert allows("socketpair", 1, 1 | 0x80800, 0)
+    assert not allows("socketpair", 1, 2, 0)
+    assert not allows("socketpair", 2, 1, 0)
+    assert allows("sendto", 3, 0, 10, 0x4000, 0, 0)
+    assert not allows("sendto", 3, 0, 10, 0, 1 << 40, 0)
+    assert not allows("sendto", 3, 0, 10, 1, 0, 0)
+    assert not allows("recvfrom", 3, 0, 10, 1)
+    assert allows("prlimit64", 0, 7, 0, 1 << 40)
+    assert not allows("prlimit64", 0, 7, 1 << 40, 0)
+    assert not allows("prlimit64", 1, 7, 0, 0)
+    assert not allows("sched_getaffinity", 1)
+    assert allows("futex", 0, 128 | 9)
+    assert not allows("futex", 0, 128 | 6)
+    assert allows("pipe2", 0, 0x80000)
+    assert not allows("pipe2", 0, 0x80)
 
 
 @both

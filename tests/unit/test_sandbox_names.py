@@ -137,7 +137,7 @@ def test_compiled_patterns_keep_their_flags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "said"),
+    ("code", "kind", "message"),
     [
         ("grep('(')", ValueError, r"'\(' is not a regular expression: .* re.escape"),
         ("grep(3)", TypeError, "must be a str .* not int"),
@@ -178,11 +178,11 @@ def test_compiled_patterns_keep_their_flags() -> None:
         ("FINAL('x' * 40_001)", ValueError, "40,001 characters.*call FINAL again"),
     ],
 )
-def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], said: str) -> None:
+def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], message: str) -> None:
     engine = Engine()
-    with pytest.raises(kind, match=re.escape(said) if said.startswith("(?") else said):
+    with pytest.raises(kind, match=re.escape(message) if message.startswith("(?") else message):
         eval(code, {**names(engine=engine), "re": re})
-    assert engine.told == []
+    assert engine.notifications == []
     assert engine.calls == []
 
 
@@ -276,7 +276,7 @@ def test_names_used_by_other_programs_work() -> None:
         engine = Engine()
         with pytest.raises(Final):
             exec(code, {**names(engine=engine), "found": 42})
-        assert engine.told[-1] == ("final", {"text": "42", "spans": []}), code
+        assert engine.notifications[-1] == ("final", {"text": "42", "spans": []}), code
     for code, text in (
         ("FINAL_VAR('nothing such')", "nothing such"),
         ("SUBMIT(a=1, b=2)", '{"a": 1, "b": 2}'),
@@ -284,7 +284,7 @@ def test_names_used_by_other_programs_work() -> None:
     ):
         with pytest.raises(Final):
             exec(code, names(engine=engine))
-        assert engine.told[-1][1]["text"] == text
+        assert engine.notifications[-1][1]["text"] == text
     with pytest.raises(NameError, match="there is no variable answr"):
         exec("FINAL_VAR('answr')", names())
 

@@ -14,7 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.node import FINISHED, SearchNode
-from mahtab_tui.search.tree import HELD, KEPT, Tree, Trees
+from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
 from tests.records import made
 from tests.tui.search_story import Scribe, asking, done, running, wide
 
@@ -190,12 +190,12 @@ _NAMES = st.sampled_from(
 def test_damaged_events_still_give_a_tree(data: st.DataObject) -> None:
     records = list(STORY[: data.draw(st.integers(1, 130))])
     for _ in range(data.draw(st.integers(1, 12))):
-        place = data.draw(st.integers(0, len(records) - 1))
+        index = data.draw(st.integers(0, len(records) - 1))
         damage = data.draw(st.dictionaries(_NAMES, _VALUES, min_size=1, max_size=3))
-        told = as_json(records[place])
+        original = as_json(records[index])
         with contextlib.suppress(InvalidRecord):
-            records[place] = (
-                from_json({**told, "attrs": {**told["attrs"], **damage}}) or records[place]
+            records[index] = (
+                from_json({**original, "attrs": {**original["attrs"], **damage}}) or records[index]
             )
     check(folded(records))
 
@@ -225,8 +225,8 @@ def test_memory_of_finished_turns_is_bounded() -> None:
             scribe.final(node, "done"),
         ]
     tree = folded(records)
-    held = sum(turn.size for node in tree.nodes.values() for turn in node.turns)
-    assert held < HELD + 5_000_000
+    stored = sum(turn.size for node in tree.nodes.values() for turn in node.turns)
+    assert stored < LONGEST_TEXTS + 5_000_000
     assert tree.nodes["1.799"].turns[0].output == "o" * 30_000
     assert "left out" in (tree.nodes["1.1"].turns[0].output or "")
 
@@ -278,10 +278,10 @@ def test_search_without_a_begin_event_is_not_shown(tag: str) -> None:
 
 def test_only_the_newest_finished_trees_are_retained() -> None:
     trees = Trees()
-    for number in range(KEPT + 10):
+    for number in range(TREES + 10):
         scribe = Scribe(f"t{number}")
         before = trees.structure
         trees.fold([scribe.begin("1", "q"), scribe.final("1", "a")])
         assert trees.structure != before
-    assert len(trees) == KEPT
-    assert next(iter(trees)).id == f"t{KEPT + 9}"
+    assert len(trees) == TREES
+    assert next(iter(trees)).id == f"t{TREES + 9}"

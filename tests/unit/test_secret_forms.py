@@ -31,7 +31,7 @@ def typed(*secrets: str) -> Secrets:
     return found
 
 
-def told(secret: str, text: str) -> str:
+def redact(secret: str, text: str) -> str:
     return typed(secret).mask(text)
 
 
@@ -55,16 +55,16 @@ def told(secret: str, text: str) -> str:
     ],
     ids=ascii,
 )
-@pytest.mark.parametrize("place", [1, 5, 20, len(KEY) - 1])
-def test_invisible_characters_do_not_hide_a_key(between: str, place: int) -> None:
-    text = f"it is {KEY[:place]}{between}{KEY[place:]}."
-    assert told(KEY, text).replace("\n", "") == f"it is {MASK}."
-    assert KEY not in plain(told(KEY, between.join(KEY))).replace("\n", "")
+@pytest.mark.parametrize("offset", [1, 5, 20, len(KEY) - 1])
+def test_invisible_characters_do_not_hide_a_key(between: str, offset: int) -> None:
+    text = f"it is {KEY[:offset]}{between}{KEY[offset:]}."
+    assert redact(KEY, text).replace("\n", "") == f"it is {MASK}."
+    assert KEY not in plain(redact(KEY, between.join(KEY))).replace("\n", "")
 
 
 @pytest.mark.parametrize("begin", ["\x1b]52;c;", "\x1bP", "\x1b_", "\x1b[38;5;"], ids=ascii)
 def test_key_inside_a_control_sequence_is_masked(begin: str) -> None:
-    assert KEY[6:] not in told(KEY, f"{begin}{KEY}\x07 and on")
+    assert KEY[6:] not in redact(KEY, f"{begin}{KEY}\x07 and on")
 
 
 WRITERS: list[Callable[[str], str]] = [
@@ -89,7 +89,7 @@ WRITERS: list[Callable[[str], str]] = [
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("secret", [KEY, ODD])
 def test_key_is_found_in_code_and_data_escapes(write: Callable[[str], str], secret: str) -> None:
-    written = told(secret, write(secret))
+    written = redact(secret, write(secret))
     assert MASK in written
     assert not any(secret[start : start + 8] in written for start in range(len(secret) - 8)), (
         written
@@ -100,7 +100,7 @@ def test_key_is_found_in_code_and_data_escapes(write: Callable[[str], str], secr
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
 def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes], bytes]) -> None:
-    written = told(KEY, encode(f"{before}{KEY} and more".encode()).decode()).replace("\n", "")
+    written = redact(KEY, encode(f"{before}{KEY} and more".encode()).decode()).replace("\n", "")
     assert MASK in written
     for piece in written.split(MASK):
         for cut in range(4):
@@ -111,12 +111,12 @@ def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes]
 
 
 def test_truncated_or_wrapped_key_is_masked() -> None:
-    assert told(KEY, f"'{KEY[:30]}…") == f"'{MASK}…"
+    assert redact(KEY, f"'{KEY[:30]}…") == f"'{MASK}…"
     assert (
-        told(KEY, f"[… 80 characters left out …]{KEY[10:]}")
+        redact(KEY, f"[… 80 characters left out …]{KEY[10:]}")
         == f"[… 80 characters left out …]{MASK}"
     )
-    wrapped = told(KEY, "\n".join(textwrap.wrap(KEY, 7)))
+    wrapped = redact(KEY, "\n".join(textwrap.wrap(KEY, 7)))
     assert wrapped == MASK + "\n" * 5, "the lines after it stay where they were"
 
 
@@ -152,7 +152,7 @@ def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
 def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
     secret: str, text: str, shown: str
 ) -> None:
-    assert told(secret, text) == shown
+    assert redact(secret, text) == shown
 
 
 def test_structural_attributes_are_not_masked() -> None:

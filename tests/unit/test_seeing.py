@@ -44,15 +44,15 @@ def test_picture_is_inserted_once_where_it_is_named() -> None:
         HumanMessage(attached("one")),
     ]
     pictures = {"one": picture("A"), "two": picture("B")}
-    told = with_pictures(messages, pictures_to_send(messages, pictures, 10_000))
-    assert [images(message) for message in told] == [["AAAAAAAA", "BBBBBBBB"], [], []]
-    assert told[0].text.startswith(str(messages[0].text))
-    assert prompts.NOT_SHOWN not in str(told)
+    sent = with_pictures(messages, pictures_to_send(messages, pictures, 10_000))
+    assert [images(message) for message in sent] == [["AAAAAAAA", "BBBBBBBB"], [], []]
+    assert sent[0].text.startswith(str(messages[0].text))
+    assert prompts.NOT_SHOWN not in str(sent)
 
 
 def test_unsent_picture_is_mentioned() -> None:
-    [told] = with_pictures([HumanMessage(attached("one", text="detail"))], {})
-    assert told.content == attached("one", text=f"{prompts.NOT_SHOWN}detail")
+    [sent] = with_pictures([HumanMessage(attached("one", text="detail"))], {})
+    assert sent.content == attached("one", text=f"{prompts.NOT_SHOWN}detail")
 
 
 def test_newest_pictures_are_sent_as_space_permits() -> None:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings, resource_folder
-from mahtab_tui.settings.sources import REMOVED, place_of
+from mahtab_tui.settings.sources import REMOVED, origin_of_setting
 from mahtab_tui.settings.values import given_settings
 from tests.trust import trust_project
 
@@ -48,7 +48,7 @@ def values_of(key: str, project: Path) -> list[Any]:
     ):
         others = [choice for choice in choices if choice != field.default]
         # Each source's value differs from the next one's.
-        return [others[0] if place % 2 == 0 else field.default for place in range(len(SOURCES))]
+        return [others[0] if index % 2 == 0 else field.default for index in range(len(SOURCES))]
     if int in kinds or float in kinds:
         return [3.5 + number if float in kinds else 30 + number for number in range(len(SOURCES))]
     folders = [project / f"folder-{number}" for number in range(len(SOURCES))]
@@ -112,8 +112,8 @@ def test_sources_of_each_setting_override_in_order(
     key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = plain_value(getattr(load_settings(), key))
-    assert place_of(Settings, key, {}) == ("default", None)
-    places = {
+    assert origin_of_setting(Settings, key, {}) == ("default", None)
+    expected = {
         "command line": ("command line", None),
         "environment": (f"MAHTAB_{key.upper()}", None),
         ".env": (".env, line 2", None),
@@ -129,7 +129,7 @@ def test_sources_of_each_setting_override_in_order(
         given = give(key, source, value, project=project, home=home, monkeypatch=monkeypatch)
         effective = plain_value(getattr(load_settings(**given), key))
         assert (effective, effective != before) == (value, True), source
-        assert place_of(Settings, key, given) == places[source]
+        assert origin_of_setting(Settings, key, given) == expected[source]
         before = effective
 
 
@@ -147,13 +147,15 @@ def test_tables_of_several_sources_are_merged_with_a_source_per_entry(
     write(project / ".mahtab" / "config.toml", 'model = "demo"\nkeymap.help = "f1"\n')
     monkeypatch.setenv("MAHTAB_KEYMAP", '{"quit": "f4"}')
     assert load_settings().keymap == {"help": "f1", "jump": "f12", "quit": "f4"}
-    places = [place_of(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")]
-    assert [place.text.rpartition("/")[2] for place in places] == [
+    sources = [
+        origin_of_setting(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")
+    ]
+    assert [source.text.rpartition("/")[2] for source in sources] == [
         "config.toml, line 2",
         "config.toml, line 3",
         "MAHTAB_KEYMAP",
     ]
-    assert places[1].file == person
+    assert sources[1].file == person
 
 
 def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
@@ -170,7 +172,7 @@ def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
         "openai": "sk-secret-1",
         "anthropic": "sk-secret-3",
     }
-    assert place_of(Settings, "api_keys.openai", {}).text == ".env, line 1"
+    assert origin_of_setting(Settings, "api_keys.openai", {}).text == ".env, line 1"
     assert (
         "sk-secret"
         not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
@@ -179,7 +181,7 @@ def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (
             b"A=1\nexport MAHTAB_MODLE=demo\n",
@@ -189,11 +191,11 @@ def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
         (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be"),
     ],
 )
-def test_wrong_env_file_error_names_its_line(project: Path, content: bytes, said: str) -> None:
+def test_wrong_env_file_error_names_its_line(project: Path, content: bytes, message: str) -> None:
     (project / ".env").write_bytes(content)
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
 
 
 def test_configuration_that_is_a_folder_is_reported(project: Path) -> None:
@@ -230,7 +232,7 @@ def test_defaults_apply_without_any_source(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             'theme = "x"\nmodle = "demo"\n',
@@ -251,12 +253,14 @@ def test_defaults_apply_without_any_source(project: Path) -> None:
         ("max_usd = nan", "line 1: max_usd: input should be a finite number."),
     ],
 )
-def test_a_wrong_configuration_names_file_line_and_key(project: Path, text: str, said: str) -> None:
+def test_a_wrong_configuration_names_file_line_and_key(
+    project: Path, text: str, message: str
+) -> None:
     path = write(project / ".mahtab" / "config.toml", text)
     with pytest.raises(SettingsError) as raised:
         load_settings()
     assert str(path) in str(raised.value)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_non_text_configuration_is_reported(project: Path) -> None:
@@ -322,7 +326,7 @@ def test_deleted_working_folder_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (
             'embedding_model = "nomic"',
@@ -332,12 +336,12 @@ def test_deleted_working_folder_is_reported(
     ],
 )
 def test_wrong_embedding_model_is_explained(
-    home: Path, project: Path, line: str, said: str
+    home: Path, project: Path, line: str, message: str
 ) -> None:
     write(home / ".mahtab" / "config.toml", f"{line}\n")
     with pytest.raises(SettingsError) as error:
         load_settings()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> None:
@@ -348,7 +352,7 @@ def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> No
     write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
     assert settings.max_turns == 7
-    assert settings.held_back == (
+    assert settings.untrusted == (
         f"{project / '.env'}: The setting hook_seconds was removed and is ignored.",
         f"{own}: The settings hook_seconds and hooks were removed and are ignored.",
     )

@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.skills import (
-    ProjectPlace,
+    ProjectFolder,
     Skill,
     SkillsLoader,
     read_skill,
@@ -23,8 +23,8 @@ from tests.skills import trust_skills, write_skill
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
 
-def load(*places: Path | ProjectPlace) -> tuple[dict[str, Skill], list[str]]:
-    loader = SkillsLoader(*places)
+def load(*folders: Path | ProjectFolder) -> tuple[dict[str, Skill], list[str]]:
+    loader = SkillsLoader(*folders)
     return {skill.name: skill for skill in loader.load_all()}, list(loader.problems)
 
 
@@ -36,14 +36,14 @@ def test_the_bundled_skills_load(project: Path) -> None:
 
 def test_later_skill_folder_overrides_earlier_ones(project: Path, home: Path) -> None:
     named = project / "named", project / "named-last"
-    places = [
+    skill_dirs = [
         project / ".mahtab" / "skills",
         project / ".claude" / "skills",
         home / ".mahtab" / "skills",
         *named,
     ]
-    for number, place in enumerate(places):
-        write_skill(place, "debug", content=f"Of place {number}.")
+    for number, skill_dir in enumerate(skill_dirs):
+        write_skill(skill_dir, "debug", content=f"Of place {number}.")
         trust_skills(project)
         folders = skill_folders(project, [folder for folder in named if folder.is_dir()])
         assert load(*folders)[0]["debug"].content == f"Of place {number}."
@@ -62,19 +62,19 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("elsewhere")
 
 
-PLACES = (".mahtab/skills", ".claude/skills", "skills")
+SKILL_FOLDERS = (".mahtab/skills", ".claude/skills", "skills")
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("folder", SKILL_FOLDERS)
 @pytest.mark.parametrize("name", ["file.md", "folder", "whole/SKILL.md", "chain.md"])
 def test_project_skill_linked_outside_the_project_is_refused_with_details(
-    project: Path, elsewhere: Path, place: str, name: str
+    project: Path, elsewhere: Path, folder: str, name: str
 ) -> None:
     secret = write_skill(
         elsewhere, name.split("/")[0].removesuffix(".md"), content="A private word."
     )
     (elsewhere / "id").write_text("A private word.")
-    link = project / place / name
+    link = project / folder / name
     link.parent.mkdir(parents=True)
     target = {
         "file.md": elsewhere / "id",
@@ -90,29 +90,29 @@ def test_project_skill_linked_outside_the_project_is_refused_with_details(
     assert f"a link leads out of the project, to {os.path.realpath(target)}" in problem
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("folder", SKILL_FOLDERS)
 def test_project_skill_folder_linked_outside_the_project_is_refused(
-    project: Path, elsewhere: Path, place: str
+    project: Path, elsewhere: Path, folder: str
 ) -> None:
     (elsewhere / "note.md").write_text("A private word.")
-    (project / place).parent.mkdir(exist_ok=True)
-    (project / place).symlink_to(elsewhere)
+    (project / folder).parent.mkdir(exist_ok=True)
+    (project / folder).symlink_to(elsewhere)
     skills, [problem] = load(*skill_folders(project))
     assert skills.keys() == BUNDLED
     assert (
         problem
-        == f"{project / place}: this folder of skills is a link out of the project, to {elsewhere}, so it is not read."
+        == f"{project / folder}: this folder of skills is a link out of the project, to {elsewhere}, so it is not read."
     )
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_links_within_the_project_are_followed(project: Path, place: str) -> None:
+@pytest.mark.parametrize("folder", SKILL_FOLDERS)
+def test_links_within_the_project_are_followed(project: Path, folder: str) -> None:
     ours = write_skill(project / "docs", "ours", content="Ours.")
     (project / "docs" / "style.md").write_text("Our style.")
-    (project / place).mkdir(parents=True)
-    (project / place / "ours").symlink_to(ours.parent)
-    (project / place / "style.md").symlink_to(
-        os.path.relpath(project / "docs" / "style.md", project / place)
+    (project / folder).mkdir(parents=True)
+    (project / folder / "ours").symlink_to(ours.parent)
+    (project / folder / "style.md").symlink_to(
+        os.path.relpath(project / "docs" / "style.md", project / folder)
     )
     trust_skills(project)
     skills, problems = load(*skill_folders(project))
@@ -127,8 +127,8 @@ def test_users_own_skill_folders_may_link_anywhere(
     whole = write_skill(elsewhere, "mine", content="Mine.").parent
     (elsewhere / "note.md").write_text("A note.")
     own, named = home / ".mahtab" / "skills", project / "named"
-    for place in (own, named):
-        place.mkdir(parents=True)
+    for folder in (own, named):
+        folder.mkdir(parents=True)
     (own / "mine").symlink_to(whole)
     (named / "note.md").symlink_to(elsewhere / "note.md")
     skills, problems = load(*skill_folders(project, [named]))
@@ -166,11 +166,11 @@ def test_files_of_a_skill_are_read_only_inside_its_folder(project: Path) -> None
 def test_project_skills_reach_no_model_until_their_texts_are_trusted(project: Path) -> None:
     folder = write_skill(project / ".claude" / "skills", "ours", content="Ours.").parent
     (folder / "more.md").write_text("More.")
-    told: list[str] = []
-    library = SkillLibrary(SkillsLoader(*skill_folders(project)), told.append)
+    notices: list[str] = []
+    library = SkillLibrary(SkillsLoader(*skill_folders(project)), notices.append)
     assert "ours" not in library.skills()
-    assert [(skill.name, len(told)) for skill in library.held_back] == [("ours", 1)]
-    assert "ours. No model gets them until you trust them" in told[0]
+    assert [(skill.name, len(notices)) for skill in library.untrusted] == [("ours", 1)]
+    assert "ours. No model gets them until you trust them" in notices[0]
     with pytest.raises(NoSkill, match="has not trusted it"):
         library.get("ours")
     trust_skills(project)
@@ -191,14 +191,14 @@ def test_users_skill_overrides_a_projects_of_the_same_name_with_a_report(
     project: Path, home: Path
 ) -> None:
     mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
-    for place in PLACES:
-        write_skill(project / place, "tidy", content="Theirs.")
+    for folder in SKILL_FOLDERS:
+        write_skill(project / folder, "tidy", content="Theirs.")
     trust_skills(project)
     skills, problems = load(*skill_folders(project))
     assert skills["tidy"].content == "Mine."
     assert problems == [
-        f"{project / place / 'tidy' / 'SKILL.md'}: not used, because {mine} has the same name."
-        for place in reversed(PLACES)
+        f"{project / folder / 'tidy' / 'SKILL.md'}: not used, because {mine} has the same name."
+        for folder in reversed(SKILL_FOLDERS)
     ]
 
 
@@ -249,13 +249,13 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_skill_is_named_with_its_file_and_the_others_load(name: str, tmp_path: Path) -> None:
-    text, said = BROKEN[name]
+    text, message = BROKEN[name]
     path = write_skill(tmp_path, name, text=text)
     write_skill(tmp_path, "good")
     skills, [problem] = load(tmp_path)
     assert skills.keys() == {"good"}
     assert problem.startswith(str(path))
-    assert said in problem
+    assert message in problem
 
 
 def test_unreadable_skill_file_is_reported(tmp_path: Path) -> None:
@@ -463,8 +463,8 @@ def test_changed_files_are_reread_and_a_problem_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
-    told: list[str] = []
-    library = SkillLibrary(SkillsLoader(tmp_path), told.append)
+    notices: list[str] = []
+    library = SkillLibrary(SkillsLoader(tmp_path), notices.append)
     assert library.skills() == {}
     path = write_skill(tmp_path, "one", content="Before.")
     assert library.instructions("one", "the desk") == "Before.\n\nArguments: the desk"
@@ -476,7 +476,7 @@ def test_changed_files_are_reread_and_a_problem_is_reported_once(
     write_skill(tmp_path, "two", text="broken")
     for _ in range(3):
         library.skills()
-    assert len(told) == 1
+    assert len(notices) == 1
 
 
 def test_skill_files_are_named_if_their_names_fit_on_a_line(tmp_path: Path) -> None:

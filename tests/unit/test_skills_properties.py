@@ -48,8 +48,8 @@ def test_skill_written_to_the_specification_round_trips(
     frontmatter = yaml.safe_dump(
         {"name": name, "description": description, "metadata": metadata}, allow_unicode=True
     )
-    with tempfile.TemporaryDirectory() as place:
-        path = write_skill(Path(place), name, text=f"---\n{frontmatter}---\n{content}")
+    with tempfile.TemporaryDirectory() as directory:
+        path = write_skill(Path(directory), name, text=f"---\n{frontmatter}---\n{content}")
         skill = read_skill(path)
     assert (skill.name, skill.description, skill.content) == (
         name,
@@ -63,11 +63,11 @@ def test_skill_written_to_the_specification_round_trips(
 def test_any_file_gives_a_skill_or_a_sentence_with_its_path(
     text: str | bytes,
 ) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place, "a", "SKILL.md")
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "a", "SKILL.md")
         path.parent.mkdir()
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-        loader = SkillsLoader(place)
+        loader = SkillsLoader(directory)
         skills = loader.load_all()
     if skills:
         assert skills[0].name == "a"
@@ -95,15 +95,15 @@ def test_names_are_refused_exactly_where_the_specification_refuses_them(name: st
 
 
 @given(st.lists(st.sets(st.sampled_from(["a", "b", "c", "d"]), min_size=1), min_size=1, max_size=4))
-def test_last_folder_with_a_name_provides_the_skill(places: list[set[str]]) -> None:
+def test_last_folder_with_a_name_provides_the_skill(skill_names: list[set[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for number, here in enumerate(places):
+        for number, here in enumerate(skill_names):
             for name in here:
                 write_skill(Path(folder, str(number)), name, content=str(number))
         found = {
             skill.name: skill.content
             for skill in SkillsLoader(
-                *(Path(folder, str(n)) for n in range(len(places)))
+                *(Path(folder, str(n)) for n in range(len(skill_names)))
             ).load_all()
         }
-    assert found == {name: str(number) for number, here in enumerate(places) for name in here}
+    assert found == {name: str(number) for number, here in enumerate(skill_names) for name in here}

@@ -49,8 +49,8 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
     (notice,) = json.loads(done.stdout)
     assert str(path) in notice
     assert "The session continues" in notice
-    kept = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
-    assert kept == [str(number) for number in range(30)]
+    stored = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
+    assert stored == [str(number) for number in range(30)]
 
 
 def test_database_that_cannot_grow_keeps_its_records(path: Path) -> None:
@@ -97,8 +97,8 @@ def test_damaged_file_is_moved_away_and_records_go_into_a_new_one(
     store.append(cell(1, "kept"))
     store.close()
     assert texts(path) == ["kept"]
-    (aside,) = path.parent.glob("sessions.db.damaged-*")
-    assert aside.read_bytes() == content
+    (damaged,) = path.parent.glob("sessions.db.damaged-*")
+    assert damaged.read_bytes() == content
 
 
 @pytest.mark.parametrize("content", DAMAGED)
@@ -127,14 +127,14 @@ def test_file_damaged_while_open_is_moved_away_by_only_one_of_two(path: Path) ->
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * (path.stat().st_size - 4096))
-    told = []
+    errors = []
     for each in (store, other):
         with pytest.raises(StoreError) as raised:
             each.append(cell(60, "y" * 5000))
-        told.append(str(raised.value))
+        errors.append(str(raised.value))
         each.append(cell(60, "new"))
         each.close()
-    assert "it is" in told[0]
+    assert "it is" in errors[0]
     assert texts(path) == texts(path, "t") == ["new"]
     assert (
         len(

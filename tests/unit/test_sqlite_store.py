@@ -141,8 +141,8 @@ def test_full_output_of_a_cell_is_found_among_others(path: Path) -> None:
     store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
     assert store.output(1) is None
     for number in range(1, 4):
-        for kept in (store, other):
-            kept.append(cell(number))
+        for target in (store, other):
+            target.append(cell(number))
         store.append(
             made(
                 tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT,
@@ -378,7 +378,7 @@ def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
     )
     store.append(cell(1, "1"))
     fork_session(path, "s", "copy")
-    kept = {
+    notebooks = {
         session: [
             record.kept
             for _, record in load_records(path, session, limit=9).records
@@ -386,7 +386,7 @@ def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
         ]
         for session in ("s", "copy")
     }
-    assert kept == {"s": [True], "copy": [False]}
+    assert notebooks == {"s": [True], "copy": [False]}
     store.close()
 
 

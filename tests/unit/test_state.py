@@ -276,8 +276,8 @@ def test_configured_limits_and_keys_apply_to_programs_too(project: Path) -> None
     try:
         assert state.agent_host("demo").spending.max_usd == 0.5
         emit(state.log, tags.USER_CHAT, "with sk-in-the-env-file", turn=1)
-        ((_, said),) = state.conversation()
-        assert said == "with ••••••••"
+        ((_, text),) = state.conversation()
+        assert text == "with ••••••••"
     finally:
         state.close()
 

@@ -195,8 +195,8 @@ def test_backlog_is_bounded_and_lost_records_are_reported(
         assert store.written.wait_for(
             lambda: any("missing" in record.text for record in store.records), timeout=60
         )
-    kept = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
-    assert kept == ["last"]
+    stored = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
+    assert stored == ["last"]
     assert any("32 records did not fit" in text for text in notices(log, display))
 
 

@@ -35,13 +35,13 @@ def test_scrolling_up_and_down_shows_the_same_rows(
     text: str, width: int, data: st.DataObject
 ) -> None:
     rows = all_rows(text, width)
-    place = data.draw(st.integers(0, len(rows) - 1))
+    index = data.draw(st.integers(0, len(rows) - 1))
     shown = window(text)
-    assert shown.rows(rows[place].start, 3, width) == rows[place : place + 3]
-    back = shown.up(rows[place].start, 2, width)
-    assert back == rows[max(0, place - 2)].start
-    assert shown.down(back, min(2, place), width) == rows[place].start
-    assert shown.row_at(rows[place].start, width) == rows[place].start
+    assert shown.rows(rows[index].start, 3, width) == rows[index : index + 3]
+    back = shown.up(rows[index].start, 2, width)
+    assert back == rows[max(0, index - 2)].start
+    assert shown.down(back, min(2, index), width) == rows[index].start
+    assert shown.row_at(rows[index].start, width) == rows[index].start
 
 
 def test_drawn_text_is_harmless_and_hides_nothing() -> None:
@@ -69,15 +69,15 @@ def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None
     try:
         start = data.draw(st.integers(0, len(text)))
         found = window(text).find("needle", start)
-        places = [
-            place for place in range(len(text)) if text[place : place + 6].lower() == "needle"
+        offsets = [
+            offset for offset in range(len(text)) if text[offset : offset + 6].lower() == "needle"
         ]
-        after = [place for place in places if place >= start] or places
+        after = [offset for offset in offsets if offset >= start] or offsets
         assert found == ((after[0], after[0] + 6) if after else None)
         exact = window(text).find("NEEDLE", start)
         assert (exact is None) == ("NEEDLE" not in text)
         back = window(text).find("needle", start, backwards=True)
-        before = [place for place in places if place < start] or places
+        before = [offset for offset in offsets if offset < start] or offsets
         assert back == ((before[-1], before[-1] + 6) if before else None)
         assert window(text).number(len(text)) == text.count("\n") + 1
     finally:

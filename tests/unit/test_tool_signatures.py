@@ -36,7 +36,7 @@ def made(tool: ToolSignature) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "taken", "expected"),
+    ("name", "used", "expected"),
     [
         ("search-issues", (), "search_issues"),
         ("search_issues", ("search_issues",), "search_issues_2"),
@@ -51,8 +51,8 @@ def made(tool: ToolSignature) -> Any:
         ("x" * 10_000, (), "x" * 60),
     ],
 )
-def test_any_name_becomes_a_python_name(name: str, taken: tuple[str, ...], expected: str) -> None:
-    assert identifier(name, taken) == expected
+def test_any_name_becomes_a_python_name(name: str, used: tuple[str, ...], expected: str) -> None:
+    assert identifier(name, used) == expected
     assert expected.isidentifier()
 
 

@@ -34,7 +34,7 @@ def test_changes_wrap_between_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"change": "added", "type": "int", "summary": "3"}, "+ x int 3"),
         (
@@ -70,12 +70,12 @@ def test_changes_wrap_between_names() -> None:
         ({"change": "deleted"}, "− x"),
     ],
 )
-def test_change_shows_the_previous_value(change: dict[str, str], told: str) -> None:
+def test_change_shows_the_previous_value(change: dict[str, str], expected: str) -> None:
     rows = CellRows(
         Cell(party="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
     )
     rows.update()
-    assert rows[len(rows) - 1].text.strip() == told
+    assert rows[len(rows) - 1].text.strip() == expected
 
 
 @pytest.mark.parametrize(

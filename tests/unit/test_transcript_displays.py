@@ -340,7 +340,7 @@ def test_only_the_first_and_last_of_very_many_tables_are_drawn() -> None:
         output.show(
             f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>"
         )
-    assert (len(output), output.left_out) == (HEAD + TAIL, 100)
+    assert (len(output), output.omitted) == (HEAD + TAIL, 100)
     drawn = lines(output)
     assert sum("table" in line for line in drawn) <= SHOWN
     assert (drawn[0].strip(), drawn[-1].strip()) == ("table 0", f"table {HEAD + TAIL + 99}")

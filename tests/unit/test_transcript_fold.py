@@ -212,7 +212,7 @@ def test_an_edited_block_shows_the_code_that_runs() -> None:
         runs("a = 99", 4, 0),
     )
     assert outline(transcript)[1] == ("code", "a = 99")
-    assert [cell_of(transcript, place).edited for place in (0, 1)] == [True, False]
+    assert [cell_of(transcript, step).edited for step in (0, 1)] == [True, False]
 
 
 def test_steps_of_a_turn_do_not_mix() -> None:
@@ -356,7 +356,7 @@ def test_old_outputs_are_shortened_when_the_total_is_too_long(
         )
     cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
     assert [len(cell.output) for cell in cells] == [40, 40, 40, 40, 100]
-    assert cells[0].output.left_out == 60
+    assert cells[0].output.omitted == 60
 
 
 def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
@@ -368,11 +368,11 @@ def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
         token("More words.", block=1),
         answer(ANSWER),
     )
-    assert [entry.left_out for entry in transcript.entries] == ["hidden", "", "hidden", ""]
+    assert [entry.removed for entry in transcript.entries] == ["hidden", "", "hidden", ""]
     resumed = folded(hide, answer(ANSWER))
-    assert [entry.left_out for entry in resumed.entries] == ["hidden", "", "hidden", ""]
+    assert [entry.removed for entry in resumed.entries] == ["hidden", "", "hidden", ""]
     resumed.fold([record(tags.HIDE, entry="answer 1.0", hidden=False), answer("Again.", step=1)])
-    assert not any(entry.left_out for entry in resumed.entries)
+    assert not any(entry.removed for entry in resumed.entries)
 
 
 def test_showing_a_replaced_entry_does_not_restore_it() -> None:
@@ -382,7 +382,7 @@ def test_showing_a_replaced_entry_does_not_restore_it() -> None:
         replaced,
         record(tags.HIDE, entry="cell 1", hidden=False),
     )
-    assert transcript.entries[0].left_out == "replaced"
+    assert transcript.entries[0].removed == "replaced"
 
 
 def test_clearing_leaves_running_cells() -> None:

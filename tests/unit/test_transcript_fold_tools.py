@@ -57,7 +57,7 @@ def test_unfinished_old_tool_call_is_cut_off() -> None:
 
 def test_a_call_can_be_hidden_from_the_model() -> None:
     transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
-    assert transcript.entries[0].left_out == "hidden"
+    assert transcript.entries[0].removed == "hidden"
 
 
 def test_loaded_skill_is_noted() -> None:

@@ -26,8 +26,8 @@ def fed(*pieces: str, kind: str = "stdout") -> OutputBuffer:
 
 
 @given(st.text(alphabet="ab\n", max_size=60), st.lists(st.integers(0, 60), max_size=5))
-def test_any_split_gives_the_same_lines(text: str, places: list[int]) -> None:
-    cuts = [0, *sorted(min(place, len(text)) for place in places), len(text)]
+def test_any_split_gives_the_same_lines(text: str, offsets: list[int]) -> None:
+    cuts = [0, *sorted(min(offset, len(text)) for offset in offsets), len(text)]
     pieces = [text[start:end] for start, end in pairwise(cuts)]
     assert texts(fed(*pieces)) == texts(fed(text)) == text.splitlines()
 
@@ -39,16 +39,16 @@ def test_long_output_keeps_its_ends_and_counts_the_rest(sizes: list[int]) -> Non
     for size in sizes:
         output.feed("stdout", "".join(line + "\n" for line in lines[start : start + size]))
         start += size
-    kept = texts(output)
-    assert len(kept) + output.left_out == len(lines)
-    assert kept[:HEAD] == lines[:HEAD]
-    assert kept[HEAD:] == lines[HEAD:][-TAIL:]
+    shown = texts(output)
+    assert len(shown) + output.omitted == len(lines)
+    assert shown[:HEAD] == lines[:HEAD]
+    assert shown[HEAD:] == lines[HEAD:][-TAIL:]
 
 
 def test_only_a_thousand_of_a_million_lines_are_stored() -> None:
     output = fed("".join(f"{number}\n" for number in range(1_000_000)))
     assert len(output) == HEAD + TAIL
-    assert output.left_out == 999_000
+    assert output.omitted == 999_000
     assert texts(output)[-1] == "999999"
 
 
@@ -110,7 +110,7 @@ def test_shrinking_keeps_both_ends() -> None:
     output = fed("".join(f"{number}\n" for number in range(100)))
     output.shrink(10)
     assert texts(output) == [str(number) for number in (*range(10), *range(90, 100))]
-    assert output.left_out == 80
+    assert output.omitted == 80
 
 
 def drawn(output: OutputBuffer) -> list[str]:
@@ -120,10 +120,10 @@ def drawn(output: OutputBuffer) -> list[str]:
 
 @given(MOVED, st.lists(st.integers(0, 60), max_size=4))
 def test_cursor_moves_split_anywhere_give_the_same_picture(
-    pieces: list[str], places: list[int]
+    pieces: list[str], offsets: list[int]
 ) -> None:
     text = "".join(pieces)
-    cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
+    cuts = sorted({0, len(text), *(min(offset, len(text)) for offset in offsets)})
     output = fed(*(text[start:end] for start, end in pairwise(cuts)))
     assert drawn(output) == [
         line.expandtabs().rstrip() for line in plain(collapse(text)).rstrip().split("\n")
@@ -133,7 +133,7 @@ def test_cursor_moves_split_anywhere_give_the_same_picture(
 def test_cursor_crosses_the_border_between_first_and_last_lines() -> None:
     output = fed("line\n" * (HEAD + 2), "\x1b[4Aover", "\x1b[B\rbelow", "\n\n\nend")
     assert texts(output)[HEAD - 2 :] == ["over", "below", "line", "line", "end"]
-    assert (len(output), output.left_out) == (HEAD + 3, 0)
+    assert (len(output), output.omitted) == (HEAD + 3, 0)
 
 
 def test_cursor_reaches_only_the_last_printed_lines() -> None:
@@ -162,7 +162,7 @@ def test_flood_of_cursor_moves_is_followed_at_its_end_and_the_rest_counted(
     monkeypatch.setattr("mahtab_tui.bus.terminal_screen.Screen._move", counted)
     output = fed("\n\x1b[A" * 1_000_000)
     assert moves <= LIVE // 4
-    assert output.left_out >= 900_000
+    assert output.omitted >= 900_000
     again = fed("first\n", "a\x1b[A" * LIVE, "\x1b[2Bsecond\n\x1b[A" * LIVE, "\n\n\x1b[3A\rlast")
     assert texts(again)[0] == "first"
     assert "last" in "".join(texts(again))

@@ -123,10 +123,10 @@ def test_words_are_wrapped_between_words() -> None:
 
 
 @given(st.lists(st.integers(0, len(CODE)), max_size=8), st.integers(10, 40))
-def test_streamed_code_is_drawn_like_complete_code(places: list[int], width: int) -> None:
+def test_streamed_code_is_drawn_like_complete_code(offsets: list[int], width: int) -> None:
     streamed = CodeRows(width, PALETTE, PALETTE.model)
-    for place in sorted(places):
-        streamed.update(CODE[:place])
+    for offset in sorted(offsets):
+        streamed.update(CODE[:offset])
     streamed.update(CODE)
     whole = CodeRows(width, PALETTE, PALETTE.model)
     whole.update(CODE)
@@ -148,11 +148,11 @@ def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
 
 
 @given(st.lists(st.integers(0, len(MARKDOWN)), max_size=8), st.integers(20, 80))
-def test_streamed_markdown_is_drawn_like_complete_markdown(places: list[int], width: int) -> None:
+def test_streamed_markdown_is_drawn_like_complete_markdown(offsets: list[int], width: int) -> None:
     words = Words(party="claude")
     rows = WordsRows(words, width, PALETTE)
-    for place in sorted(places):
-        words.source = MARKDOWN[:place]
+    for offset in sorted(offsets):
+        words.source = MARKDOWN[:offset]
         rows.update()
     words.source = MARKDOWN
     rows.update()
@@ -214,14 +214,14 @@ def test_markdown_of_all_kinds_is_drawn() -> None:
 def test_hostile_words_are_drawn_as_text(source: str) -> None:
     text = "\n".join(lines(words_rows(source)))
     assert not set(text) & set("\x1b\x07\u202e\ud800")
-    for kept in (
+    for visible in (
         "[/x]",
         "[@click=app.quit]press[/]",
         "<b>bold</b> <script>x</script>",
         "[name]: https://example.org",
     ):
-        if source == kept:
-            assert kept in text
+        if source == visible:
+            assert visible in text
     if source.startswith("<div>"):
         assert "<div>\nblock\n</div>" in text
 
@@ -323,8 +323,8 @@ def test_row_that_existed_only_as_an_estimate_is_empty() -> None:
         [Words(party="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
     )
     window.take([0])
-    assert window.row(window.place_of(window.total - 1)).text == ""
-    assert window.row(window.place_of(window.total - 1)).text == "its end"
+    assert window.row(window.position_of(window.total - 1)).text == ""
+    assert window.row(window.position_of(window.total - 1)).text == "its end"
 
 
 def test_marked_entry_without_columns_is_drawn() -> None:

@@ -17,7 +17,7 @@ from mahtab_tui.tui.transcript.entries import (
     output_of,
     text_of,
 )
-from mahtab_tui.tui.transcript.view import SearchMatch, number_of_place, row_of, selected_text
+from mahtab_tui.tui.transcript.view import SearchMatch, position_to_number, row_of, selected_text
 from mahtab_tui.tui.transcript.viewport import RowPosition, Window, pinned_rows
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
@@ -78,8 +78,8 @@ def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
     rows = window(Note(gap=False, level="info", text="first words and second words"))
     assert rows.rows(0)[1].text.startswith("  ")
     whole = Selection(
-        Offset(0, number_of_place(RowPosition(0, 0))),
-        Offset(40, number_of_place(RowPosition(0, 9))),
+        Offset(0, position_to_number(RowPosition(0, 0))),
+        Offset(40, position_to_number(RowPosition(0, 9))),
     )
     assert selected_text(rows, 1, whole) == "· first words and second words"
 

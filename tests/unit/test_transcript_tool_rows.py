@@ -19,7 +19,7 @@ def head(arguments: str, state: str = "ok") -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ('{"pattern": "a b", "count": 3}', 'pattern="a b"  count=3'),
         ('{"text": "zwei\\nZeilen ☾"}', 'text="zwei\\nZeilen ☾"'),
@@ -39,8 +39,8 @@ def head(arguments: str, state: str = "ok") -> str:
         "as many as are drawn",
     ],
 )
-def test_arguments_are_shown_in_one_line_as_they_run(arguments: str, told: str) -> None:
-    assert head(arguments) == f"⚒ look  {told}"
+def test_arguments_are_shown_in_one_line_as_they_run(arguments: str, expected: str) -> None:
+    assert head(arguments) == f"⚒ look  {expected}"
 
 
 def test_final_state_is_shown_in_words() -> None:

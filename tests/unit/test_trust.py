@@ -15,10 +15,10 @@ from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.instructions import find
 from mahtab_tui.knowledge.library import load_skill_descriptions
-from mahtab_tui.knowledge.skills import ProjectPlace, skill_folders
+from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
 from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.settings.sources import all_held_back
+from mahtab_tui.settings.sources import all_untrusted_settings
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from tests.skills import write_skill
@@ -143,7 +143,7 @@ def test_new_setting_needs_trust_by_default(project: Path) -> None:
     write(project, "config.toml", "brand_new", True)
     given: dict[str, Any] = {}
     assert NewSettings(**given).brand_new is False
-    assert [each.values for each in all_held_back(NewSettings)] == [{"brand_new": True}]
+    assert [each.values for each in all_untrusted_settings(NewSettings)] == [{"brand_new": True}]
 
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
@@ -157,7 +157,7 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
     path = write(project, source, key, WAITS[key])
     settings = load_settings()
     assert getattr(settings, key) == default
-    assert settings.held_back == (waiting(path, key),)
+    assert settings.untrusted == (waiting(path, key),)
     assert not settings.of_project(key)
 
     done = run("trust", "--yes")
@@ -165,7 +165,7 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
     assert done.stdout.startswith(f"{path}, line 2: {key} = ")
     settings = load_settings()
     assert getattr(settings, key) != default
-    assert (settings.held_back, settings.place_of(key).text.endswith(f"{source}, line 2")) == (
+    assert (settings.untrusted, settings.origin(key).text.endswith(f"{source}, line 2")) == (
         (),
         True,
     )
@@ -199,8 +199,8 @@ def test_harmless_values_are_used_at_once(project: Path, home: Path, source: str
         write(home, "config.toml", key, OWN[key])
     write(project, source, key, FREE[key])
     settings = load_settings()
-    assert not settings.held_back
-    assert source in settings.place_of(key).text
+    assert not settings.untrusted
+    assert source in settings.origin(key).text
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "1e999", "0x10", "9" * 400, "no number"])
@@ -268,7 +268,7 @@ def test_trusted_project_key_replaces_the_users(
     path.write_text(f"# One\n{line}\n")
     settings = load_settings()
     assert settings.model_access()["api_keys"] == {"openai": "sk-mine"}
-    assert settings.held_back == (waiting(path, "api_keys"),)
+    assert settings.untrusted == (waiting(path, "api_keys"),)
     assert settings.secrets() == ["sk-theirs", "sk-mine"], "it is hidden all the same"
     assert run("trust", "--yes").stdout.startswith(
         f"{path}, line 2: api_keys = 'openai'=••••••••\n"
@@ -283,7 +283,7 @@ def test_users_own_file_applies_even_if_the_project_is_their_home(
     assert load_settings().approval == "auto"
     monkeypatch.chdir(home)
     write(home, ".env", "python", "mine")
-    assert (load_settings().approval, load_settings().python, load_settings().held_back) == (
+    assert (load_settings().approval, load_settings().python, load_settings().untrusted) == (
         "auto",
         "mine",
         (),
@@ -296,7 +296,7 @@ def test_untrusted_value_does_not_hide_the_users_own(home: Path, project: Path) 
     write(home, "config.toml", "python", "mine")
     write(project, "config.toml", "python", "theirs")
     assert load_settings().python == "mine"
-    assert load_settings().place_of("python").file == home / ".mahtab" / "config.toml"
+    assert load_settings().origin("python").file == home / ".mahtab" / "config.toml"
 
 
 def test_trust_does_not_extend_to_another_project_even_through_a_link(
@@ -348,14 +348,14 @@ def test_entry_added_by_the_user_does_not_trust_the_rest_of_its_table(
     write(project, "config.toml", "keymap", {"cycle-approval": "enter"})
     run("set", "--project", "keymap.help", "f2")
     assert load_settings().keymap == {}
-    assert load_settings().held_back
+    assert load_settings().untrusted
 
 
 def test_untrusted_settings_are_reported_by_every_command_using_settings(
     project: Path, home: Path
 ) -> None:
     write(project, "config.toml", "approval", "auto")
-    sentence = load_settings().held_back[0]
+    sentence = load_settings().untrusted[0]
     assert sentence in run().stderr
     assert any(sentence in line and line.startswith("!") for line in report())
     done = CliRunner().invoke(app, ["ask", "--model", "demo", "hello"])
@@ -380,17 +380,17 @@ def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
     from mahtab_tui.session.info import HeadlessFrontend
 
     write(project, "config.toml", "approval", "auto")
-    told: list[str] = []
+    messages: list[str] = []
 
-    class Told(logging.Handler):
+    class MessageHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append(record.getMessage())
+            messages.append(record.getMessage())
 
     session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
-    session.log.addHandler(Told())
+    session.log.addHandler(MessageHandler())
     session.start()
     session.close()
-    assert any("approval (line 2)" in text for text in told)
+    assert any("approval (line 2)" in text for text in messages)
     assert session.approval == "ask"
 
 
@@ -401,7 +401,7 @@ def test_skill_folders_named_by_a_project_file_need_trust(
     trust_project()
     settings = load_settings()
     assert settings.of_project("skills_dir")
-    inside = ProjectPlace(project / "inside", project)
+    inside = ProjectFolder(project / "inside", project)
     assert inside in skill_folders(project, settings.skills_dir, of_project=True)
     assert (
         skill_folders(project, [project.parent], of_project=True)[-1] == project.parent
@@ -470,9 +470,9 @@ def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(proje
         in done.stdout
     )
     assert f"{project}/AGENTS.md: instructions for the model, from more.md:\nMore.\n" in done.stdout
-    assert find(project).held_back
+    assert find(project).untrusted
     assert run("trust", "--yes").exit_code == 0
-    assert find(project).told() == {
+    assert find(project).texts() == {
         "AGENTS.md": "Use polars.\x1b[2J See @more.md",
         "more.md": "More.",
     }

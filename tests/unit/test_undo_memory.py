@@ -31,16 +31,16 @@ def forked() -> Iterator[Forked]:
     pids: list[int] = []
 
     def fork(without: mmap.mmap | None = None) -> Any:
-        told, tell = os.pipe()
+        read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
             if without is not None:
                 without.close()
-            os.close(tell)
+            os.close(write_end)
             signal.pause()
-        os.close(tell)
-        os.read(told, 1)
-        os.close(told)
+        os.close(write_end)
+        os.read(read_end, 1)
+        os.close(read_end)
         pids.append(pid)
         return SimpleNamespace(pid=pid)
 

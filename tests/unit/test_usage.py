@@ -8,15 +8,15 @@ import pytest
 
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import is_priced, price, told_usage, usd_per_token, window_of
+from mahtab_tui.llm.usage import is_priced, price, reported_usage, usd_per_token, window_of
 
 
 def test_no_reported_usage_is_none() -> None:
-    assert told_usage(ChatDemo(), None, {"model_name": "x"}) is None
+    assert reported_usage(ChatDemo(), None, {"model_name": "x"}) is None
 
 
 def test_cost_reported_by_the_transport_overrides_the_tables() -> None:
-    used = told_usage(
+    used = reported_usage(
         ChatDemo(),
         {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
         {"model_name": "gpt-4o", "cost_usd": 0.25},
@@ -63,13 +63,13 @@ def test_unknown_prices_are_none_and_local_ones_zero() -> None:
     assert price("http://127.example/v1", "gpt-4o", 1_000, 1_000) is None
 
 
-@pytest.mark.parametrize("told", [math.nan, math.inf, -1.0, "0.5", True, [1]])
-def test_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
+@pytest.mark.parametrize("cost", [math.nan, math.inf, -1.0, "0.5", True, [1]])
+def test_cost_that_cannot_be_summed_is_looked_up(cost: object) -> None:
     model = ChatDemo()
-    used = told_usage(
+    used = reported_usage(
         model,
         {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
-        {"model_name": "gpt-4o", "cost": told},
+        {"model_name": "gpt-4o", "cost": cost},
     )
     assert used is not None
     assert used.cost == 0, "it runs here"
@@ -86,8 +86,8 @@ def test_model_facts_come_from_the_tables(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < usd_per_token(unknown)[0] < usd_per_token(unknown)[1], (
         "a dear model's, for estimates"
     )
-    tells = get_llm("claude:our-own")
-    assert [is_priced(llm) for llm in (known, unknown, ChatDemo(), tells)] == [
+    priced = get_llm("claude:our-own")
+    assert [is_priced(llm) for llm in (known, unknown, ChatDemo(), priced)] == [
         True,
         False,
         True,

@@ -16,7 +16,7 @@ from mahtab_tui.agent.tool_calls import written_calls
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import without_copied_tags
 from tests.agents import Desk, code, words
-from tests.tool_calling import Caller, says
+from tests.tool_calling import Caller, text_answer
 
 TOOLS = ("read_file", "search_code")
 
@@ -74,8 +74,8 @@ def test_any_text_is_accepted(text: str) -> None:
 def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
     model = Caller(
         answers=[
-            says("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
-            says("x is one."),
+            text_answer("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
+            text_answer("x is one."),
         ]
     )
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())

@@ -30,7 +30,7 @@ def folded(*records: Record) -> Transcript:
 def outline(transcript: Transcript) -> list[tuple[str, str]]:
     """Kind and text of the entries that are seen."""
 
-    def told(entry: Entry) -> tuple[str, str]:
+    def describe(entry: Entry) -> tuple[str, str]:
         match entry:
             case Cell():
                 return "code", entry.code.strip("\n")
@@ -42,7 +42,7 @@ def outline(transcript: Transcript) -> list[tuple[str, str]]:
                 return "note", entry.text
         raise AssertionError(entry)
 
-    return [told(entry) for entry in transcript.entries if not entry.hidden]
+    return [describe(entry) for entry in transcript.entries if not entry.hidden]
 
 
 def cell_of(transcript: Transcript, position: int = 0) -> Cell:

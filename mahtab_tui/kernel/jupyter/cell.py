@@ -94,7 +94,7 @@ class KernelCalls:
         """The open calls of host functions, one inside the other."""
         self._waits = False
         """Whether the kernel waits for a frame to the innermost call."""
-        self._held: dict[int, deque[Frame]] = {}
+        self._pending: dict[int, deque[Frame]] = {}
 
     def asked(self, prompt: str, password: bool) -> None:
         """The kernel asks. Raises `KernelError`, `ValueError` if a marked question is malformed."""
@@ -109,7 +109,7 @@ class KernelCalls:
             call = checked(HostCall, {**frame, "id": number})
             with self._lock:
                 self._calls.append(number)
-                self._held[number] = deque()
+                self._pending[number] = deque()
                 self._waits = True
             self._answers.begin(call)
         else:
@@ -122,7 +122,7 @@ class KernelCalls:
         with self._lock:
             if not self._calls:
                 return False
-            self._held[self._calls[-1]].append(frame)
+            self._pending[self._calls[-1]].append(frame)
             self._send_next()
             return True
 
@@ -130,7 +130,7 @@ class KernelCalls:
         """The kernel no longer waits for the innermost call."""
         with self._lock:
             number = self._calls.pop() if self._calls else 0
-            self._held.pop(number, None)
+            self._pending.pop(number, None)
             self._waits = False
         self._answers.cancel(number)
 
@@ -143,7 +143,7 @@ class KernelCalls:
         with self._lock:
             self._calls.clear()
             self._inputs.clear()
-            self._held.clear()
+            self._pending.clear()
             self._waits = False
         self._answers.cancel_all()
 
@@ -152,8 +152,8 @@ class KernelCalls:
         with self._lock:
             asked = self._inputs.pop(number, None)
             if asked is None:
-                if number in self._held:
-                    self._held[number].append(answer)
+                if number in self._pending:
+                    self._pending[number].append(answer)
                     self._send_next()
                 return
         line = answer.get("value")
@@ -164,13 +164,13 @@ class KernelCalls:
         self._reply(line if isinstance(line, str) else END_OF_INPUT)
 
     def _send_next(self) -> None:
-        held = self._held.get(self._calls[-1]) if self._calls else None
-        if not self._waits or not held:
+        pending = self._pending.get(self._calls[-1]) if self._calls else None
+        if not self._waits or not pending:
             return
-        frame = held.popleft()
+        frame = pending.popleft()
         self._waits = False
         if frame["op"] == "answer":
-            del self._held[self._calls.pop()]
+            del self._pending[self._calls.pop()]
         try:
             self._reply(json.dumps(frame))
         except (TypeError, ValueError) as error:
@@ -258,21 +258,21 @@ class JupyterCell:
         """Show the help that the reply carries beside its end; returns whether the cell has called
         `exit()`."""
         payload = (self._reply or {}).get("payload")
-        told = (
+        payloads = (
             [each for each in payload if isinstance(each, dict)]
             if isinstance(payload, list)
             else []
         )
-        for each in told:
+        for each in payloads:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
                 if isinstance(text, str):
                     self.running.shown(
                         {"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"}
                     )
-        return any(each.get("source") == "ask_exit" for each in told)
+        return any(each.get("source") == "ask_exit" for each in payloads)
 
-    def finish(self, told: Mapping[str, Any], duration: float) -> None:
+    def finish(self, content: Mapping[str, Any], duration: float) -> None:
         """End the cell. told: its changes and the working directory, as the kernel's helper tells.
         Raises `KernelError` if that is malformed."""
         reply = self._reply or {}
@@ -294,7 +294,7 @@ class JupyterCell:
             "frames": [],
             "duration": duration,
         }
-        self.running.done(checked(CellEnd, {"changes": [], "cwd": "", **told, **end}))
+        self.running.done(checked(CellEnd, {"changes": [], "cwd": "", **content, **end}))
 
     def _settle(self) -> None:
         if self._idle and self._reply is not None and not self.replied.done():

@@ -57,8 +57,8 @@ def _loader() -> str:
 
 def value_of(reply: Mapping[str, Any], name: str) -> Any:
     """Return the JSON that an expression has told. Raises `KernelError`."""
-    told = reply.get("user_expressions")
-    each = told.get(name) if isinstance(told, Mapping) else None
+    expressions = reply.get("user_expressions")
+    each = expressions.get(name) if isinstance(expressions, Mapping) else None
     if (
         isinstance(each, Mapping)
         and each.get("status") == "ok"
@@ -105,7 +105,7 @@ class Conversation:
         """Requests whose late output is shown."""
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
-        self._heard = threading.Event()
+        self._received = threading.Event()
         """Set once the kernel's output comes through."""
         self._comm = secrets.token_hex(16)
         self._subshell = ""
@@ -149,9 +149,9 @@ class Conversation:
         self.cwd = self.ready.cwd
         features = info.get("supported_features")
         if isinstance(features, list) and "kernel subshells" in features:
-            told = self._asked("control", "create_subshell_request", {}).result(READY)
-            self._subshell = str(told.get("subshell_id", ""))
-        self._tell(
+            subshell = self._asked("control", "create_subshell_request", {}).result(READY)
+            self._subshell = str(subshell.get("subshell_id", ""))
+        self._report(
             "shell",
             "comm_open",
             {"comm_id": self._comm, "target_name": TARGET, "data": {}},
@@ -169,15 +169,15 @@ class Conversation:
         """Ask the kernel who it is, until its answer and its output come through. The control
         channel of one that we have not started answers while a cell runs."""
         deadline, asked = time.monotonic() + READY, 0.0
-        told: list[Future[Mapping[str, Any]]] = []
+        replies: list[Future[Mapping[str, Any]]] = []
         channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
         while time.monotonic() < deadline:
             if time.monotonic() - asked > AGAIN:
                 asked = time.monotonic()
-                told += [self._asked(channel, "kernel_info_request", {}) for channel in channels]
+                replies += [self._asked(channel, "kernel_info_request", {}) for channel in channels]
             if (
-                self._heard.wait(0.02)
-                and (done := next((each for each in told if each.done()), None)) is not None
+                self._received.wait(0.02)
+                and (done := next((each for each in replies if each.done()), None)) is not None
             ):
                 return done.result()
             if how := self._over or self._wire.ended():
@@ -307,12 +307,12 @@ class Conversation:
         if self.ready is None:
             return {}
         try:
-            told = (
+            answer = (
                 value_of(reply, "mahtab")
                 if reply.get("status") == "ok"
                 else self._requests.ask("ended", ENDED)
             )
-            changes = checked(dict[str, Any], told)
+            changes = checked(dict[str, Any], answer)
         except KernelError:  # the cell has damaged our helper, or ended the kernel
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
@@ -341,7 +341,7 @@ class Conversation:
         except FutureTimeout:
             raise KernelError("The kernel does not answer while a cell runs.") from None
 
-    def tell_size(self, columns: int, lines: int) -> None:
+    def send_size(self, columns: int, lines: int) -> None:
         if self.ready is None or self._over:
             return
         with suppress(KernelError):  # the connection is lost, which is told otherwise
@@ -401,11 +401,11 @@ class Conversation:
             cell.reply(content)
 
     def _published(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
-        self._heard.set()
+        self._received.set()
         if kind == "mahtab_tui":
             self._marked(content)
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
-            self._told(content)
+            self._on_reply(content)
         elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
             how, restarts = (
                 f"The kernel of {self._wire.label} has ended.",
@@ -423,7 +423,7 @@ class Conversation:
         elif kind == "stream" and parent in self._ours:
             self._host.late_output(str(content.get("text", "")))
 
-    def _told(self, content: Mapping[str, Any]) -> None:
+    def _on_reply(self, content: Mapping[str, Any]) -> None:
         try:
             self._requests.replied(checked(dict[str, Any], json.loads(content["data"]["frame"])))
         except (KeyError, TypeError, ValueError, RecursionError, KernelError):
@@ -495,7 +495,7 @@ class Conversation:
         self._wire.send(channel, message)
         return reply
 
-    def _tell(
+    def _report(
         self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = ""
     ) -> None:
         message = self._message(kind, content)
@@ -505,7 +505,7 @@ class Conversation:
 
     def _ask_helper(self, frame: Frame) -> None:
         """Raises `ValueError` if a frame cannot be sent."""
-        self._tell(
+        self._report(
             "shell",
             "comm_msg",
             {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}},
@@ -514,7 +514,7 @@ class Conversation:
 
     def _send_line(self, line: str) -> None:
         with suppress(KernelError):  # as above
-            self._tell("stdin", "input_reply", {"value": line.encode(errors="replace").decode()})
+            self._report("stdin", "input_reply", {"value": line.encode(errors="replace").decode()})
 
     def _echo(self, text: str) -> None:
         if self._cells:

@@ -34,7 +34,7 @@ from mahtab_tui.kernel.process import (
     VARIABLES_TIMEOUT,
 )
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_TOLD
+from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_OUTPUT
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -159,7 +159,7 @@ class JupyterKernel(NullPersistence):
 
     def start(self, host: KernelHost) -> None:
         self._host = host
-        self._tell(KernelState.STARTING, "")
+        self._report(KernelState.STARTING, "")
         try:
             with self._swap:
                 self._wire.open(self._take)
@@ -167,10 +167,10 @@ class JupyterKernel(NullPersistence):
         except KernelError as error:
             self._failure = str(error)
             self._wire.close()
-            self._tell(KernelState.DEAD, "")
+            self._report(KernelState.DEAD, "")
             raise
         threading.Thread(target=self._watch, name="mahtab-jupyter-watch", daemon=True).start()
-        self._tell(KernelState.IDLE, self._run_startup())
+        self._report(KernelState.IDLE, self._run_startup())
 
     def execute(
         self,
@@ -195,12 +195,12 @@ class JupyterKernel(NullPersistence):
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
             if nested:
                 return talk.run_nested(code, running)
-            self._tell(KernelState.BUSY, "")
+            self._report(KernelState.BUSY, "")
             try:
                 return talk.run(code, running)
             finally:
                 if self._state is KernelState.BUSY:
-                    self._tell(KernelState.IDLE, "")
+                    self._report(KernelState.IDLE, "")
 
     def interrupt(self) -> bool:
         talk = self._talk
@@ -234,7 +234,7 @@ class JupyterKernel(NullPersistence):
         self._size = (columns, lines)
         talk = self._talk
         if talk is not None:
-            talk.tell_size(columns, lines)
+            talk.send_size(columns, lines)
 
     def set_reload(self, on: bool) -> None:
         """Nothing: IPython has ``%autoreload`` for this."""
@@ -268,15 +268,15 @@ class JupyterKernel(NullPersistence):
             return checked(
                 Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor)
             )
-        told = talk.request(
+        reply = talk.request(
             "complete_request", {"code": code, "cursor_pos": cursor}, COMPLETE_TIMEOUT
         )
-        start, matches = told.get("cursor_start"), told.get("matches")
+        start, matches = reply.get("cursor_start"), reply.get("matches")
         if (
             not isinstance(start, int)
             or not isinstance(matches, list)
             or not 0 <= start <= cursor
-            or told.get("cursor_end", cursor) != cursor
+            or reply.get("cursor_end", cursor) != cursor
         ):
             return Completions(cursor, (), 0)
         return Completions(
@@ -332,14 +332,14 @@ class JupyterKernel(NullPersistence):
             if talk is not None:
                 talk.end(Status.KILLED, CLOSED)
                 self._wire.close()
-        self._tell(KernelState.DEAD, "")
+        self._report(KernelState.DEAD, "")
 
     # The kernel's life.
 
     def _begin(self) -> None:
         """Wait until a kernel that was started is ready. Raises `KernelError`."""
         talk = Conversation(self._wire, self._host)
-        talk.dead = partial(self._said_dead, talk)
+        talk.dead = partial(self._report_death, talk)
         self._talk = talk
         try:
             talk.begin()
@@ -347,7 +347,7 @@ class JupyterKernel(NullPersistence):
             self._talk = None
             talk.end(Status.DIED, str(error))
             raise KernelError(str(error) or "The kernel does not answer.") from None
-        talk.tell_size(*self._size)
+        talk.send_size(*self._size)
 
     def _run_startup(self) -> str:
         """Run what each kernel begins with; returns a sentence if it does not end well."""
@@ -359,7 +359,7 @@ class JupyterKernel(NullPersistence):
             if result.output:
                 self._host.late_output(result.output)
             return ""
-        return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_TOLD:].rstrip()}"
+        return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
 
     def _replace(self, why: str, now: str) -> None:
         """why: what the old one's cells are told. now: what is told once the new one is ready.
@@ -374,17 +374,17 @@ class JupyterKernel(NullPersistence):
                 talk.end(Status.KILLED, why)
             self._host.kernel_state(self._info_as(KernelState.DEAD), why)
             self._start_again()
-        self._tell(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
+        self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
 
     def _start_again(self, *, restarts: bool = False) -> None:
-        self._tell(KernelState.STARTING, "")
+        self._report(KernelState.STARTING, "")
         try:
             if not restarts:
                 self._wire.restart()
             self._begin()
         except KernelError as error:
             self._failure = str(error)
-            self._tell(KernelState.DEAD, f"Could not start a new kernel: {error}")
+            self._report(KernelState.DEAD, f"Could not start a new kernel: {error}")
             raise
 
     def _watch(self) -> None:
@@ -400,13 +400,13 @@ class JupyterKernel(NullPersistence):
             elif lost != bool(self._wire.next_try):
                 lost = not lost
                 gone = f"Lost the connection to {self._wire.label}. The kernel keeps running; what you run now is sent once you are reconnected."
-                self._tell(self._state, gone if lost else f"Reconnected to {self._wire.label}.")
+                self._report(self._state, gone if lost else f"Reconnected to {self._wire.label}.")
                 if lost:
                     lost_at = time.monotonic()
                 else:
                     talk.connected_again(lost_at)
 
-    def _said_dead(self, talk: Conversation, how: str, restarts: bool) -> None:
+    def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
         """On a thread of its own: the wire's thread must go on reading."""
         threading.Thread(
             target=self._died,
@@ -435,7 +435,7 @@ class JupyterKernel(NullPersistence):
                 except KernelError:
                     if attempt == ATTEMPTS - 1 or self._closed.is_set():
                         return
-        self._tell(
+        self._report(
             KernelState.IDLE,
             f"Started a new kernel; its namespace is empty. {self._run_startup()}".strip(),
         )
@@ -460,7 +460,7 @@ class JupyterKernel(NullPersistence):
         wire = self._wire
         return KernelInfo("", "", "", 0, state, wire.label, wire.next_try, wire.address, other)
 
-    def _tell(self, state: KernelState, text: str) -> None:
+    def _report(self, state: KernelState, text: str) -> None:
         self._state = state
         self._host.kernel_state(self.info(), text)
 

@@ -22,7 +22,7 @@ from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
 from mahtab_tui.kernel.jupyter.kernel import Existing, Local
 from mahtab_tui.kernel.launch import environment
 
-SAID = 1_000
+ERROR_CHARS = 1_000
 """Characters of a kernel's last words that are told."""
 SHUTDOWN = 1.5
 """Seconds that a kernel may take to end by itself."""
@@ -150,7 +150,7 @@ class LocalWire(ZmqWire):
         self._name = address.name
         self._cwd = cwd
         self._manager: KernelManager
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
         """Output of the kernel's process around its protocol."""
 
     def open(self, on_message: OnMessage) -> None:
@@ -166,8 +166,8 @@ class LocalWire(ZmqWire):
                 cwd=self._cwd,
                 env=env,
                 stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
+                stdout=self._errors,
+                stderr=self._errors,
             )
         except (OSError, NoSuchKernel, RuntimeError, ValueError) as error:
             raise KernelError(f"The kernel {self._name} could not be started: {error}.") from None
@@ -177,11 +177,11 @@ class LocalWire(ZmqWire):
     def ended(self) -> str:
         if self._manager.is_alive():
             return ""
-        self._said.seek(0, os.SEEK_END)
-        self._said.seek(max(0, self._said.tell() - SAID))
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - ERROR_CHARS))
         lines = [
             line
-            for line in self._said.read().decode(errors="replace").splitlines()
+            for line in self._errors.read().decode(errors="replace").splitlines()
             if line.strip() and "WARNING" not in line
         ]
         return (
@@ -205,7 +205,7 @@ class LocalWire(ZmqWire):
         if self._sockets is not None:
             with suppress(OSError, RuntimeError):
                 self._manager.shutdown_kernel()
-        self._said.close()
+        self._errors.close()
 
 
 class ExistingWire(ZmqWire):

@@ -187,11 +187,11 @@ class ServerWire:
     def _kernelspec(self) -> str:
         """The name of the kernelspec. The question also tells whether there is a server, and
         whether it takes the token. Raises `KernelError`."""
-        told = self._ask("kernelspecs", "list its kernels")
-        specs = told.get("kernelspecs") if isinstance(told, Mapping) else None
-        if not isinstance(told, Mapping) or not isinstance(specs, Mapping):
+        listed = self._ask("kernelspecs", "list its kernels")
+        specs = listed.get("kernelspecs") if isinstance(listed, Mapping) else None
+        if not isinstance(listed, Mapping) or not isinstance(specs, Mapping):
             raise KernelError(f"{self.label} is not a Jupyter server.")
-        name = self._address.name or str(told.get("default"))
+        name = self._address.name or str(listed.get("default"))
         if name not in specs:
             raise KernelError(
                 f"{self.label} has no kernel named {name}; it has {', '.join(sorted(map(str, specs))) or 'none'}."

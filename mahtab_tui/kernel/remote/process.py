@@ -31,9 +31,9 @@ from mahtab_tui.kernel.remote.transport import (
     Transport,
     parse,
 )
-from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.kernel.worker_process import MUCH
-from mahtab_tui.worker.spool import PIECE, in_pipe, left_out
+from mahtab_tui.worker.spool import PIECE, in_pipe, omission
 from mahtab_tui.worker.station.kernel import (
     AT,
     END,
@@ -46,18 +46,18 @@ from mahtab_tui.worker.station.kernel import (
     Link,
     LinkError,
 )
-from mahtab_tui.worker.station.station import KEPT
+from mahtab_tui.worker.station.station import FOLDER
 
 
 class FarOutput:
     """The `seekable_output.SeekableOutput` of a kernel elsewhere. The wire's thread writes to it, the
     thread that reads the kernel reads it."""
 
-    def __init__(self, tell_stored: Callable[[int], None]) -> None:
+    def __init__(self, acknowledge: Callable[[int], None]) -> None:
         """tell_stored: tells the station up to which offset output is stored."""
         self.pipe, self._write_end = os.pipe()
         self.at = 0
-        self._tell_stored = tell_stored
+        self._acknowledge = acknowledge
         self._written = self._read = 0
         """Bytes that went through the pipe."""
         self._next = 0
@@ -109,7 +109,7 @@ class FarOutput:
         if offset - self._stored < MUCH:
             return False
         self._stored = offset
-        self._tell_stored(offset)
+        self._acknowledge(offset)
         return True
 
     def _take(self) -> bool:
@@ -133,7 +133,7 @@ class FarOutput:
             if not data:
                 continue
             if offset > self.at:
-                given += left_out(offset - self.at)
+                given += omission(offset - self.at)
                 self.at = offset
             if end is not None and len(data) > max(0, end - self.at):
                 count = max(0, end - self.at)
@@ -155,7 +155,7 @@ LAST_TRIES = 3
 killed."""
 
 _BEAT = 5.0
-_HELD = 8 * 2**20
+_PENDING_BYTES = 8 * 2**20
 """Bytes that the station has not confirmed, from which on no more are taken from the session."""
 
 
@@ -176,7 +176,7 @@ class RemoteProcess:
         self._exited: int | None = None
         """The kernel's exit code, when the station has said it."""
         self.channel, self._inner = socket.socketpair()
-        self.lifeline, self._taken = socket.socketpair()
+        self.lifeline, self._claimed = socket.socketpair()
         self._wake, self._woken = socket.socketpair()
         for each in (self._wake, self._woken):
             each.setblocking(False)
@@ -186,7 +186,7 @@ class RemoteProcess:
         """Messages for the station beside frames."""
         self._leaving = threading.Event()
         """This host lets the kernel go on without it."""
-        self._told_all = False
+        self._all_sent = False
         """The session says nothing more, and the station was told so."""
         self._connected = True
         self._killed = False
@@ -197,7 +197,7 @@ class RemoteProcess:
         self._thread.start()
 
     @property
-    def held(self) -> DetachHandle | None:
+    def detach_handle(self) -> DetachHandle | None:
         """This process, if another host can find it."""
         return None if self._noted is None else self
 
@@ -257,7 +257,7 @@ class RemoteProcess:
                 transport.close()
                 transport = None if self._exited is not None else self._connect_again(why)
         except KernelClaimed:
-            self._taken.send(b"t")
+            self._claimed.send(b"t")
         except KernelGone as error:
             self.reader.write(f"\n{error}\n".encode())
             if self._noted is not None:
@@ -265,7 +265,7 @@ class RemoteProcess:
         finally:
             self._ended(-signal.SIGKILL if self._exited is None else self._exited)
             self.reader.end()
-            for each in (self._inner, self._taken, self._wake, self._woken):
+            for each in (self._inner, self._claimed, self._wake, self._woken):
                 each.close()
 
     def _ended(self, code: int) -> None:
@@ -312,7 +312,7 @@ class RemoteProcess:
             self._take(transport.take())
         except LinkError as error:
             return str(error)
-        heard = beat = time.monotonic()
+        received = beat = time.monotonic()
         with selectors.DefaultSelector() as selector:
             selector.register(transport.stdout, selectors.EVENT_READ)
             selector.register(transport.stderr, selectors.EVENT_READ)
@@ -320,7 +320,7 @@ class RemoteProcess:
             selector.register(self._inner, selectors.EVENT_READ)
             writing = False
             while self._exited is None and not (
-                self._told_all and self._leaving.is_set() and link.settled
+                self._all_sent and self._leaving.is_set() and link.settled
             ):
                 while self._orders:
                     link.send(*self._orders.popleft())
@@ -336,8 +336,8 @@ class RemoteProcess:
                         if key.fd == transport.stdout:
                             data = os.read(transport.stdout, LINK_PIECE)
                             if not data:
-                                return transport.said or "the connection was closed"
-                            heard = time.monotonic()
+                                return transport.errors or "the connection was closed"
+                            received = time.monotonic()
                             self._take(data)
                         elif key.fd == transport.stderr:
                             if not transport.read_stderr():
@@ -348,14 +348,14 @@ class RemoteProcess:
                             ]
                         elif key.fileobj is self._woken:
                             self._woken.recv(LINK_PIECE)
-                        elif link.waiting < _HELD and not self._forward():
+                        elif link.waiting < _PENDING_BYTES and not self._forward():
                             selector.unregister(self._inner)
                     except BlockingIOError:
                         continue
                     except (OSError, LinkError) as error:
                         return str(error)
                 now = time.monotonic()
-                if now - heard > SILENT:
+                if now - received > SILENT:
                     return f"nothing arrived for {SILENT:.0f} s"
                 if now - beat > _BEAT:
                     beat = now
@@ -371,7 +371,7 @@ class RemoteProcess:
         """Send what the session says to the kernel; False when it says nothing more."""
         data = self._inner.recv(LINK_PIECE)
         self._link.send(FRAMES if data else END, data)
-        self._told_all = not data
+        self._all_sent = not data
         return bool(data)
 
     def _take(self, data: bytes) -> None:
@@ -450,15 +450,15 @@ class Elsewhere:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used there."
         return RemoteProcess(connected, wire)
 
-    def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
+    def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """In the home folder there, with a key of its own: the user's key stays here."""
         key = hmac.new(
-            bytes.fromhex(place.key), self._address.text.encode(errors="surrogateescape"), "sha256"
+            bytes.fromhex(target.key), self._address.text.encode(errors="surrogateescape"), "sha256"
         )
-        folder = f"{KEPT}/{PurePath(place.folder).name}"
+        folder = f"{FOLDER}/{PurePath(target.folder).name}"
         return {
             "folder": folder,
             "key": key.hexdigest(),
-            "megabytes": place.megabytes,
+            "megabytes": target.megabytes,
             "cloudpickle": "",
         }

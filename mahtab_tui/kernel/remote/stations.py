@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.detached import held_folder, keep_last_output
+from mahtab_tui.kernel.detached import keep_last_output, sockets_folder
 from mahtab_tui.kernel.launch import BOOTSTRAP
 from mahtab_tui.kernel.remote.transport import (
     LAST_WORDS,
@@ -65,7 +65,7 @@ class Noted(NamedTuple):
 def note(session: str, station: Station) -> Noted | None:
     """Write down where a session's kernel is; None if that cannot be written."""
     with contextlib.suppress(OSError):
-        path = held_folder() / f"{quote(session, safe='')}.{station.name}{_END}"
+        path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{_END}"
         with open(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),
             "w",
@@ -80,7 +80,7 @@ def noted_kernels(session: str | None = None) -> list[Noted]:
     """Return the kernels elsewhere of one session or of all, the last first, without asking whether
     they are still there."""
     try:
-        paths = list(held_folder().glob(f"*{_END}"))
+        paths = list(sockets_folder().glob(f"*{_END}"))
     except OSError:
         return []
     return sorted(
@@ -92,8 +92,8 @@ def noted_kernels(session: str | None = None) -> list[Noted]:
 def _read(path: Path) -> Noted | None:
     with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
         with path.open("rb") as file:
-            since, told = os.fstat(file.fileno()).st_mtime, json.loads(file.read(_LARGEST))
-        station = Station(**told)
+            since, note = os.fstat(file.fileno()).st_mtime, json.loads(file.read(_LARGEST))
+        station = Station(**note)
         if all(isinstance(part, str) for part in station):
             return Noted(unquote(path.name.rsplit(".", 2)[0]), since, station, path)
     return None

@@ -190,7 +190,7 @@ _LOOK = 0.2
 """Seconds between two checks whether the user waits no more."""
 _BANNER = 2**20
 """Bytes that the way there may print before the loader's line."""
-_SAID = 4_000
+_ERROR_CHARS = 4_000
 """Characters that are kept of what the command says on stderr."""
 
 
@@ -217,7 +217,7 @@ class Transport:
         `KernelError`."""
         self._address = address
         self._given_up = given_up or threading.Event()
-        self._said = ""
+        self._errors = ""
         self._buffer = b""
         try:
             self._questions = Questions(ask)
@@ -263,13 +263,13 @@ class Transport:
             data = os.read(self.stderr, LINK_PIECE)
         except BlockingIOError:
             return True
-        self._said = (self._said + data.decode(errors="replace"))[-_SAID:]
+        self._errors = (self._errors + data.decode(errors="replace"))[-_ERROR_CHARS:]
         return bool(data)
 
     @property
-    def said(self) -> str:
+    def errors(self) -> str:
         """The last line that the command has said on stderr, without a full stop."""
-        lines = self._said.split("\n")
+        lines = self._errors.split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "").rstrip(".")
 
     def exchange(self, data: bytes) -> bytes:
@@ -362,7 +362,7 @@ class Transport:
         with contextlib.suppress(KernelError):
             while self.read_stderr():
                 self._wait(select.POLLIN, self.stderr, deadline)
-        return f"{self._address.label} did not start a kernel{f': {self.said[:300]}' if self.said else ': the command has ended'}."
+        return f"{self._address.label} did not start a kernel{f': {self.errors[:300]}' if self.errors else ': the command has ended'}."
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -386,7 +386,7 @@ class Transport:
                 left = 1.0
             if left <= 0:
                 raise KernelError(
-                    f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.said[:200]})' if self.said else ''}."
+                    f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.errors[:200]})' if self.errors else ''}."
                 )
             ready = dict(poll.poll(min(left, _LOOK) * 1000))
             if self.stderr in ready and not self.read_stderr():

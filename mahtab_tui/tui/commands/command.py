@@ -49,8 +49,8 @@ class CommandContext:
     commands: Sequence[SlashCommand]
     """All commands of the application."""
 
-    def tell(self, text: str, severity: SeverityLevel = "information") -> None:
-        self.app.tell(text, severity)
+    def notify(self, text: str, severity: SeverityLevel = "information") -> None:
+        self.app.notify_user(text, severity)
 
     def copy_selection(self) -> bool:
         """Copy what is selected on the screen; returns False if nothing is."""
@@ -60,7 +60,7 @@ class CommandContext:
 
     def refuse(self, why: str, entered: str) -> None:
         """Say why what the user entered cannot be done, and put it back into the editor."""
-        self.tell(why, "warning")
+        self.notify(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 

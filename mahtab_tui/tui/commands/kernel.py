@@ -90,7 +90,7 @@ def _edit_input(work: CommandContext) -> None:
     try:
         editor.text = edited(work.app, editor.text, ".py" if editor.mode == "python" else ".md")
     except RuntimeError as error:
-        work.tell(str(error), "warning")
+        work.notify(str(error), "warning")
     editor.focus()
 
 
@@ -108,7 +108,7 @@ def explain(work: CommandContext) -> None:
 @command("suggest", "alt+s", "Suggest", "Let the suggestion model complete the input", "Input")
 def suggest(work: CommandContext) -> None:
     if not work.panes.editor.suggest():
-        work.tell("No suggestion model is set: set suggestion_model in the settings (F12).")
+        work.notify("No suggestion model is set: set suggestion_model in the settings (F12).")
 
 
 @command(
@@ -145,7 +145,7 @@ def explain_error(work: CommandContext) -> None:
         work.panes.editor.begin_question(question)
         work.panes.editor.focus()
     else:
-        work.tell("There is no error to explain: no cell has failed.")
+        work.notify("There is no error to explain: no cell has failed.")
 
 
 @command(

@@ -403,7 +403,7 @@ def dark_light(work: CommandContext) -> None:
 )
 def copy(work: CommandContext) -> None:
     if not work.copy_selection():
-        work.tell("Nothing is selected.")
+        work.notify("Nothing is selected.")
 
 
 @command("palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", footer=True)

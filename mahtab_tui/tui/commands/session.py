@@ -41,7 +41,7 @@ def skills(work: CommandContext) -> None:
             lambda file: open_in_editor(work.app, str(file), 0),
         )
     except SettingsError as error:
-        work.tell(str(error), "error")
+        work.notify(str(error), "error")
     else:
         work.app.push_screen(screen)
 
@@ -66,7 +66,7 @@ def unload_skill(work: CommandContext, name: str) -> None:
     try:
         loaded.unload(name)
     except NoSkill as error:
-        work.tell(str(error) if name else "No skill is loaded.", "warning")
+        work.notify(str(error) if name else "No skill is loaded.", "warning")
 
 
 @command(
@@ -258,7 +258,7 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
 )
 def save(work: CommandContext, typed: str) -> None:
     if work.session.notebook is None:
-        work.tell(NO_NOTEBOOK, "warning")
+        work.notify(NO_NOTEBOOK, "warning")
     else:
         work.panes.transcript.action_scroll_end()
         threading.Thread(

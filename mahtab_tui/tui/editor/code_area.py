@@ -288,11 +288,11 @@ class CodeArea(TextArea):
         if not any(character in "()[]{}" for character in near):
             return ()
 
-        place, text = len(self.get_text_range((0, 0), cursor)), self.text
+        offset, text = len(self.get_text_range((0, 0), cursor)), self.text
         pairs = {
             end: span for span in spans(text) if span.bracket for end in (span.start, span.end)
         }
-        pair = pairs.get(place) or (pairs.get(place - 1) if column else None)
+        pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None)
         return tuple(location(text, end) for end in pair[:2]) if pair else ()
 
     def get_line(self, line_index: int) -> Text:
@@ -360,9 +360,9 @@ def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
     return TextAreaTheme(name="roles", syntax_styles=styles)
 
 
-def location(text: str, place: int) -> Location:
+def location(text: str, offset: int) -> Location:
     """Return the location of a position, in characters from the start."""
-    return text.count("\n", 0, place), place - text.rfind("\n", 0, place) - 1
+    return text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset) - 1
 
 
 def _dedented(line: str) -> str:

@@ -68,7 +68,7 @@ class CompletionList(Widget):
         user has moved to stays chosen."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self._stale, self.asked_for = items, more, stale, asked_for
-        self._chosen = next((place for place, item in enumerate(items) if item.label == before), 0)
+        self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
         self._top = 0
         self._follow()
         self._label_width = min(_LABEL, max(cell_len(one_line(item.label)) for item in items))
@@ -113,12 +113,12 @@ class CompletionList(Widget):
 
     def render(self) -> Content:
         rows = [
-            self._row(place) for place in range(self._top, min(len(self.items), self._top + ROWS))
+            self._row(index) for index in range(self._top, min(len(self.items), self._top + ROWS))
         ]
         return Content("\n").join([*rows, self._foot()])
 
-    def _row(self, place: int) -> Content:
-        item = self.items[place]
+    def _row(self, index: int) -> Content:
+        item = self.items[index]
         label = Content(one_line(item.label)).truncate(self._label_width, ellipsis=True, pad=True)
         line = Content.assemble(
             " ",
@@ -131,7 +131,7 @@ class CompletionList(Widget):
         )
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
-        return line.stylize("bold on $person 30%") if place == self._chosen else line
+        return line.stylize("bold on $person 30%") if index == self._chosen else line
 
     def _foot(self) -> Content:
         keys = "Tab or Enter accepts" if self.asked_for else "Tab accepts"
@@ -147,9 +147,9 @@ class CompletionList(Widget):
 
     def on_click(self, event: Click) -> None:
         event.stop()
-        place = self._top + event.y
-        if event.y < ROWS and place < len(self.items):
-            self.post_message(self.Picked(self.items[place]))
+        index = self._top + event.y
+        if event.y < ROWS and index < len(self.items):
+            self.post_message(self.Picked(self.items[index]))
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
@@ -173,7 +173,7 @@ _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING = 0.3
 """Seconds until completions are asked for again that a server will bring."""
-KEPT = 5_000
+CACHED = 5_000
 """Maximum number of remembered names."""
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
 
@@ -414,7 +414,7 @@ class CompletionCache:
             self._names.update(
                 (item.label, item)
                 for item in found.items
-                if item.label == item.text and len(self._names) < KEPT
+                if item.label == item.text and len(self._names) < CACHED
             )
 
     def for_text(self, code: str, cursor: int) -> Completions:

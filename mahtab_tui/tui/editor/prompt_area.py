@@ -82,25 +82,25 @@ class HistoryCursor:
     is entered."""
 
     def __init__(self) -> None:
-        self._place = 0
+        self._index = 0
         self._prefix = ""
         """The draft, with which the inputs begin that are walked through."""
         self._changed: dict[int, str] = {}
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
         """See `Inputs.step`. inputs: newest first."""
-        if self._place == 0:
+        if self._index == 0:
             self._prefix = present
-        place = self._place + step
-        while 0 < place <= len(inputs) and not (
-            place in self._changed or _continues(inputs[place - 1], self._prefix)
+        index = self._index + step
+        while 0 < index <= len(inputs) and not (
+            index in self._changed or _continues(inputs[index - 1], self._prefix)
         ):
-            place += step
-        if not 0 <= place <= len(inputs):
+            index += step
+        if not 0 <= index <= len(inputs):
             return None
-        self._changed[self._place] = present
-        self._place = place
-        return self._changed.get(place, inputs[place - 1])
+        self._changed[self._index] = present
+        self._index = index
+        return self._changed.get(index, inputs[index - 1])
 
 
 def _continues(text: str, prefix: str) -> bool:
@@ -350,14 +350,18 @@ class PromptArea(CodeArea):
         between them."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
+        blanks_beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
         word = (
-            self._pastes.word_at(beside, end=left)
+            self._pastes.word_at(blanks_beside, end=left)
             if self._pastes is not None and self.selection.is_empty
             else ""
         )
         if word:
-            other = len(beside) - len(word) if left else len(line) - len(beside) + len(word)
+            other = (
+                len(blanks_beside) - len(word)
+                if left
+                else len(line) - len(blanks_beside) + len(word)
+            )
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
 
@@ -368,17 +372,15 @@ class PromptArea(CodeArea):
         return "" if "\n" in self.selected_text else self.selected_text
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
-        places = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
-        if not places:
+        spans = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
+        if not spans:
             return "nothing found" if words else ""
-        at = next(
-            (number for number, (start, _) in enumerate(places) if start >= self._found_at), 0
-        )
-        at = (at + step) % len(places)
-        self._found_at, end = places[at]
+        at = next((number for number, (start, _) in enumerate(spans) if start >= self._found_at), 0)
+        at = (at + step) % len(spans)
+        self._found_at, end = spans[at]
         self.selection = Selection(location(self.text, self._found_at), location(self.text, end))
         self.scroll_cursor_visible()
-        return f"{at + 1} of {len(places)}"
+        return f"{at + 1} of {len(spans)}"
 
     def end_find(self) -> None:
         self.focus()

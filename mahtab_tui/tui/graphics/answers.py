@@ -38,7 +38,7 @@ class TerminalAnswers:
         """Largest Sixel picture in pixels."""
         self.awaited = False
         """Whether answers may still come."""
-        self._held = ""
+        self._pending = ""
         self._limits_asked = False
 
     def ask(self) -> str:
@@ -50,7 +50,7 @@ class TerminalAnswers:
         """Remove answers from typed input; returns the rest, and further queries to send."""
         if not self.awaited:
             return typed, ""
-        typed, self._held = self._held + typed, ""
+        typed, self._pending = self._pending + typed, ""
         rest, start, question = [], 0, ""
         for answer in _ANSWER.finditer(typed):
             rest.append(typed[start : answer.start()])
@@ -61,18 +61,18 @@ class TerminalAnswers:
     def _without_begun(self, typed: str) -> str:
         """Hold back an incomplete answer at the end of the input."""
         if self.awaited and (begun := _BEGUN.search(typed)):
-            typed, self._held = typed[: begun.start()], begun[0]
+            typed, self._pending = typed[: begun.start()], begun[0]
         return typed
 
     def silence(self) -> str:
         """Return the held-back text if it may be a key: nothing else came for a while."""
-        if len(self._held) > _PERHAPS_A_KEY:
+        if len(self._pending) > _PERHAPS_A_KEY:
             return ""
-        held, self._held = self._held, ""
-        return held
+        pending, self._pending = self._pending, ""
+        return pending
 
     def _read(self, answer: re.Match[str]) -> str:
-        if (said := answer["kitty"]) is not None and said.endswith(";OK"):
+        if (reply := answer["kitty"]) is not None and reply.endswith(";OK"):
             self.protocol = "kitty"
         elif answer["height"] and int(answer["height"]) and int(answer["width"]):
             self.cell = int(answer["width"]), int(answer["height"])

@@ -126,7 +126,7 @@ REST = 0.12
 """Seconds without a change before pictures are drawn."""
 NICE = 10
 """Niceness of the encoding thread."""
-KEPT = 8
+CACHED = 8
 """Maximum number of cached pictures, unless more are visible."""
 
 
@@ -196,7 +196,7 @@ class Overlay:
                 self._encode(part, self._graphics)
             else:
                 self._ready[self._key(part)] = ready
-                self._drawn[part] = self._place(terminal, self._graphics, part, ready)
+                self._drawn[part] = self._send(terminal, self._graphics, part, ready)
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
         """Drop everything drawn and encoded if the terminal's properties have changed."""
@@ -244,7 +244,7 @@ class Overlay:
             terminal.send(data)
             self._ready[key] = ready
             for old in [old for old in self._ready if old not in wanted][
-                : max(0, len(self._ready) - KEPT)
+                : max(0, len(self._ready) - CACHED)
             ]:
                 self._forget(terminal, old)
         self._draw()
@@ -253,7 +253,7 @@ class Overlay:
         if number := self._ready.pop(key).number:
             terminal.send(kitty_forgotten(number))
 
-    def _place(
+    def _send(
         self,
         terminal: TerminalDriver,
         graphics: _Graphics,

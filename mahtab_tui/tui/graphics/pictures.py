@@ -181,11 +181,11 @@ def parts_seen(screen: Screen[Any]) -> Iterator[PicturePart]:
         if isinstance(widget, PictureWidget):
             for part in widget.pictures():
                 placed = part._replace(x=part.x + region.x, y=part.y + region.y)
-                place = placed.region
+                area = placed.region
                 if (
-                    seen.contains_region(place)
-                    and place.bottom < screen.size.height
-                    and not any(each.overlaps(place) for each in before)
+                    seen.contains_region(area)
+                    and area.bottom < screen.size.height
+                    and not any(each.overlaps(area) for each in before)
                 ):
                     yield placed
         before.append(seen)
@@ -274,7 +274,7 @@ class Drawings:
         if picture in seen:
             self._drawn[picture] = rows
             for old in [old for old in self._drawn if old not in seen]:
-                if sum(kept.columns * kept.rows for kept in self._drawn) > CELLS:
+                if sum(drawing.columns * drawing.rows for drawing in self._drawn) > CELLS:
                     del self._drawn[old]
             (self._came if rows else self._failed)(picture)
         self.look()

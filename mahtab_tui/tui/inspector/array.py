@@ -41,7 +41,7 @@ Slice = tuple[int | None, ...]
 
 def first_slice(shape: Sequence[int]) -> Slice:
     """Show the last two dimensions, at index 0 of the others."""
-    return tuple(None if place >= len(shape) - 2 else 0 for place in range(len(shape)))
+    return tuple(None if index >= len(shape) - 2 else 0 for index in range(len(shape)))
 
 
 def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
@@ -50,30 +50,30 @@ def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     if slice is None:
         return len(shape) <= 2
     return len(slice) == len(shape) > 2 and all(
-        place is None or place < size for place, size in zip(slice, shape, strict=True)
+        index is None or index < size for index, size in zip(slice, shape, strict=True)
     )
 
 
 def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
     """The neighbouring slice, along a dimension that has an index."""
-    place = slice[dimension]
-    if place is None:
+    index = slice[dimension]
+    if index is None:
         return slice
     return (
         *slice[:dimension],
-        max(0, min(shape[dimension] - 1, place + step)),
+        max(0, min(shape[dimension] - 1, index + step)),
         *slice[dimension + 1 :],
     )
 
 
 def fixed(slice: Slice) -> list[int]:
     """The dimensions that have an index."""
-    return [dimension for dimension, place in enumerate(slice) if place is not None]
+    return [dimension for dimension, index in enumerate(slice) if index is not None]
 
 
 def written(slice: Slice) -> list[str]:
     """Write a slice as in code."""
-    return [":" if place is None else str(place) for place in slice]
+    return [":" if index is None else str(index) for index in slice]
 
 
 def parse(text: str, shape: Sequence[int]) -> Slice:
@@ -87,13 +87,13 @@ def parse(text: str, shape: Sequence[int]) -> Slice:
             found.append(None)
             continue
         try:
-            place = int(part)
+            index = int(part)
         except ValueError:
             raise ValueError(f"{part} is neither a number nor :") from None
-        place += size if place < 0 else 0
-        if not 0 <= place < size:
+        index += size if index < 0 else 0
+        if not 0 <= index < size:
             raise ValueError(f"{part} is out of range for a dimension of {size:,}.")
-        found.append(place)
+        found.append(index)
     if found.count(None) not in (1, 2):
         raise ValueError("Leave one or two dimensions whole, with :.")
     return tuple(found)
@@ -138,7 +138,7 @@ class PlotView(View, Vertical, can_focus=True):
         if plot.kind == "heat":
             low, high = _ends(plot)
             self.mount(HeatMap(plot, low, high))
-            self.say(
+            self.show_status(
                 (f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted")
             )
         elif not plot.ys:
@@ -146,7 +146,7 @@ class PlotView(View, Vertical, can_focus=True):
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
             what = "histogram" if plot.kind == "histogram" else "values by position"
-            self.say(
+            self.show_status(
                 (
                     f"{what}  ·  h shows the {'values' if plot.kind == 'histogram' else 'histogram'}",
                     "$muted",
@@ -209,7 +209,7 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
     rgb = Color.parse(colour).rgb
     if plot.kind == "histogram":
         widget.plt.bar(list(plot.xs), list(plot.ys), color=rgb, width=1.0)
-        ticks = [plot.xs[0] + (plot.xs[-1] - plot.xs[0]) * place / 4 for place in range(5)]
+        ticks = [plot.xs[0] + (plot.xs[-1] - plot.xs[0]) * quarter / 4 for quarter in range(5)]
         widget.plt.xticks(ticks, [f"{tick:.4g}" for tick in ticks])
     else:
         widget.plt.plot(list(plot.xs), list(plot.ys), color=rgb, marker="braille")
@@ -218,9 +218,9 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
 
 LARGEST = 50_000_000
 """Pixels; a larger picture is not decoded."""
-KEPT = 8_000_000
+CACHED_BYTES = 8_000_000
 """Pixels to which a larger picture is reduced: more than a screen has."""
-HELD = 0.3
+KEY_REPEAT_S = 0.3
 """Seconds within which a second press counts as the key being held down."""
 
 
@@ -268,12 +268,12 @@ class PictureView(View, PictureWidget, can_focus=True):
     def reload(self) -> None:
         subject = self.subject
         file = self._file or partial(subject.look.picture, subject.path)
-        self.say(("…", "$muted"))
+        self.show_status(("…", "$muted"))
         self.fetcher.ask("picture", lambda: decoded(file()), self._show, self.fail)
 
     def _show(self, picture: DecodedPicture) -> None:
         self._opened = picture
-        self.say((f"{picture.width:,} × {picture.height:,} pixels", "$muted"))
+        self.show_status((f"{picture.width:,} × {picture.height:,} pixels", "$muted"))
         self._fit()
 
     def on_resize(self, event: Resize) -> None:
@@ -294,14 +294,14 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def action_open_outside(self) -> None:
         """Show it in the system's viewer, once while the key is held down."""
-        held, self._pressed = time.monotonic() - self._pressed < HELD, time.monotonic()
-        if held or self._opened is None:
+        repeated, self._pressed = time.monotonic() - self._pressed < KEY_REPEAT_S, time.monotonic()
+        if repeated or self._opened is None:
             return
         content, suffix = self._opened.content, self._opened.suffix
         self.fetcher.ask(
             "viewer",
             lambda: open_picture(content, suffix),
-            lambda path: self.say(f"Opened as {path}"),
+            lambda path: self.show_status(f"Opened as {path}"),
             self.fail,
         )
 
@@ -341,7 +341,7 @@ def decoded(data: bytes) -> DecodedPicture:
         return DecodedPicture(
             data,
             suffix,
-            image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))),
+            image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / CACHED_BYTES))),
             width,
             height,
         )

@@ -68,8 +68,8 @@ def crumbs(labels: Sequence[str], room: int) -> Content:
 
 def facts(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
     """Show type and size, cut to so many cells. private: say that the variable is private."""
-    told = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
-    return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)
+    text = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
+    return Content.styled(text, "$muted").truncate(max(1, room), ellipsis=True)
 
 
 def tabs(titles: Sequence[str], current: int) -> Content:
@@ -253,7 +253,7 @@ class InspectorScreen(Dialog[None]):
             self.view.display = False
         level.current = number
         self.viewer.view = view = level.view_at(number)
-        self.viewer.say(Content(""))
+        self.viewer.show_status(Content(""))
         self._draw_heading()
         self.call_later(self._mount, view)
 

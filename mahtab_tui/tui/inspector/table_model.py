@@ -108,7 +108,7 @@ def bars(counts: Sequence[int]) -> str:
 
 ROWS = 100
 """Rows of a block."""
-_KEPT = 24
+_BLOCKS = 24
 """Blocks that are kept."""
 _AROUND = 2
 """Columns that are fetched on either side of the visible ones."""
@@ -146,7 +146,7 @@ class TableCache:
         if block is None or block.positions != page.positions:
             block = self._blocks[wanted.block] = Block(page)
         block.cells.update(zip(wanted.columns, page.cells, strict=True))
-        while len(self._blocks) > _KEPT:
+        while len(self._blocks) > _BLOCKS:
             self._blocks.popitem(last=False)
 
     def block(self, row: int) -> Block | None:
@@ -320,15 +320,15 @@ class TableDrawing(NamedTuple):
 
     def row(self, row: int, block: Block | None, here: bool, base: Style) -> Strip:
         """Draw a row. block: has the row, if it was fetched. here: whether the cursor is in it."""
-        place = row % ROWS
+        row_in_block = row % ROWS
         ground = base + self.palette.panel if here else base
-        segments = self._label(one_line(label_of(block, place)), ground)
+        segments = self._label(one_line(label_of(block, row_in_block)), ground)
         for column in self.seen:
             cells = block.cells.get(column) if block is not None else None
             text, style = "", Style()
-            if cells is None or place >= len(cells):
+            if cells is None or row_in_block >= len(cells):
                 text, style = "·", self.palette.hairline
-            elif (found := cells[place]) is None:
+            elif (found := cells[row_in_block]) is None:
                 text, style = "—", self.palette.muted
             else:
                 text = plain(found)
@@ -367,8 +367,10 @@ class TableDrawing(NamedTuple):
         if figures is None:
             return "", palette.muted
         if figures.top and line != 3:  # a column of texts shows its commonest values instead
-            place = line - 2 - (line > 3)
-            return one_line(figures.top[place]) if place < len(figures.top) else "", palette.muted
+            column_line = line - 2 - (line > 3)
+            return one_line(figures.top[column_line]) if column_line < len(
+                figures.top
+            ) else "", palette.muted
         if line == 2:
             return bars(figures.bars), palette.person
         if line == 3:
@@ -385,11 +387,11 @@ class TableDrawing(NamedTuple):
         return space + text if heading is not None and heading.right else text + space
 
 
-def label_of(block: Block | None, place: int) -> str:
+def label_of(block: Block | None, row: int) -> str:
     """The name of a row, or its number; empty if it was not fetched."""
-    if block is None or place >= len(block.positions):
+    if block is None or row >= len(block.positions):
         return ""
-    return block.labels[place] if block.labels is not None else str(block.positions[place])
+    return block.labels[row] if block.labels is not None else str(block.positions[row])
 
 
 def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:

@@ -269,7 +269,7 @@ class TableView(View, ScrollView, can_focus=True):
                 )
             self._fetch_figures()
         if self.size:
-            self._tell()
+            self._show_status()
         self.refresh()
 
     def _take(self, answer: TableAnswer) -> None:
@@ -300,7 +300,7 @@ class TableView(View, ScrollView, can_focus=True):
         def take(figures: ColumnStatistics | None) -> None:
             self._table.take_figures(column, figures)
             self._fetch_figures()
-            self._tell()
+            self._show_status()
             self.refresh()
 
         # A failure counts as a column without figures, so that the other columns still get theirs.
@@ -342,12 +342,12 @@ class TableView(View, ScrollView, can_focus=True):
             return "No row matches. x shows all again."
         return "It has no rows." if self._table.columns.count else "It has no columns."
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
         """Show the position of the cursor and the figures of its column in the status line."""
         if self._table.busy:
-            self.say((self._table.busy, "$moon"))
+            self.show_status((self._table.busy, "$moon"))
         else:
-            self.say(*position_parts(self._table, self._row, self._column))
+            self.show_status(*position_parts(self._table, self._row, self._column))
 
     # Actions
 
@@ -417,10 +417,10 @@ class TableView(View, ScrollView, can_focus=True):
             self.action_open_cell()
 
     def action_open_cell(self) -> None:
-        block, place = self._table.cache.block(self._row), self._row % ROWS
-        if block is not None and place < len(block.positions):
-            label = f"{self._column_name} of {one_line(label_of(block, place))}".strip()
-            self._open(["cell", block.positions[place], self._column], label)
+        block, row_in_block = self._table.cache.block(self._row), self._row % ROWS
+        if block is not None and row_in_block < len(block.positions):
+            label = f"{self._column_name} of {one_line(label_of(block, row_in_block))}".strip()
+            self._open(["cell", block.positions[row_in_block], self._column], label)
 
     def action_open_column(self) -> None:
         if self._table.columns.count > 1:

@@ -34,7 +34,7 @@ from mahtab_tui.tui.theme import Palette
 
 BLOCK = 65_536
 """Characters."""
-_KEPT = 64
+_BLOCKS = 64
 """Blocks that are kept."""
 
 
@@ -87,7 +87,7 @@ class KernelText:
     def take(self, number: int, part: TextPart) -> None:
         self.size = part.size
         self._blocks[number] = part
-        while len(self._blocks) > _KEPT:
+        while len(self._blocks) > _BLOCKS:
             self._blocks.popitem(last=False)
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
@@ -130,12 +130,12 @@ class BlockWindow(TextWindow):
         super().__init__(self._get, source.size)
         self._source = source
 
-    def number(self, place: int) -> int:
+    def number(self, offset: int) -> int:
         """The number of the line that has a place, from 1."""
         if not self.chars:
             return 1
-        block, rest = divmod(place, BLOCK)
-        if not rest and block and place >= self.chars:
+        block, rest = divmod(offset, BLOCK)
+        if not rest and block and offset >= self.chars:
             block, rest = block - 1, BLOCK
         part = self._source.block(block)
         return 1 + part.line + part.text.count("\n", 0, rest)
@@ -197,8 +197,8 @@ class Colours:
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
         """Yield the styles of a part, with their places in the text."""
-        place = max(0, bisect_right(self._starts, start) - 1)
-        for first, after, kind in self._tokens[place : bisect_left(self._starts, end)]:
+        index = max(0, bisect_right(self._starts, start) - 1)
+        for first, after, kind in self._tokens[index : bisect_left(self._starts, end)]:
             yield max(start, first), min(end, after), palette.token(kind)
 
 
@@ -251,7 +251,7 @@ def find_pattern(
         pattern = Pattern(
             words, regex=True, any_case=not any(map(str.isupper, re.sub(r"\\.", "", words)))
         )
-        for block, first, last in _places(source.size, start, backwards=backwards):
+        for block, first, last in _steps(source.size, start, backwards=backwards):
             if time.monotonic() > until:
                 raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
             text, begin = _lines(source, block)
@@ -280,7 +280,7 @@ def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> Ma
     return found
 
 
-def _places(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
+def _steps(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
     """Yield the blocks in search order, each with the range in which a match may begin."""
     count, here = -(-size // BLOCK), min(start, max(0, size - 1)) // BLOCK
     if backwards:
@@ -370,7 +370,7 @@ class TextView(View, LongTextView, can_focus=True):
 
     def reload(self) -> None:
         if self._load is not None:
-            self.say(("…", "$muted"))
+            self.show_status(("…", "$muted"))
             self.fetcher.ask(
                 "load",
                 self._load,
@@ -417,7 +417,7 @@ class TextView(View, LongTextView, can_focus=True):
 
         def came(colours: Colours | None) -> None:
             self._colours = colours
-            self._tell()
+            self._show_status()
             self.refresh()
 
         blocks = range(-(-source.size // BLOCK))
@@ -447,9 +447,9 @@ class TextView(View, LongTextView, can_focus=True):
             self._reserved = self._gutter
             self.top = self.window.row_at(self.top, self.text_width)
             super().look()
-        self._tell()
+        self._show_status()
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
         if self.problem:
             self.fail(self.problem)
             return
@@ -461,7 +461,7 @@ class TextView(View, LongTextView, can_focus=True):
             parts.append((f"  ·  {self._colours.language}", "$muted"))
         if self._words:
             parts.append((f"  {'pattern' if self._regex else '/'} {plain(self._words)}", "$person"))
-        self.say(*parts)
+        self.show_status(*parts)
 
     # Drawing
 
@@ -529,7 +529,7 @@ class TextView(View, LongTextView, can_focus=True):
 
     def action_regex(self) -> None:
         self._regex = not self._regex
-        self.say(
+        self.show_status(
             (
                 "Searches for regular expressions; x: for words."
                 if self._regex

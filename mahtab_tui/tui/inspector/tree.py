@@ -26,7 +26,7 @@ ITEMS = 100
 """Children of a page."""
 MOST = 1_000_000_000
 """Children of a branch at most: a range may have more than a screen can scroll over."""
-_KEPT = 50
+_BRANCHES = 50
 """Pages that a branch keeps."""
 MOST_LINES = 20_000
 """Lines that one search reads at most."""
@@ -63,14 +63,14 @@ class Branch:
             for at, branch in self.open.items()
             if at < count and ((child := self.child(at)) is None or child.count)
         }
-        while len(self._pages) > _KEPT:
+        while len(self._pages) > _BRANCHES:
             self._pages.popitem(last=False)
 
     def child(self, position: int) -> Child | None:
         """A child; None if its page is not here."""
         page = self._pages.get(position // ITEMS)
-        place = position % ITEMS
-        return page[place] if page is not None and place < len(page) else None
+        index = position % ITEMS
+        return page[index] if page is not None and index < len(page) else None
 
     def replace(self, position: int, child: Child) -> None:
         page = list(self._pages.get(position // ITEMS, ()))
@@ -333,21 +333,23 @@ class TreeView(View, RowsView, can_focus=True):
         super().look()
         self.cursor = max(0, min(self.cursor, len(self._tree) - 1))
         self._fetch()
-        self._tell()
+        self._show_status()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._fetch()
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
         if not self._tree.come:
             return
         count, total = self._tree.root.count, self._tree.root.lines
         what = "attributes" if self._kind == "attributes" else "inside"
         if not count:
-            self.say((f"nothing {what}" if what == "inside" else "no attributes", "$muted"))
+            self.show_status((f"nothing {what}" if what == "inside" else "no attributes", "$muted"))
             return
-        self.say((f"{min(self.cursor + 1, total):,} of {total:,}  ·  {count:,} {what}", "$muted"))
+        self.show_status(
+            (f"{min(self.cursor + 1, total):,} of {total:,}  ·  {count:,} {what}", "$muted")
+        )
 
     # Actions
 
@@ -356,7 +358,7 @@ class TreeView(View, RowsView, can_focus=True):
         return super().marked_row if self._line is not None and not self._tree.problem else -1
 
     def watch_cursor(self) -> None:
-        self._tell()
+        self._show_status()
 
     def on_click(self, event: Click) -> None:
         number = self.row_at(event.y)
@@ -430,7 +432,7 @@ class TreeView(View, RowsView, can_focus=True):
     def _ask_property(self, line: TreeLine, child: Child) -> None:
         """Run the property's code, because the user asked for its value."""
         subject, branch = self.subject, line.branch
-        self.say((f"{plain(child.label)} …", "$moon"))
+        self.show_status((f"{plain(child.label)} …", "$moon"))
 
         def show(found: Child) -> None:
             branch.replace(line.position, found)

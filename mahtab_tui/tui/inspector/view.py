@@ -120,13 +120,13 @@ class View(Widget):
             self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt)
         )
 
-    def say(self, *parts: tuple[str, str] | str) -> None:
+    def show_status(self, *parts: tuple[str, str] | str) -> None:
         """Show a text in the status line."""
         self.post_message(self.StatusChanged(Content.assemble(*parts), self))
 
     def fail(self, sentence: str) -> None:
         """Show an error in the status line."""
-        self.say((sentence, "$bad"))
+        self.show_status((sentence, "$bad"))
 
 
 class Viewer(Vertical):
@@ -164,16 +164,16 @@ class Viewer(Vertical):
         """Whether a view is the one on the screen, or a part of it."""
         return self.view is not None and self.view in view.ancestors_with_self
 
-    def say(self, content: Content) -> None:
+    def show_status(self, content: Content) -> None:
         self._status.update(content)
 
     def fail(self, sentence: str) -> None:
-        self.say(Content.styled(plain(sentence), "$bad"))
+        self.show_status(Content.styled(plain(sentence), "$bad"))
 
     @on(View.StatusChanged)
     def _status_changed(self, message: View.StatusChanged) -> None:
         if self.shows(message.view):
-            self.say(message.content)
+            self.show_status(message.content)
 
     # The input line
 

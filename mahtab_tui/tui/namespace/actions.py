@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def rename(
-    app: App[Any], port: NamespacePort, name: str, taken: Callable[[str], bool], *, private: bool
+    app: App[Any], port: NamespacePort, name: str, used: Callable[[str], bool], *, private: bool
 ) -> None:
     """Ask for a new name, and rename the variable. taken: returns whether there is a variable with
     a name. private: whether this one is private."""
@@ -32,7 +32,7 @@ def rename(
         known_as = unicodedata.normalize("NFKC", new)
         if not _is_name(new):
             problem = f"{new} is not a valid variable name."
-        elif taken(known_as):
+        elif used(known_as):
             problem = f"There is already a variable {new}; nothing was renamed."
         else:
             if private:

@@ -132,10 +132,10 @@ class NamespacePane(RowsView, can_focus=True):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        place = y - self.head - len(self._drawn) - 1
+        preview_line = y - self.head - len(self._drawn) - 1
         if (
             self._laid_out is None
-            or place < 0
+            or preview_line < 0
             or self._chosen is None
             or self._chosen.name != self._preview.name
         ):
@@ -146,7 +146,10 @@ class NamespacePane(RowsView, can_focus=True):
             *((line, palette.muted) for line in self._preview.lines),
         ]
         return plain_strip(
-            Row(lines[place : place + 1]), self.margin, self.width, self.visual_style.rich_style
+            Row(lines[preview_line : preview_line + 1]),
+            self.margin,
+            self.width,
+            self.visual_style.rich_style,
         )
 
     # Drawing

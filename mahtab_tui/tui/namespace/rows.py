@@ -136,8 +136,8 @@ class NamespaceChanges:
         if record.cell is None or record.cell != self._cell or record.restored:
             return False
         self.rows = [
-            _compared(row_of(record, change, place), change, known)
-            for place, change in enumerate(record.changes)
+            _compared(row_of(record, change, index), change, known)
+            for index, change in enumerate(record.changes)
         ]
         return True
 

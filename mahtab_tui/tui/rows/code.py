@@ -14,7 +14,7 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.content import Content
 
-from mahtab_tui.bus.sanitize import one_line, places, plain
+from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
 from mahtab_tui.tui.rows.row import (
     LIMIT,
     WIDEST,
@@ -34,7 +34,7 @@ WRAPPED = "↪ "
 """Begins a row that continues a line of code; it is not copied."""
 PLAIN = TextLexer(stripnl=False, ensurenl=False)
 """For code that is too long to be coloured."""
-_NO_PLACE = (sys.maxsize, "")
+_NO_CHARACTER = (sys.maxsize, "")
 
 
 class CodeRows(list[Row]):
@@ -95,8 +95,8 @@ def two_ends(code: str) -> list[str]:
         return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
     head, tail = LIMIT * 3 // 4, LIMIT // 4
     beginning, end = code.split("\n", head)[:head], code.rsplit("\n", tail)[1:]
-    left_out = f"# … {count - head - tail:,} lines left out …"
-    return [_shorten_lines(beginning), _shorten_lines([left_out, *end])]
+    omission = f"# … {count - head - tail:,} lines left out …"
+    return [_shorten_lines(beginning), _shorten_lines([omission, *end])]
 
 
 def _shorten_lines(lines: list[str]) -> str:
@@ -107,16 +107,16 @@ def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
     """Return the lines of code as spans. Each hidden character is a separate span: its symbol, in
     the alarm style."""
     lines: list[list[Span]] = [[]]
-    hidden = places(code)
-    place, symbol = next(hidden, _NO_PLACE)
+    hidden = hidden_characters(code)
+    offset, symbol = next(hidden, _NO_CHARACTER)
     position = 0
     for token, text in tokens(lexer, code):
         style, done = palette.token(token), 0
-        while place < position + len(text):
-            _add(lines, text[done : place - position], style)
+        while offset < position + len(text):
+            _add(lines, text[done : offset - position], style)
             lines[-1].append((symbol, palette.alarm))
-            done = place - position + 1
-            place, symbol = next(hidden, _NO_PLACE)
+            done = offset - position + 1
+            offset, symbol = next(hidden, _NO_CHARACTER)
         _add(lines, text[done:], style)
         position += len(text)
     return lines

@@ -29,22 +29,22 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
     offset: columns of a wide table that are scrolled over; those with the names of lines stay.
     """
     head, foot = table.body, []
-    if (left_out := len(table.body) - LINES) > 0:
+    if (omitted := len(table.body) - LINES) > 0:
         head, foot = table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
     lines = [*table.header, *head, *foot]
     wanted = _wanted(lines)
     named = _named([*head, *foot], wanted, width)
-    kept, widths = _fitted(wanted, named, width, offset)
+    columns, widths = _fitted(wanted, named, width, offset)
     numeric = numeric_columns([*head, *foot])
-    right = [column >= len(numeric) or numeric[column] for column in kept]
-    rows = [_row(line, kept, widths, right, palette) for line in lines]
+    right = [column >= len(numeric) or numeric[column] for column in columns]
+    rows = [_row(line, columns, widths, right, palette) for line in lines]
     rule = Row([("─" * min(width, sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
     notes = [
         _note(note, width, palette)
-        for note in [*_scrolled(kept, named, len(wanted) - named), *table.notes]
+        for note in [*_scrolled(columns, named, len(wanted) - named), *table.notes]
     ]
     top, end = len(table.header), len(table.header) + len(head)
-    between = [_note(f"… {left_out:,} lines left out …", width, palette)] if foot else []
+    between = [_note(f"… {omitted:,} lines left out …", width, palette)] if foot else []
     return [*rows[:top], *([rule] if top else []), *rows[top:end], *between, *rows[end:], *notes]
 
 
@@ -63,8 +63,10 @@ def last_offset(table: HtmlTable, width: int) -> int:
     lines = [*table.header, *table.body]
     wanted = _wanted(lines)
     named = _named(table.body, wanted, width)
-    kept, _ = _fitted(wanted[:named] + wanted[: named - 1 if named else None : -1], named, width, 0)
-    return max(0, len(wanted) - len(kept))
+    columns, _ = _fitted(
+        wanted[:named] + wanted[: named - 1 if named else None : -1], named, width, 0
+    )
+    return max(0, len(wanted) - len(columns))
 
 
 def _named(body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int) -> int:
@@ -89,21 +91,21 @@ def _fitted(
     widths = [max(1, min(cells, WIDEST)) for cells in wanted]
     if named == 1:
         widths[0] = max(1, min(widths[0], width // 2 - SPACE))
-    kept, room = every[:named], width - sum(widths[:named]) - SPACE * named
+    columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
     for column in every[named + min(offset, len(wanted) - named - 1) :]:
-        if len(kept) > named and widths[column] > room:
+        if len(columns) > named and widths[column] > room:
             break
         widths[column] = max(1, min(widths[column], room))
-        kept.append(column)
+        columns.append(column)
         room -= widths[column] + SPACE
-    return kept, [widths[column] for column in kept]
+    return columns, [widths[column] for column in columns]
 
 
-def _scrolled(kept: Sequence[int], named: int, columns: int) -> list[str]:
+def _scrolled(shown: Sequence[int], named: int, columns: int) -> list[str]:
     """Say which columns of a wide table are seen."""
-    if len(kept) == named + columns:
+    if len(shown) == named + columns:
         return []
-    first, last = kept[min(named, len(kept) - 1)] - named + 1, kept[-1] - named + 1
+    first, last = shown[min(named, len(shown) - 1)] - named + 1, shown[-1] - named + 1
     seen = f"column {first}" if first >= last else f"columns {first} to {last}"
     return [f"{seen} of {columns:,} · ← → show more"]
 
@@ -114,13 +116,13 @@ def _note(text: str, width: int, palette: Palette) -> Row:
 
 def _row(
     line: Sequence[TableCell],
-    kept: Sequence[int],
+    shown: Sequence[int],
     widths: Sequence[int],
     right: Sequence[bool],
     palette: Palette,
 ) -> Row:
     def spans() -> Iterator[Span]:
-        for number, (column, width) in enumerate(zip(kept, widths, strict=True)):
+        for number, (column, width) in enumerate(zip(shown, widths, strict=True)):
             if number:
                 yield " " * SPACE, palette.text
             cell = line[column] if column < len(line) else _EMPTY

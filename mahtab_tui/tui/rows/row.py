@@ -264,11 +264,11 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
 
 def with_sought(row: Row, sought: Pattern, style: Style) -> Row:
     """Highlight the matches of a pattern in a row. Raises `TooSlow`."""
-    places = list(sought.spans(row.text))
+    spans = list(sought.spans(row.text))
     drawn: Sequence[Span] = row.spans
-    for place in places:
-        drawn = list(_selected(drawn, place, style))
-    return row._replace(spans=drawn) if places else row
+    for span in spans:
+        drawn = list(_selected(drawn, span, style))
+    return row._replace(spans=drawn) if spans else row
 
 
 def with_mark(strip: Strip, style: Style) -> Strip:
@@ -450,6 +450,6 @@ class RowsView(ScrollView, can_focus=True):
         """Move the cursor a page down (1) or up (-1)."""
         self.action_move(direction * max(1, self.page - 1))
 
-    def action_move_to(self, place: int) -> None:
+    def action_move_to(self, row: int) -> None:
         """Move the cursor to the first row (0) or the last one (-1)."""
-        self.go_to(0 if place == 0 else len(self._source) - 1)
+        self.go_to(0 if row == 0 else len(self._source) - 1)

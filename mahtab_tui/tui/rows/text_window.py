@@ -13,7 +13,7 @@ from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mahtab_tui.bus.sanitize import places
+from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.rows.row import Span, hard_cuts
 from mahtab_tui.tui.theme import palette_of
@@ -46,7 +46,7 @@ class TextWindow:
         """The number of line ends before each block."""
 
     @property
-    def held(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether the text is still available."""
         return self._fetch(0, 1) is not None
 
@@ -57,14 +57,14 @@ class TextWindow:
         number = self.number(line)
         while len(rows) < count and (line < self.chars or line == 0):
             end, text = self._line(line)
-            for place, row_end in self._cuts(line, text, width):
-                if place >= start and len(rows) < count:
+            for row_start, row_end in self._cuts(line, text, width):
+                if row_start >= start and len(rows) < count:
                     rows.append(
                         TextRow(
-                            place,
+                            row_start,
                             row_end,
-                            number if place == line else None,
-                            text[place - line : row_end - line],
+                            number if row_start == line else None,
+                            text[row_start - line : row_end - line],
                         )
                     )
             ended = end > line + len(text)
@@ -74,12 +74,12 @@ class TextWindow:
             line = end
         return rows
 
-    def row_at(self, place: int, width: int) -> int:
+    def row_at(self, offset: int, width: int) -> int:
         """Return the start of the row that contains a position."""
-        line = self.line_start(min(max(0, place), max(0, self.chars - 1)))
+        line = self.line_start(min(max(0, offset), max(0, self.chars - 1)))
         _, text = self._line(line)
         return max(
-            start for start, _ in self._cuts(line, text, width) if start <= place or start == line
+            start for start, _ in self._cuts(line, text, width) if start <= offset or start == line
         )
 
     def up(self, start: int, count: int, width: int) -> int:
@@ -95,21 +95,21 @@ class TextWindow:
         rows = self.rows(start, count + 1, width)
         return rows[-1].start if rows else start
 
-    def line_start(self, place: int) -> int:
+    def line_start(self, offset: int) -> int:
         """Return the start of the line that contains a position."""
-        first = max(0, place - LINE)
-        found = self._part(first, place).rfind("\n")
+        first = max(0, offset - LINE)
+        found = self._part(first, offset).rfind("\n")
         if found >= 0:
             return first + found + 1
-        return 0 if first == 0 else place - place % LINE
+        return 0 if first == 0 else offset - offset % LINE
 
-    def number(self, place: int) -> int:
+    def number(self, offset: int) -> int:
         """Return the number of the line that contains a position, from 1."""
-        while len(self._ends) * BLOCK <= place:
+        while len(self._ends) * BLOCK <= offset:
             first = (len(self._ends) - 1) * BLOCK
             self._ends.append(self._ends[-1] + self._part(first, first + BLOCK).count("\n"))
-        block = place // BLOCK
-        return 1 + self._ends[block] + self._part(block * BLOCK, place).count("\n")
+        block = offset // BLOCK
+        return 1 + self._ends[block] + self._part(block * BLOCK, offset).count("\n")
 
     def find(self, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
         """Find the next or previous match of words, wrapping around. Words without capitals match
@@ -164,10 +164,12 @@ class TextWindow:
 def _shown(text: str) -> str:
     """Replace each hidden character of a line by one visible character, and unusual blanks by
     spaces; positions stay the same."""
-    hidden = dict(places(text))
+    hidden = dict(hidden_characters(text))
     if not hidden and "\t" not in text:
         return text
-    return "".join(_drawn(character, hidden.get(place, "")) for place, character in enumerate(text))
+    return "".join(
+        _drawn(character, hidden.get(offset, "")) for offset, character in enumerate(text)
+    )
 
 
 def _drawn(character: str, symbol: str) -> str:
@@ -267,10 +269,10 @@ class LongTextView(Widget, can_focus=True):
         """Rows to show above the target of `go_to`."""
         return 0
 
-    def go_to(self, place: int) -> None:
+    def go_to(self, offset: int) -> None:
         def go() -> None:
             self.top = self.window.up(
-                self.window.row_at(place, self.text_width), self.rows_above, self.text_width
+                self.window.row_at(offset, self.text_width), self.rows_above, self.text_width
             )
             self.look()
 
@@ -306,9 +308,9 @@ class LongTextView(Widget, can_focus=True):
     def action_move_page(self, direction: int) -> None:
         self.action_move(direction * max(1, self.size.height - 2))
 
-    def action_move_to(self, place: int) -> None:
+    def action_move_to(self, offset: int) -> None:
         """Move to the start of the text (0) or to its end."""
-        if place == 0:
+        if offset == 0:
             self.top = self._left = 0
             self.do(self.look)
         else:
@@ -352,7 +354,12 @@ def _styled(text: str, start: int, styles: Sequence[StyledPart], base: Style) ->
         {
             start,
             end,
-            *(place for first, last, _ in styles for place in (first, last) if start < place < end),
+            *(
+                offset
+                for first, last, _ in styles
+                for offset in (first, last)
+                if start < offset < end
+            ),
         }
     )
     segments = []

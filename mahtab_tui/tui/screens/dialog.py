@@ -250,7 +250,7 @@ class ActionMenu(Dialog[str | None]):
             self._pending.clear()
 
     @on(OptionList.OptionSelected)
-    def _taken(self, event: OptionList.OptionSelected) -> None:
+    def _select(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self.dismiss(self.commands[event.option_index].action)
 

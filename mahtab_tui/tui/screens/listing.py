@@ -94,7 +94,7 @@ class Listing(Vertical, Generic[Row]):
         hint: str,
         placeholder: str = "type to filter",
         *,
-        beside: Widget | None = None,
+        side: Widget | None = None,
         below: Widget | None = None,
     ) -> None:
         """beside, below: widgets that show the row at the cursor, beside the list and below it; by
@@ -106,9 +106,9 @@ class Listing(Vertical, Generic[Row]):
         self._line = LineInput(placeholder=placeholder, compact=True)
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
-        self._beside, self._below = beside, below
+        self._side, self._below = side, below
         self._about = Static(classes="listing-about", markup=False)
-        self._places: list[int] = []
+        self._rows: list[int] = []
         """The place of each row among the options, which include the headings."""
 
     def compose(self) -> ComposeResult:
@@ -118,8 +118,8 @@ class Listing(Vertical, Generic[Row]):
         yield self._line
         with Container(classes="listing-body"):
             yield self._options
-            if self._beside is not None:
-                yield self._beside
+            if self._side is not None:
+                yield self._side
         yield self._below or self._about
         yield Static(classes="listing-said", markup=False)
         yield Static(self._hint, classes="quiet", markup=False)
@@ -130,12 +130,12 @@ class Listing(Vertical, Generic[Row]):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.say("")
+        self.show_status("")
         self._source.find()
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
-    def _taken(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
+    def _select(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
         event.stop()
         self._source.take()
 
@@ -153,20 +153,20 @@ class Listing(Vertical, Generic[Row]):
 
     @property
     def chosen(self) -> Row | None:
-        place = self._place
-        return None if place is None else self.rows[place]
+        row = self._row
+        return None if row is None else self.rows[row]
 
     @property
-    def _place(self) -> int | None:
+    def _row(self) -> int | None:
         """The number of the row at the cursor."""
         highlighted = self._options.highlighted
-        return self._places.index(highlighted) if highlighted in self._places else None
+        return self._rows.index(highlighted) if highlighted in self._rows else None
 
     def fill(self, cursor: int | None = None) -> None:
         """Show the rows anew. cursor: the number of the row that it goes to; by default it stays on
         its line."""
-        place = self._place if cursor is None else cursor
-        self.rows, self._places = self._source.rows(self.typed.strip()), []
+        chosen_row = self._row if cursor is None else cursor
+        self.rows, self._rows = self._source.rows(self.typed.strip()), []
         width = max(1, self._options.scrollable_content_region.width)
         options: list[Option] = []
         heading = ""
@@ -176,11 +176,11 @@ class Listing(Vertical, Generic[Row]):
                 options.append(
                     Option(Content.styled(heading, "bold $primary").truncate(width), disabled=True)
                 )
-            self._places.append(len(options))
+            self._rows.append(len(options))
             options.append(Option(self._source.line(row, width).truncate(width, ellipsis=True)))
         self._options.set_options(options)
         self._options.highlighted = (
-            self._places[min(place or 0, len(self.rows) - 1)] if self.rows else None
+            self._rows[min(chosen_row or 0, len(self.rows) - 1)] if self.rows else None
         )
         self._describe()
 
@@ -191,17 +191,15 @@ class Listing(Vertical, Generic[Row]):
         """Show a text at the end of the title, such as how many rows match."""
         self.query_one(".listing-count", Static).update(Content(text))
 
-    def say(self, text: str, style: str = "$bad") -> None:
+    def show_status(self, text: str, style: str = "$bad") -> None:
         """Show the outcome of an action below the list."""
         self.query_one(".listing-said", Static).update(Content.styled(plain(text), style))
 
     def action_move(self, step: int) -> None:
         if self.rows:
-            place = (self._place or 0) + step
-            place = (
-                place % len(self.rows) if abs(step) == 1 else max(0, min(place, len(self.rows) - 1))
-            )
-            self._options.highlighted = self._places[place]
+            row = (self._row or 0) + step
+            row = row % len(self.rows) if abs(step) == 1 else max(0, min(row, len(self.rows) - 1))
+            self._options.highlighted = self._rows[row]
 
 
 class ChooseOne(ListScreen[str | None, str]):
@@ -353,7 +351,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         if (row := self.listing.chosen) is None:
             return
         if row.problem:
-            self.listing.say(row.problem)
+            self.listing.show_status(row.problem)
         elif row.is_provider:
             self.listing.set_text(row.spec)
         else:
@@ -365,7 +363,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         if not self.is_current:
             return
         if problem:
-            self.listing.say(problem)
+            self.listing.show_status(problem)
         else:
             self.dismiss(spec)
 
@@ -433,7 +431,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
         if row is None:
             return
         if row == self._present:
-            self.listing.say("This kernel is in use.")
+            self.listing.show_status("This kernel is in use.")
         else:
             self.dismiss(row)
 
@@ -453,7 +451,7 @@ def choose_kernel(work: CommandContext, address: str) -> None:
             try:
                 check_address(choice.name)
             except KernelError as error:
-                work.tell(str(error), "error")
+                work.notify(str(error), "error")
                 return
             work.session.kernel_control.move(choice.name)
             work.choices.remember_kernel(choice.name)
@@ -468,8 +466,8 @@ def choose_kernel(work: CommandContext, address: str) -> None:
 def _present(info: KernelInfo) -> KernelChoice:
     version = f"Python {info.python}" if info.python else str(info.state)
     return (
-        KernelChoice("address", info.place, version)
-        if info.place
+        KernelChoice("address", info.host, version)
+        if info.host
         else KernelChoice("here", "here", f"{version}, {info.executable}")
     )
 
@@ -479,7 +477,7 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     from mahtab_tui.session.kernel_control import waiting_elsewhere
 
     found = [KernelChoice("here", "here", "this machine")]
-    if not info.place:
+    if not info.host:
         found += [
             KernelChoice("python", each.path, "an environment of this machine")
             for each in found_environments(Path(info.cwd), info.executable)
@@ -551,9 +549,9 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         query = self._found_for or ""
         first, *more = plain(row.text).expandtabs(4).split("\n")
         text = Content(first)
-        place = first.lower().find(query.lower())
-        if query and place >= 0:
-            text = text.stylize("$moon bold", place, place + len(query))
+        position = first.lower().find(query.lower())
+        if query and position >= 0:
+            text = text.stylize("$moon bold", position, position + len(query))
         glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
         return Content.assemble(
             glyph,

@@ -103,7 +103,7 @@ class OutputScreen(Dialog[None]):
             self.fetcher.ask(
                 "save",
                 lambda: written(path, content),
-                lambda path: viewer.say(Content(plain(f"Saved to {path}"))),
+                lambda path: viewer.show_status(Content(plain(f"Saved to {path}"))),
                 viewer.fail,
             )
 
@@ -228,12 +228,12 @@ class FrameRows:
         frame, chosen = self.frames[index], index == self.chosen
         function = f"in {one_line(frame.function)}" if frame.function else "does not compile"
         room = max(10, width - 5 - min(cell_len(function), width // 3))
-        place = _end_of(f"{one_line(frame.file)}:{frame.line or '?'}", room)
+        location = _end_of(f"{one_line(frame.file)}:{frame.line or '?'}", room)
         name = palette.person + BOLD if chosen else palette.text
         return Row(
             [
                 ("▸ " if chosen else "  ", palette.moon),
-                (place, name),
+                (location, name),
                 ("  ", name),
                 (fitted(function, width), palette.muted),
             ]
@@ -288,13 +288,13 @@ def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Obje
     """The path to the variables of a frame, which the kernel finds by the frame's place and its
     number among the frames of the same place."""
     frame = frames[at]
-    place = (frame.file, frame.line, frame.function)
+    frame_key = (frame.file, frame.line, frame.function)
     same = [
         number
         for number, each in enumerate(frames)
-        if (each.file, each.line, each.function) == place
+        if (each.file, each.line, each.function) == frame_key
     ]
-    return (["frame", cell, *place, same.index(at), len(same)],)
+    return (["frame", cell, *frame_key, same.index(at), len(same)],)
 
 
 def _variables_of(look: InspectorClient, path: ObjectPath) -> Subject:
@@ -473,7 +473,7 @@ class PagerScreen(OutputScreen):
 
     def on_mount(self) -> None:
         self.set_title(self._title_text)
-        self.viewer.say(Content.styled("…", "$muted"))
+        self.viewer.show_status(Content.styled("…", "$muted"))
         self.fetcher.ask("output", self._get, self._show, self.viewer.fail)
 
     def _get(self) -> WholeOutput:

@@ -45,12 +45,12 @@ class ContextScreen(TextDialog):
         self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
-        self._fetcher.ask("context", self._count, self._show, self._say)
+        self._fetcher.ask("context", self._count, self._show, self._show_status)
 
     def _show(self, use: ContextUse) -> None:
         self.text.update(context_lines(use, max(20, self.text.size.width)))
 
-    def _say(self, sentence: str) -> None:
+    def _show_status(self, sentence: str) -> None:
         self.text.update(Content.styled(one_line(sentence), "$bad"))
 
 
@@ -59,14 +59,14 @@ def context_lines(use: ContextUse, width: int) -> Content:
     cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
     if (over := sum(cells) - width) > 0:  # small parts have a cell each
         cells[cells.index(max(cells))] -= over
-    bar = [("█" * count, _COLOURS[place % len(_COLOURS)]) for place, count in enumerate(cells)]
+    bar = [("█" * count, _COLOURS[index % len(_COLOURS)]) for index, count in enumerate(cells)]
     lines: list[Content | str] = [
         f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%}) go with the next question.",
         Content.assemble(*bar, (_ROOM * max(0, width - sum(cells)), "$muted")),
         "",
     ]
-    for place, part in enumerate(use.parts):
-        mark = ("█ ", _COLOURS[place % len(_COLOURS)])
+    for index, part in enumerate(use.parts):
+        mark = ("█ ", _COLOURS[index % len(_COLOURS)])
         lines.append(
             Content.assemble(
                 mark,
@@ -120,10 +120,10 @@ class InstructionsScreen(TextDialog):
         self.query_one(VerticalScroll).focus()
 
     def _show(self) -> None:
-        keys = "t trusts what is held back · Esc closes" if self._found.held_back else "Esc closes"
+        keys = "t trusts what is held back · Esc closes" if self._found.untrusted else "Esc closes"
         self.heading.update(f"Instructions · {keys}")
         lines: list[Content] = []
-        model = self._found.told()
+        model = self._found.texts()
         for each in self._found.files:
             for part in each.parts:
                 state = (
@@ -142,20 +142,20 @@ class InstructionsScreen(TextDialog):
         self.text.update(Content("\n").join(lines or [Content.styled(_NO_INSTRUCTIONS, "$muted")]))
 
     def action_trust(self) -> None:
-        held_back = self._found.held_back
-        if not held_back:
+        untrusted = self._found.untrusted
+        if not untrusted:
             return
 
         def trust() -> None:
             try:
-                for each in held_back:  # what was shown, even if a file has changed since
+                for each in untrusted:  # what was shown, even if a file has changed since
                     allow(each.path, each.value)
             except SettingsError as error:
                 self.app.notify(str(error), severity="error", markup=False)
             self._found = self._read()
             self._show()
 
-        names = ", ".join(one_line(each.name) for each in held_back)
+        names = ", ".join(one_line(each.name) for each in untrusted)
         confirm(
             self.app,
             f"Send {names} to the model with every question?",
@@ -207,14 +207,16 @@ class UndoScreen(Dialog[None]):
 
     def _ready(self, restoration: Restoration) -> None:
         lines = change_lines(restored_rows(restoration.changes), not_restored_rows(restoration))
-        self._tell(Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")]))
+        self._show_status(
+            Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")])
+        )
         self.query_one("#yes").disabled = False
 
     def _failed(self, sentence: str) -> None:
-        self._tell(Content.styled(one_line(sentence), "$bad"))
+        self._show_status(Content.styled(one_line(sentence), "$bad"))
         self.query_one("#yes").disabled = True
 
-    def _tell(self, content: Content | str) -> None:
+    def _show_status(self, content: Content | str) -> None:
         self.query_one("#undo-changes", Static).update(content)
 
     @on(Button.Pressed)
@@ -226,7 +228,7 @@ class UndoScreen(Dialog[None]):
         button = self.query_one("#yes")
         if not button.disabled:
             button.disabled = True
-            self._tell("Undoing …")
+            self._show_status("Undoing …")
             self._fetcher.ask("undo", self._undo, lambda _: self.action_leave(), self._failed)
 
 
@@ -277,7 +279,7 @@ class ServersScreen(ListScreen[None, ServerState]):
             "MCP servers",
             hint,
             "type to filter servers and tools",
-            beside=VerticalScroll(self._tools, id="server-tools"),
+            side=VerticalScroll(self._tools, id="server-tools"),
         )
         self._drawn: object = None
         """Data that the rows were drawn from."""
@@ -366,7 +368,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         state, servers = self.listing.chosen, self._servers
         if state is None or servers is None:
             return
-        self.listing.say(f"{state.python} starts …", "$muted")
+        self.listing.show_status(f"{state.python} starts …", "$muted")
 
         def done(future: Future[None]) -> None:
             self.app.call_from_thread(
@@ -376,15 +378,15 @@ class ServersScreen(ListScreen[None, ServerState]):
         try:
             servers.restart(state.python).add_done_callback(done)
         except ServerError as error:
-            self.listing.say(str(error))
+            self.listing.show_status(str(error))
 
     def _restarted(self, state: ServerState, error: BaseException | None) -> None:
         if not is_leaving(self):
             self.listing.fill()
             if error is None:
-                self.listing.say(f"{state.python} runs.", "$good")
+                self.listing.show_status(f"{state.python} runs.", "$good")
             else:
-                self.listing.say(
+                self.listing.show_status(
                     f"{state.python} could not be started."
                     if state.phase == "ended"
                     else self._line_of(str(error))

@@ -149,7 +149,12 @@ def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> Sessi
     saved = session.saved_id
     why = "" if saved else "This session is not saved, so leave it first:"
     return SessionsScreen(
-        database(), saved, project, may_leave=why, told=session.secrets.told, commands=commands
+        database(),
+        saved,
+        project,
+        may_leave=why,
+        mask=session.secrets.redact_for_model,
+        commands=commands,
     )
 
 
@@ -175,7 +180,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         project: str,
         *,
         may_leave: str = "",
-        told: Callable[[str], str] = str,
+        mask: Callable[[str], str] = str,
         commands: Sequence[SlashCommand] = (),
     ) -> None:
         """present: the session that is open; empty if it is not saved. may_leave: why no other
@@ -185,12 +190,12 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """
         super().__init__()
         self._preview = Preview()
-        self.listing = Listing(self, "Sessions", _HINT, _TYPE, beside=self._preview)
+        self.listing = Listing(self, "Sessions", _HINT, _TYPE, side=self._preview)
         self._database = database
         self._present = present
         self._project = project
         self._may_leave = may_leave
-        self._told = told
+        self._mask = mask
         self._commands = commands
         self._all = False
         self._answer: Answer | None = None
@@ -250,9 +255,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def _read(self, wanted: tuple[Hit, str]) -> None:
         hit, typed = wanted
         try:
-            records = preview(self._database, hit.session.id, hit.place)
+            records = preview(self._database, hit.session.id, hit.record)
         except StoreError as error:
-            self.call_later(self.listing.say, str(error))
+            self.call_later(self.listing.show_status, str(error))
         else:
             self.call_later(self._show_records, hit.session.id, typed, records)
 
@@ -268,14 +273,14 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             else self._present
         )
         self._answer = answer
-        place = next(
-            (place for place, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
+        row = next(
+            (row for row, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
             None if same else 0,
         )
-        self.listing.fill(place)
+        self.listing.fill(row)
         self.listing.count(self._count(answer))
         if answer.problem or answer.found.note:
-            self.listing.say(answer.problem or answer.found.note)
+            self.listing.show_status(answer.problem or answer.found.note)
         act, self._early = self._early, None
         if act is not None:
             act()
@@ -402,9 +407,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             return
         holder = self._holder(hit)
         if hit.session.id == self._present:
-            self.listing.say("You are in this session.")
+            self.listing.show_status("You are in this session.")
         elif holder is not None and not self._may_leave:
-            self.listing.say(
+            self.listing.show_status(
                 f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
             )
         else:
@@ -424,7 +429,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if (hit := self._chosen(self.action_delete)) is None:
             return
         if hit.session.id == self._present:
-            self.listing.say("You are in this session: leave it before you delete it.")
+            self.listing.show_status("You are in this session: leave it before you delete it.")
             return
 
         question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
@@ -441,7 +446,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if (hit := self._chosen(self.action_stop_kernel)) is None:
             return
         if self._answer is None or hit.session.id not in self._answer.waiting:
-            self.listing.say("This session has no kernel in the background.")
+            self.listing.show_status("This session has no kernel in the background.")
             return
         work = partial(stop_waiting_kernel, hit.session.id)
         confirm(
@@ -461,7 +466,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         reads = reading is not None and reading.has_focus
         entry = reading.entry if reading is not None and reads else ""
         if reads and not entry:
-            self.listing.say(
+            self.listing.show_status(
                 "Mark a cell, a question or an answer: the copy contains everything before it."
             )
             return
@@ -478,7 +483,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
 
         def named(file: str) -> None:
             path = Path(self._project, os.path.expanduser(file))
-            self._do(partial(export_session, hit.session, path, self._told), "")
+            self._do(partial(export_session, hit.session, path, self._mask), "")
 
         ask(
             self.app,
@@ -499,7 +504,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
 
     def _go_to(self, session: str) -> None:
         if self._may_leave:
-            self.listing.say(f"{self._may_leave} mahtab-tui --resume {session} opens it.")
+            self.listing.show_status(f"{self._may_leave} mahtab-tui --resume {session} opens it.")
         else:
             self.dismiss(session)
 
@@ -508,31 +513,31 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         the main thread, or what to say."""
 
         def act() -> None:
-            then, said, style = None, outcome, "$good"
+            then, sentence, style = None, outcome, "$good"
             try:
                 returned = work()
                 if isinstance(returned, str):
-                    said = returned
+                    sentence = returned
                 else:
                     then = returned
             except FileExistsError as error:
-                said, style = f"{error} Give another name.", "$bad"
+                sentence, style = f"{error} Give another name.", "$bad"
             except (StoreError, NoSession, NothingToExport) as error:
-                said, style = str(error), "$bad"
+                sentence, style = str(error), "$bad"
             except OSError as error:
-                said, style = (
+                sentence, style = (
                     f"{error.filename or 'The file'} cannot be written: {error.strerror}.",
                     "$bad",
                 )
-            self.call_later(self._done, then, said, style)
+            self.call_later(self._done, then, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()
 
-    def _done(self, then: Callable[[], None] | None, said: str, style: str) -> None:
+    def _done(self, then: Callable[[], None] | None, outcome: str, style: str) -> None:
         if is_leaving(self):
             return
         self._shown, self._behind = ("", ""), 1
-        self.listing.say(said, style)
+        self.listing.show_status(outcome, style)
         if then is not None:
             then()
         self._finder.ask(self._question, at_once=True)

@@ -84,9 +84,9 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
 }
 
-_PLACES = {
-    key: (place, heading)
-    for place, (heading, key) in enumerate(
+_ORIGINS = {
+    key: (index, heading)
+    for index, (heading, key) in enumerate(
         (heading, key) for heading, keys in GROUPS.items() for key in keys
     )
 }
@@ -94,12 +94,12 @@ _PLACES = {
 
 def group_of(key: str) -> str:
     """The group of a setting, or of an entry of a table."""
-    return _PLACES.get(key.partition(".")[0], (0, "Others"))[1]
+    return _ORIGINS.get(key.partition(".")[0], (0, "Others"))[1]
 
 
 def order_of(key: str) -> int:
     """The place of a setting among the others; the entries of a table stay together."""
-    return _PLACES.get(key.partition(".")[0], (len(_PLACES), ""))[0]
+    return _ORIGINS.get(key.partition(".")[0], (len(_ORIGINS), ""))[0]
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -224,13 +224,13 @@ class SettingWriter:
         """A sentence that names the source which overrides the file at the next start; empty if
         none does."""
         try:
-            place = self._settings.place_of(key)
+            origin = self._settings.origin(key)
         except SettingsError as error:
             return f" But {error}"
         return (
             ""
-            if place.file == self._file
-            else f" But {place.text} overrides it from the next start."
+            if origin.file == self._file
+            else f" But {origin.text} overrides it from the next start."
         )
 
 
@@ -288,7 +288,7 @@ class EditSetting(Dialog[str | None]):
                 self.dismiss(text)
 
 
-_KEY, _VALUE, _PLACE = 20, 44, 16
+_KEY, _VALUE, _ORIGIN = 20, 44, 16
 """Columns of the key, of the value at most, and of the source."""
 
 
@@ -345,7 +345,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 for key, field in Settings.model_fields.items()
             ]
             if not is_leaving(self):
-                self.listing.say(str(error))
+                self.listing.show_status(str(error))
         present = self._present()
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
@@ -387,11 +387,13 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         )
 
     def line(self, row: SettingEntry, width: int) -> Content:
-        room = min(max(width - _KEY - _PLACE - 2, 8), _VALUE)
+        room = min(max(width - _KEY - _ORIGIN - 2, 8), _VALUE)
         value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
-        style = "$muted" if row.value == NOT_SET else "$moon" if row.place.text != "default" else ""
+        style = (
+            "$muted" if row.value == NOT_SET else "$moon" if row.origin.text != "default" else ""
+        )
         return Content.assemble(
-            f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.place), "$muted")
+            f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.origin), "$muted")
         )
 
     def describe(self, row: SettingEntry | None) -> Content:
@@ -402,13 +404,13 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         )
         return Content.assemble(
             f"{row.description}{allowed}.\n",
-            (plain(f"From: {short_path(row.place.text, self._project)}"), "$muted"),
+            (plain(f"From: {short_path(row.origin.text, self._project)}"), "$muted"),
         )
 
-    def _short(self, place: ValueOrigin) -> str:
-        if place.file is None:
-            return place.text
-        return "your file" if place.file == self._files[1] else "the project's"
+    def _short(self, origin: ValueOrigin) -> str:
+        if origin.file is None:
+            return origin.text
+        return "your file" if origin.file == self._files[1] else "the project's"
 
     def _target(self) -> str:
         return f"written to {short_path(str(self._file), self._project)}"
@@ -465,4 +467,4 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             if is_leaving(self):  # the user may leave while the sources are read
                 self._notify(outcome, "information" if style == "$good" else "error")
             else:
-                self.listing.say(outcome, style)
+                self.listing.show_status(outcome, style)

@@ -86,7 +86,7 @@ class SkillRow(NamedTuple):
     file: Path | None
     content: str = ""
     broken: bool = False
-    held_back: Skill | None = None
+    untrusted: Skill | None = None
     """A skill of the project that is not trusted."""
 
 
@@ -112,7 +112,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         super().__init__()
         self._preview = MarkdownPreview(id="skill-preview")
         hint = "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves"
-        self.listing = Listing(self, "Skills", hint, "type to search", beside=self._preview)
+        self.listing = Listing(self, "Skills", hint, "type to search", side=self._preview)
         self._library = library
         self._loaded = loaded
         self._project = project
@@ -178,11 +178,11 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             for name in names
             if (skill := skills.get(name)) is not None
         ]
-        for skill in self._library.held_back:
+        for skill in self._library.untrusted:
             if wanted.lower() in f"{skill.name} {skill.description}".lower():
                 found.append(
                     SkillRow(
-                        skill.name, skill.description, skill.file, skill.content, held_back=skill
+                        skill.name, skill.description, skill.file, skill.content, untrusted=skill
                     )
                 )
         for sentence, file in self._library.broken.items():
@@ -201,7 +201,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._library.skills()
         texts = {
             skill.file: instructions_text(skill)
-            for skill in self._library.held_back
+            for skill in self._library.untrusted
             if skill.file in self._edited
         }
         with suppress(SettingsError):  # it stays held back, which is shown
@@ -227,7 +227,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         )
 
     def line(self, row: SkillRow, width: int) -> Content:
-        if row.held_back is not None:
+        if row.untrusted is not None:
             mark = ("○ ", "$warning")
         else:
             mark = (
@@ -238,9 +238,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
                 else ("  ", "")
             )
         name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
-        held_back = ("held back · ", "$warning") if row.held_back is not None else ""
+        untrusted = ("held back · ", "$warning") if row.untrusted is not None else ""
         return Content.assemble(
-            mark, f"{name:<{self._names}}  ", held_back, (description, "$muted")
+            mark, f"{name:<{self._names}}  ", untrusted, (description, "$muted")
         )
 
     def describe(self, row: SkillRow | None) -> Content:
@@ -281,10 +281,10 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     async def _load_or_unload(self, row: SkillRow) -> None:
         if row.broken:
-            self.listing.say("This file cannot be used: see what is wrong with it.")
+            self.listing.show_status("This file cannot be used: see what is wrong with it.")
             return
-        if row.held_back is not None:
-            await self._offer_trust(row.held_back)
+        if row.untrusted is not None:
+            await self._offer_trust(row.untrusted)
             return
         loaded = row.name in self._loaded.names
         try:
@@ -300,7 +300,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             outcome, style = f"{row.name} {how}.", "$good"
         if not is_leaving(self):
             self._fill()
-            self.listing.say(outcome, style)
+            self.listing.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
         """Ask whether models may use a skill of the project, with all its files as they are now."""
@@ -313,7 +313,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             try:
                 trust_texts(texts)
             except SettingsError as error:
-                self.listing.say(str(error), "$bad")
+                self.listing.show_status(str(error), "$bad")
             self._library.renew()
             self._find(None)
 
@@ -342,7 +342,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             path = await asyncio.to_thread(create_skill, self._project / ".mahtab" / "skills", name)
         except SkillError as error:
             if not is_leaving(self):
-                self.listing.say(str(error))
+                self.listing.show_status(str(error))
             return
         if not is_leaving(self):
             self.listing.set_text(name)
@@ -351,9 +351,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     async def _edit(self, row: SkillRow) -> None:
         if row.file is None:
-            self.listing.say("It has no file.")
+            self.listing.show_status("It has no file.")
         else:
-            if row.held_back is None:
+            if row.untrusted is None:
                 self._edited.add(row.file)
             self._open(row.file)
 
@@ -362,7 +362,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         try:
             self._open_file(file)
         except RuntimeError as error:
-            self.listing.say(str(error))
+            self.listing.show_status(str(error))
         self._edits += 1
         self._find(None)
 

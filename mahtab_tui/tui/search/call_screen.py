@@ -29,10 +29,10 @@ from mahtab_tui.tui.search.call_story import StoryPane
 from mahtab_tui.tui.search.drawing import (
     COVER,
     count_of,
+    describe_position,
     glyph,
     legend,
     one_line,
-    place,
     short_cost,
     short_number,
     short_time,
@@ -89,7 +89,7 @@ def figures(node: SearchNode, now: float, width: int) -> str:
     return " · ".join(words)
 
 
-class PlaceBar(Static):
+class PositionBar(Static):
     """Shows the whole text as a bar, and below it the call's own part. A click goes to that
     place."""
 
@@ -115,7 +115,7 @@ class PlaceBar(Static):
         first = min(start for start, _ in spans) * width // chars
         after = max(first + 1, -(-max(end for _, end in spans) * width // chars))
         mark = "▔" * (min(after, width) - first)
-        words = f"{place(spans)} of {short_number(chars)} characters"
+        words = f"{describe_position(spans)} of {short_number(chars)} characters"
         right = first + len(mark) + 1 + len(words) <= width
         below = " " * first + f"{mark} {words}" if right else f"{words.rjust(first - 1)} {mark}"
         return Content.assemble(bar, "\n", (below, "$muted"))
@@ -134,7 +134,7 @@ class TextRows(LongTextView, can_focus=True):
     def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage) -> None:
         """spans: the parts of the text that the call got."""
         super().__init__(window)
-        self.place: TextSpan | None = None
+        self.span: TextSpan | None = None
         """The place that the user has opened."""
         self.top = spans[0][0] if spans else 0
         self._spans = spans
@@ -191,10 +191,10 @@ class TextRows(LongTextView, can_focus=True):
 
     def colours_in(self, row: TextRow) -> list[StyledPart]:
         palette = palette_of(self.app)
-        place = [] if self.place is None else [(*self.place, palette.panel)]
+        span = [] if self.span is None else [(*self.span, palette.panel)]
         return [
             *((start, end, palette.moon) for start, end in self._marks),
-            *place,
+            *span,
             *super().colours_in(row),
         ]
 
@@ -206,8 +206,8 @@ class TextPane(Vertical):
         Binding("slash", "search", "Search", key_display="/"),
         Binding("n", "next(False)", "Next", show=False),
         Binding("N,shift+n", "next(True)", "Previous", show=False),
-        Binding("right_square_bracket", "place(1)", "Next match", show=False),
-        Binding("left_square_bracket", "place(-1)", "Previous match", show=False),
+        Binding("right_square_bracket", "position(1)", "Next match", show=False),
+        Binding("left_square_bracket", "position(-1)", "Previous match", show=False),
     ]
 
     def __init__(
@@ -232,7 +232,7 @@ class TextPane(Vertical):
                 classes="quiet-words",
                 markup=False,
             )
-        elif not self._window.held:
+        elif not self._window.is_loaded:
             yield Static("The text is no longer kept.", classes="quiet-words", markup=False)
         else:
             yield self.rows
@@ -248,16 +248,16 @@ class TextPane(Vertical):
 
     def show(self, span: TextSpan) -> None:
         if self.shown:
-            self.rows.place, self.rows.found = span, None
+            self.rows.span, self.rows.found = span, None
             self.rows.go_to(span[0])
 
-    def action_place(self, step: int) -> None:
+    def action_position(self, step: int) -> None:
         """Go to the next place (1), or the previous one (-1), that a pattern matched or an answer
         rests on."""
         if not self.shown:
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
-        at = self.rows.top if self.rows.place is None else self.rows.place[0] + (step > 0)
+        at = self.rows.top if self.rows.span is None else self.rows.span[0] + (step > 0)
         beyond = [span for span in found if (span[0] >= at if step > 0 else span[0] < at)]
         if beyond:
             self.show(beyond[0 if step > 0 else -1])
@@ -304,7 +304,7 @@ class TextPane(Vertical):
         return False
 
 
-BESIDE = 130
+SIDE_BY_SIDE = 130
 """Columns from which the text stands beside the story; on narrower screens only one of them is
 visible."""
 
@@ -336,7 +336,7 @@ class NodeScreen(Dialog[None], NodeActions):
         )
         self._story = StoryPane(tree, node, clock, id="node-story")
         self._text = TextPane(window, node.spans, tree.coverage, id="node-text")
-        self._bar = PlaceBar(tree, node)
+        self._bar = PositionBar(tree, node)
         self._clock = clock
         self._at = at
         self._seen = (-1, -1)
@@ -374,9 +374,9 @@ class NodeScreen(Dialog[None], NodeActions):
         self._look()
 
     def _arrange(self, width: int) -> None:
-        beside = width >= BESIDE
-        self.set_class(beside, "-beside")
-        if beside:
+        side_by_side = width >= SIDE_BY_SIDE
+        self.set_class(side_by_side, "-beside")
+        if side_by_side:
             self._story.display = self.query_one("#node-side").display = True
         elif self._story.display:
             self.query_one("#node-side").display = False
@@ -434,12 +434,12 @@ class NodeScreen(Dialog[None], NodeActions):
     def _call_opened(self, message: StoryPane.CallOpened) -> None:
         self.choose(message.node)
 
-    @on(StoryPane.PlaceOpened)
-    def _place_opened(self, message: StoryPane.PlaceOpened) -> None:
+    @on(StoryPane.SpanOpened)
+    def _on_span_opened(self, message: StoryPane.SpanOpened) -> None:
         self._show_text(message.span)
 
-    @on(PlaceBar.Clicked)
-    def _bar_clicked(self, message: PlaceBar.Clicked) -> None:
+    @on(PositionBar.Clicked)
+    def _bar_clicked(self, message: PositionBar.Clicked) -> None:
         self._show_text((message.at, message.at))
 
     def _show_text(self, span: tuple[int, int]) -> None:

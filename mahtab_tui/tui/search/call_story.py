@@ -30,7 +30,7 @@ from mahtab_tui.tui.search.drawing import (
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.output import OutputBuffer, OutputRows
 
-PLACES = 60
+LONGEST_POSITION = 60
 """Places of an answer that are listed."""
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -48,7 +48,7 @@ class StoryRow(NamedTuple):
     """A row, and what it links to."""
 
     row: Row
-    place: TextSpan | None = None
+    span: TextSpan | None = None
     """A span of the root's text."""
     child: SearchNode | None = None
     """A call; the row is drawn when it is visible."""
@@ -57,7 +57,7 @@ class StoryRow(NamedTuple):
 
     @property
     def leads(self) -> bool:
-        return self.place is not None or self.child is not None
+        return self.span is not None or self.child is not None
 
 
 class Story:
@@ -211,13 +211,13 @@ class Story:
                     style,
                 )
             )
-            for start, end in node.rests_on[:PLACES]:
+            for start, end in node.rests_on[:LONGEST_POSITION]:
                 words = [
                     ("  → ", palette.moon),
                     (f"{start:,}–{end:,}", palette.text),
                     (f"   {end - start:,} characters", palette.muted),
                 ]
-                yield StoryRow(Row(words, style), place=(start, end))
+                yield StoryRow(Row(words, style), span=(start, end))
         yield StoryRow(Row())
 
     def _calls(self, nodes: Sequence[SearchNode], head: str) -> Iterator[StoryRow]:
@@ -258,7 +258,7 @@ class StoryPane(RowsView, can_focus=True):
     ]
 
     @dataclass
-    class PlaceOpened(Message):
+    class SpanOpened(Message):
         """The user opens a place of the text."""
 
         span: TextSpan
@@ -297,7 +297,7 @@ class StoryPane(RowsView, can_focus=True):
 
     def _go_to_answer(self) -> None:
         """Scroll so that the answer, which the user most likely looks for, is near the top."""
-        head = next((place for place, found in enumerate(self._story.rows) if found.head), None)
+        head = next((row for row, found in enumerate(self._story.rows) if found.head), None)
         if head is not None:
             self.call_after_refresh(
                 self.scroll_to, y=head - self.size.height // 4, animate=False, force=True
@@ -317,8 +317,8 @@ class StoryPane(RowsView, can_focus=True):
             else self.scroll_offset.y + self.size.height
         )
         start = min(start, len(rows))
-        places = range(start + step, len(rows) if step > 0 else -1, step)
-        self.cursor = next((place for place in places if rows[place].leads), -1)
+        rows_ahead = range(start + step, len(rows) if step > 0 else -1, step)
+        self.cursor = next((row for row in rows_ahead if rows[row].leads), -1)
         if self.cursor < 0:
             self.screen.focus_next() if step > 0 else self.screen.focus_previous()
         else:
@@ -333,8 +333,8 @@ class StoryPane(RowsView, can_focus=True):
         return self.cursor >= 0
 
     def _open(self, row: StoryRow) -> None:
-        if row.place is not None:
-            self.post_message(self.PlaceOpened(row.place))
+        if row.span is not None:
+            self.post_message(self.SpanOpened(row.span))
         elif row.child is not None:
             self.post_message(self.CallOpened(row.child))
 

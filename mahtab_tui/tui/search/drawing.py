@@ -120,7 +120,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def place(spans: Sequence[TextSpan]) -> str:
+def describe_position(spans: Sequence[TextSpan]) -> str:
     """Return the position of a node's text in the root's: ``2.1–4.2M``."""
     if not spans:
         return ""
@@ -141,7 +141,7 @@ def is_part(node: SearchNode) -> bool:
 def label(node: SearchNode) -> str:
     """Return a node's name: the position in the text for a part, otherwise its query."""
     if is_part(node):
-        return place(node.spans) or f"part {node.index + 1}"
+        return describe_position(node.spans) or f"part {node.index + 1}"
     query = one_line(node.query)
     return f"“{query}”" if node.kind == "llm" else query
 
@@ -257,7 +257,7 @@ class FanOutGrid:
 
 GROUP = 12
 """A fan-out with more parts is one line and a field of cells; otherwise each part has a line."""
-KEPT = 20_000
+CACHED_LINES = 20_000
 """Number of nodes whose lines are cached."""
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
@@ -294,14 +294,14 @@ class Outline:
 
     def __init__(self) -> None:
         self._chosen: dict[Key, bool] = {}
-        self._kept: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
+        self._cached: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
         """The lines of a node and its descendants, after what they depend on."""
 
     def set_open(self, line: CallLine, open: bool) -> None:
         """Expand or collapse a line for good."""
         if line.open is not None:
             self._chosen[line.key] = open
-            self._kept.clear()
+            self._cached.clear()
 
     def expand_to(self, tree: Tree, node: SearchNode) -> None:
         """Expand all ancestors of a node for good."""
@@ -312,12 +312,12 @@ class Outline:
             node = above
         if tree.root is not None:
             self._chosen[tree.id, tree.root.id] = True
-        self._kept.clear()
+        self._cached.clear()
 
     def lines(self, trees: Sequence[Tree], width: int) -> list[CallLine]:
         """Return all lines for a width, newest tree first."""
-        if len(self._kept) > KEPT:
-            self._kept.clear()
+        if len(self._cached) > CACHED_LINES:
+            self._cached.clear()
         lines: list[CallLine] = []
         for number, tree in enumerate(trees):
             root = tree.root
@@ -375,14 +375,14 @@ class Outline:
         lead = prefix + ("└ " if last else "├ ")
         if not node.children and not node.batches:
             return (CallLine("node", tree, node, lead),)
-        key, place = (tree.id, node.id), (node.shape, prefix, last, width)
-        kept, lines = self._kept.get(key, ((), []))
-        if kept != place:
+        key, stamp = (tree.id, node.id), (node.shape, prefix, last, width)
+        cached, lines = self._cached.get(key, ((), []))
+        if cached != stamp:
             open = self._chosen.get(key, not node.finished or bool(node.alive))
             lines = [CallLine("node", tree, node, lead, open=open)]
             if open:
                 lines += self._below(tree, node, prefix + ("  " if last else "│ "), width)
-            self._kept[key] = place, lines
+            self._cached[key] = stamp, lines
         return lines
 
     def _batch(
@@ -416,7 +416,7 @@ the pane from which it is shown."""
 _SEEN = len(" 100%")
 """Cells of the share of the text that was seen, at the end of the bar."""
 
-_PLACE = 12
+_POSITION = 12
 """Cells of a part's position in the text."""
 
 
@@ -501,7 +501,7 @@ class Drawing:
         wanted = (
             min(cell_len(name), max(12, room * 3 // 5))
             if not is_part(node)
-            else max(_PLACE - arrow, cell_len(name))
+            else max(_POSITION - arrow, cell_len(name))
         )
         wanted = min(wanted, room)
         rest = max(0, room - wanted - 2)

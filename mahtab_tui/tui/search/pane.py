@@ -42,7 +42,7 @@ class TreeLines:
         """The version of the trees for which `lines` were made."""
         self._cursor: Key | None = None
         """None for the first line, until a line is chosen."""
-        self._places: dict[Key, int] | None = None
+        self._row_of_key: dict[Key, int] | None = None
         """Positions of the lines that can be chosen; computed on demand."""
 
     @property
@@ -55,7 +55,7 @@ class TreeLines:
         visible ancestor."""
         self._structure = self._trees.structure
         self.lines = self._outline.lines(list(self._trees), width)
-        self._places = None
+        self._row_of_key = None
         if self.following:
             self._cursor = self._newest()
         elif self._cursor is not None:
@@ -76,12 +76,12 @@ class TreeLines:
     # The cursor
 
     @property
-    def place(self) -> int:
+    def cursor(self) -> int:
         return 0 if self._cursor is None else self._found.get(self._cursor, 0)
 
     @property
     def line(self) -> CallLine | None:
-        return self.lines[self.place] if self.lines else None
+        return self.lines[self.cursor] if self.lines else None
 
     def choose(self, line: CallLine) -> None:
         self.following = False
@@ -94,12 +94,12 @@ class TreeLines:
 
     def step(self, step: int) -> None:
         """Go to the next line that can be chosen (1), or the previous one (-1)."""
-        places = range(self.place + step, len(self.lines) if step > 0 else -1, step)
-        self._go(place for place in places if self.lines[place].can_be_chosen)
+        rows = range(self.cursor + step, len(self.lines) if step > 0 else -1, step)
+        self._go(row for row in rows if self.lines[row].can_be_chosen)
 
     def go_near(self, wanted: int) -> None:
         """Go to the line nearest to a position that can be chosen."""
-        self._go(sorted(self._found.values(), key=lambda place: abs(place - wanted)))
+        self._go(sorted(self._found.values(), key=lambda row: abs(row - wanted)))
 
     def go_above(self) -> None:
         line = self.line
@@ -120,16 +120,16 @@ class TreeLines:
 
     @property
     def _found(self) -> dict[Key, int]:
-        if self._places is None:
-            self._places = {
-                line.key: place for place, line in enumerate(self.lines) if line.can_be_chosen
+        if self._row_of_key is None:
+            self._row_of_key = {
+                line.key: row for row, line in enumerate(self.lines) if line.can_be_chosen
             }
-        return self._places
+        return self._row_of_key
 
-    def _go(self, places: Iterable[int]) -> None:
+    def _go(self, rows: Iterable[int]) -> None:
         self.following = False
-        if (place := next(iter(places), None)) is not None:
-            self._cursor = self.lines[place].key
+        if (row := next(iter(rows), None)) is not None:
+            self._cursor = self.lines[row].key
 
     def _newest(self) -> Key | None:
         tree = next(iter(self._trees), None)
@@ -260,7 +260,7 @@ class NodeActions(Widget):
         if (chosen := self._changeable) is None:
             return
         if chosen.node.finished and not chosen.node.alive:
-            self._say("This call has already ended.")
+            self._notify("This call has already ended.")
         else:
             self.control.stop(chosen.tree.id, chosen.node.id)
 
@@ -297,7 +297,7 @@ class NodeActions(Widget):
         if (chosen := self.chosen) is None:
             return None
         if not chosen.node.finished:
-            self._say("This call has no answer yet.")
+            self._notify("This call has no answer yet.")
             return None
         return plain(chosen.node.answer)
 
@@ -310,11 +310,11 @@ class NodeActions(Widget):
         """The chosen call if it can be changed, else None and a notification that says why."""
         chosen = self.chosen
         if chosen is not None and chosen.tree.closed:
-            self._say("The kernel of this search has ended; its calls cannot be changed.")
+            self._notify("The kernel of this search has ended; its calls cannot be changed.")
             return None
         return chosen
 
-    def _say(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         self.app.notify(text, markup=False, timeout=3)
 
 
@@ -412,19 +412,19 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         the screen."""
         if self._laid_out is None:
             return
-        before = self._view.place
+        before = self._view.cursor
         self._view.arrange(self._rows.width)
         self._count()
         if self._view.following:
             self._show_cursor()
-        elif self.has_focus and (moved := self._view.place - before):
+        elif self.has_focus and (moved := self._view.cursor - before):
             self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
 
     def _count(self) -> None:
         self.set_row_count(self.head + len(self._rows))
 
     def _show_cursor(self) -> None:
-        self.show_row(self._view.place)
+        self.show_row(self._view.cursor)
 
     # Layout and time
 
@@ -453,10 +453,10 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._arrange_if_needed()
         self._draw_changed()
         top = self.scroll_offset.y
-        for place in range(top, min(top + self.page, len(self._view.lines))):
-            line = self._view.lines[place]
+        for row in range(top, min(top + self.page, len(self._view.lines))):
+            line = self._view.lines[row]
             if line.kind in ("root", "node", "left") and not line.node.finished:
-                self.refresh_line(place + self.head)
+                self.refresh_line(row + self.head)
 
     # Drawing
 
@@ -465,15 +465,15 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     @property
     def marked_row(self) -> int:
-        return self._view.place if self._view.lines and self.has_focus else -1
+        return self._view.cursor if self._view.lines and self.has_focus else -1
 
     # Actions
 
     def on_click(self, event: Click) -> None:
-        place = self.row_at(event.y)
-        if place is None or not self._view.lines:
+        row = self.row_at(event.y)
+        if row is None or not self._view.lines:
             return
-        line = self._view.lines[place]
+        line = self._view.lines[row]
         column = event.x - self.margin - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
             node = FanOutGrid(line.batch, self._rows.drawing.field_width(line)).node(
@@ -565,7 +565,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if not found:
             return "nothing found"
         at = next(
-            (place + step for place, (_, node) in enumerate(found) if node is self._found), 0
+            (index + step for index, (_, node) in enumerate(found) if node is self._found), 0
         ) % len(found)
         tree, self._found = found[at]
         self._reveal(tree, self._found)
@@ -585,7 +585,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._show_cursor()
 
     def action_move_page(self, direction: int) -> None:
-        self.go_to(self._view.place + direction * max(1, self.page - 1))
+        self.go_to(self._view.cursor + direction * max(1, self.page - 1))
 
     def go_to(self, row: int) -> None:
         self._view.go_near(row)

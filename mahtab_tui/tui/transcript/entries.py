@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.prompt import place_entry
+from mahtab_tui.bus.prompt import number_entry
 from mahtab_tui.bus.records import AnswerFigure, Change, Record
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.values import TracebackFrame
@@ -30,7 +30,7 @@ class Entry:
     """Whether it was removed: it streamed, but is not part of the whole answer."""
     key: str = ""
     """Its name in the model's conversation, from `bus.left_out`; empty if it is not part of it."""
-    left_out: Literal["", "hidden", "replaced"] = ""
+    removed: Literal["", "hidden", "replaced"] = ""
     """Why the model is not told of it any more."""
     collapsed: bool = False
     """Whether only its first rows are shown."""
@@ -115,7 +115,7 @@ class Cell(Entry):
     undone: bool = False
     """Whether its changes were undone."""
     changes: Sequence[Change] = ()
-    place: int | None = None
+    cell_number: int | None = None
     """The cell of the opened notebook that it is, or that it ran."""
     ran_as: int | None = None
     """Number of the last run of a cell, as it stands in the notebook."""
@@ -137,7 +137,7 @@ class Cell(Entry):
         rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
         texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
         start = next(
-            (place for place, text in enumerate(texts) if text and not text[0].isspace()),
+            (index for index, text in enumerate(texts) if text and not text[0].isspace()),
             len(texts),
         )
         return "\n".join(texts[start : start + 3])
@@ -147,7 +147,7 @@ class Cell(Entry):
 class NotebookWords(Words):
     """A cell of the notebook that is no code, in Markdown."""
 
-    place: int
+    cell_number: int
 
 
 @dataclass(kw_only=True, eq=False)
@@ -187,16 +187,18 @@ _TICKS = re.compile("`+")
 
 def entry_of(record: records.NotebookCell) -> Cell | NotebookWords:
     """Return the entry of a cell; one that is neither code nor Markdown is a block of text."""
-    key = place_entry(record.place)
+    key = number_entry(record.place)
     if record.kind == "code":
-        return Cell(party="notebook", person=True, code=record.text, place=record.place, key=key)
+        return Cell(
+            party="notebook", person=True, code=record.text, cell_number=record.place, key=key
+        )
     text = record.text[:WORDS]
     if record.kind != "markdown":
         fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
         text = f"{fence}\n{text}\n{fence}"
-    if (left_out := len(record.text) - WORDS) > 0:
-        text += f"\n\n… {left_out:,} characters left out"
-    return NotebookWords(party="", named=False, source=text, place=record.place, key=key)
+    if (omitted := len(record.text) - WORDS) > 0:
+        text += f"\n\n… {omitted:,} characters left out"
+    return NotebookWords(party="", named=False, source=text, cell_number=record.place, key=key)
 
 
 def text_of(entry: Entry) -> str:
@@ -221,8 +223,8 @@ def output_of(cell: Cell) -> str:
 
 def _text(output: OutputBuffer) -> str:
     lines = [line.text for line in output]
-    if output.left_out:
-        lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")
+    if output.omitted:
+        lines.insert(len(output.head), f"… {output.omitted:,} lines left out …")
     text = "\n".join(lines)
     return (
         text if plain(text) is text else "\n".join(map(plain, lines))
@@ -242,7 +244,7 @@ class OutputMemory:
 
     def __init__(self) -> None:
         self._cells: deque[tuple[Cell, int]] = deque()
-        self._held = 0
+        self._chars = 0
 
     def ended(self, cell: Cell) -> list[Cell]:
         """Add a cell that has ended; returns the cells whose outputs were shortened to make
@@ -251,12 +253,12 @@ class OutputMemory:
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return []
         self._cells.append((cell, size))
-        self._held += size
+        self._chars += size
         shortened = []
-        while self._held > BUDGET and len(self._cells) > 1:
+        while self._chars > BUDGET and len(self._cells) > 1:
             oldest, size = self._cells.popleft()
             oldest.output.shrink(ENDS)
-            self._held -= size
+            self._chars -= size
             shortened.append(oldest)
         return shortened
 

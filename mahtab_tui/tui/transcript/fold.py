@@ -51,7 +51,7 @@ class Transcript:
         self.opened: Entry | None = None
         """The first entry of a notebook until the user scrolls or something runs: it is read from
         its beginning."""
-        self._places: dict[int, Cell] = {}
+        self._cells_by_number: dict[int, Cell] = {}
         """The cells of code of the notebook, by their places."""
         self._memory = OutputMemory()
         self._answers = AnswerEntries(self.append, self.touch)
@@ -82,8 +82,8 @@ class Transcript:
             records.Replace: self._replace,
             records.Pin: self._pin,
             records.Undo: self._undo,
-            records.Restore: self._tell,
-            records.Branch: self._tell,
+            records.Restore: self._report,
+            records.Branch: self._report,
             records.Plan: self._plan,
             records.NotebookFile: self._notebook_file,
             records.NotebookCell: self._notebook_cell,
@@ -110,7 +110,7 @@ class Transcript:
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
-        fresh._places = self._places
+        fresh._cells_by_number = self._cells_by_number
         for number, cell in self.running.items():
             fresh.append(cell)
             fresh.running[number] = fresh._cells[number] = fresh._last_cell = cell
@@ -122,7 +122,7 @@ class Transcript:
         cells = (
             entry
             for entry in reversed(self.entries)
-            if isinstance(entry, Cell) and not entry.left_out
+            if isinstance(entry, Cell) and not entry.removed
         )
         return next(
             (cell for cell in cells if cell.status == "error" and cell.number is not None), None
@@ -141,7 +141,7 @@ class Transcript:
         entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
         entry.joined = entry.joined and last is not None and ends_with_bar(last)
         if entry.key in self._hidden:
-            entry.left_out = "hidden"
+            entry.removed = "hidden"
         self.positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
         self.entries.append(entry)
@@ -173,8 +173,8 @@ class Transcript:
             self.touch(self._last_cell)
         self._last_cell = cell
         if record.place is not None:
-            cell.place = record.place
-            if (stored := self._places.get(record.place)) is not None:
+            cell.cell_number = record.place
+            if (stored := self._cells_by_number.get(record.place)) is not None:
                 stored.ran_as = number
                 self.touch(stored)
         if number is None:
@@ -340,18 +340,18 @@ class Transcript:
         key, hidden = record.entry, record.hidden
         (self._hidden.add if hidden else self._hidden.discard)(key)
         for entry in self.entries:
-            if entry.key == key and entry.left_out != "replaced":
-                entry.left_out = "hidden" if hidden else ""
+            if entry.key == key and entry.removed != "replaced":
+                entry.removed = "hidden" if hidden else ""
                 self.touch(entry)
 
     def _replace(self, record: records.Replace) -> None:
         first = next(
-            (place for place, entry in enumerate(self.entries) if entry.key == record.entry), 0
+            (index for index, entry in enumerate(self.entries) if entry.key == record.entry), 0
         )
         for entry in self.entries[first:]:
-            entry.left_out = "replaced"
+            entry.removed = "replaced"
             self.touch(entry)
-        self._tell(record)
+        self._report(record)
 
     def _pin(self, record: records.Pin) -> None:
         entry = next(
@@ -371,9 +371,9 @@ class Transcript:
             if (cell := self._cells.get(number)) is not None:
                 cell.undone = record.undone
                 self.touch(cell)
-        self._tell(record)
+        self._report(record)
 
-    def _tell(self, record: Record) -> None:
+    def _report(self, record: Record) -> None:
         self.append(Note(level="quiet", text=record.text))
 
     def _plan(self, record: records.Plan) -> None:
@@ -388,8 +388,8 @@ class Transcript:
 
     def _notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:
-            if entry.key.startswith("place ") and not entry.left_out:
-                entry.left_out = "replaced"
+            if entry.key.startswith("place ") and not entry.removed:
+                entry.removed = "replaced"
                 self.touch(entry)
         opened = Note(level="info", text=record.text)
         self.append(opened)
@@ -401,10 +401,10 @@ class Transcript:
         entry = entry_of(record)
         self.append(entry)
         if isinstance(entry, Cell):
-            self._places[record.place] = entry
+            self._cells_by_number[record.place] = entry
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        if (cell := self._places.get(record.place)) is not None and cell in self.positions:
+        if (cell := self._cells_by_number.get(record.place)) is not None and cell in self.positions:
             if record.mime:
                 cell.output.show(record.text, record.mime, record.data)
             else:

@@ -303,16 +303,19 @@ class CellRows:
             f"In {cell.number}"
             if cell.number is not None
             else "code"
-            if cell.place is None
-            else f"Cell {cell.place}"
+            if cell.cell_number is None
+            else f"Cell {cell.cell_number}"
         )
         spans: list[Span] = [
             (name, self._bar),
             (" · ", palette.muted),
             (plain(cell.party), palette.muted),
         ]
-        if cell.place is not None and cell.number is not None:
-            spans += [(" · ", palette.muted), (f"cell {cell.place} of the notebook", palette.muted)]
+        if cell.cell_number is not None and cell.number is not None:
+            spans += [
+                (" · ", palette.muted),
+                (f"cell {cell.cell_number} of the notebook", palette.muted),
+            ]
         if cell.edited:
             spans += [(" · ", palette.muted), ("edited by you", palette.person)]
         if cell.part and cell.number is None:
@@ -339,7 +342,7 @@ class CellRows:
                 if elapsed >= PATIENCE
                 else []
             )
-        if cell.place is not None and cell.number is None:
+        if cell.cell_number is not None and cell.number is None:
             return [
                 ("not run" if cell.ran_as is None else f"ran as In {cell.ran_as}", palette.muted)
             ]
@@ -378,13 +381,13 @@ _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
 _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
 
-def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
+def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
     """Dim a row; label the first one with the reason."""
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
         right = [
-            (_LABELS[entry.left_out or "undone"], palette.muted),
+            (_LABELS[entry.removed or "undone"], palette.muted),
             *([("  ", palette.muted)] if right else []),
             *right,
         ]
@@ -441,8 +444,8 @@ class EntryRows:
             if row >= 0
             else Row(bar=self._palette.model if self._entry.joined else None)
         )
-        greyed = self._entry.left_out or (isinstance(self._entry, Cell) and self._entry.undone)
-        return left_out_row(drawn, self._entry, self._palette, first=row == 0) if greyed else drawn
+        greyed = self._entry.removed or (isinstance(self._entry, Cell) and self._entry.undone)
+        return removed_row(drawn, self._entry, self._palette, first=row == 0) if greyed else drawn
 
     def _own(self, row: int) -> Row:
         if self._entry.collapsed and row == COLLAPSED - 1 and (more := len(self._rows) - row) > 1:

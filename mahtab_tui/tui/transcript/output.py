@@ -113,7 +113,7 @@ class OutputBuffer:
 
     received: int = 0
     """Characters fed so far."""
-    left_out: int = 0
+    omitted: int = 0
     """Number of lines that were not kept."""
     head: list[OutputLine] = field(default_factory=list)
     tail: list[OutputLine] = field(default_factory=list)
@@ -136,7 +136,7 @@ class OutputBuffer:
         yield from self.tail
 
     def clear(self) -> None:
-        self.received = self.left_out = 0
+        self.received = self.omitted = 0
         self.head.clear()
         self.tail.clear()
         self._colours = ()
@@ -165,10 +165,10 @@ class OutputBuffer:
         self._end_prints()
         self.received += len(text)
         text = text.rstrip("\n")
-        kept = HELP if mime == "text/plain" else LINE_HEAD
+        room = HELP if mime == "text/plain" else LINE_HEAD
         self._append(
             DisplayLine(
-                "display", text[:kept], max(0, len(text) - kept), mime=mime, data=data, value=value
+                "display", text[:room], max(0, len(text) - room), mime=mime, data=data, value=value
             )
         )
         self._trim()
@@ -179,7 +179,7 @@ class OutputBuffer:
     def _trim(self) -> None:
         if (over := len(self.tail) - TAIL) > 0:
             del self.tail[:over]
-            self.left_out += over
+            self.omitted += over
 
     def _feed_lines(self, kind: str, text: str) -> None:
         """Add text that starts with a new line."""
@@ -206,15 +206,15 @@ class OutputBuffer:
             return self.tail[-count]
         return (
             self.head[len(self) - count]
-            if len(self.tail) < count <= len(self) and not self.left_out
+            if len(self.tail) < count <= len(self) and not self.omitted
             else None
         )
 
     def shrink(self, lines: int) -> None:
         """Keep only so many lines of each end, and only the plain text of displayed values."""
-        self.left_out += max(0, len(self) - 2 * lines)
-        kept = list(self)
-        self.head, self.tail = kept[:lines], kept[lines:][-lines:]
+        self.omitted += max(0, len(self) - 2 * lines)
+        remaining = list(self)
+        self.head, self.tail = remaining[:lines], remaining[lines:][-lines:]
         for line in self:
             if isinstance(line, DisplayLine):
                 line.forget()
@@ -228,7 +228,7 @@ class OutputBuffer:
         end = len(middle)
         for _ in range(TAIL + 1):
             end = middle.rfind("\n", 0, end)
-        self.left_out += middle.count("\n", 0, end + 1)
+        self.omitted += middle.count("\n", 0, end + 1)
         self._carry(middle[: end + 1])
         return beginning, middle[end + 1 :]
 
@@ -256,7 +256,7 @@ class OutputBuffer:
     def _play(self, text: str) -> None:
         """Add text that moves the cursor."""
         if (over := len(text) - LIVE) > 0:
-            self.left_out += text.count("\n", 0, over)
+            self.omitted += text.count("\n", 0, over)
         lines = self._take_screenful()
         rows = [PrintedLine(line.text, NO_STYLE, NO_STYLE) for line in lines]
         if self._open is None or not rows:
@@ -271,7 +271,7 @@ class OutputBuffer:
             if (drawn := change(NO_STYLE, row.start) + row.text) != line.text:
                 line.text, line.cut = "", 0
                 line.extend(drawn)
-            (self.tail.append if self.left_out else self._append)(line)
+            (self.tail.append if self.omitted else self._append)(line)
         self._open = (self.tail or self.head)[-1] if begun else None
         self._above, self._column = (0, None) if screen.goes_on else (screen.above, screen.column)
         self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
@@ -279,7 +279,7 @@ class OutputBuffer:
     def _take_screenful(self) -> list[OutputLine]:
         """Remove and return the last lines that the cursor can reach."""
         lines: list[OutputLine] = []
-        for line in chain(reversed(self.tail), () if self.left_out else reversed(self.head)):
+        for line in chain(reversed(self.tail), () if self.omitted else reversed(self.head)):
             if type(line) is not OutputLine or line.kind != "stdout" or len(lines) == HEIGHT:
                 break
             lines.append(line)
@@ -386,8 +386,8 @@ def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palet
 def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
     """Return the rows of Markdown, cut to `MARKDOWN` characters."""
     rows = Markdown(palette).document(text[:MARKDOWN], width)
-    if (left_out := len(text) - MARKDOWN) > 0:
-        rows.append(Row([(f"… {left_out:,} characters left out", palette.muted)]))
+    if (omitted := len(text) - MARKDOWN) > 0:
+        rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
     return rows
 
 
@@ -428,7 +428,7 @@ class OutputRows:
             (number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"),
             len(ordered),
         )
-        gap = min(len(self._output.head), first) if self._output.left_out else -1
+        gap = min(len(self._output.head), first) if self._output.omitted else -1
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
             if known is None or known.state != line.state:
@@ -436,7 +436,7 @@ class OutputRows:
             lines[line, lead] = known
             if number == gap:
                 rows.append(
-                    self._note(f"… {self._output.left_out:,} lines left out (Enter shows all) …")
+                    self._note(f"… {self._output.omitted:,} lines left out (Enter shows all) …")
                 )
             rows += [(known, index) for index in range(len(known))]
         self._lines, self._rows = lines, rows

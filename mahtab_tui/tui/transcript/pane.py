@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.prompt import place_entry
+from mahtab_tui.bus.prompt import number_entry
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
@@ -55,9 +55,9 @@ def _can_run(entry: Entry) -> bool:
     return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
 
 
-def place_of(entry: Entry) -> int | None:
+def notebook_number(entry: Entry) -> int | None:
     """Return the cell of the notebook that an entry is, or has run."""
-    return entry.place if isinstance(entry, Cell | NotebookWords) else None
+    return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
 
 
 _FITS: Mapping[str, Callable[[Entry], bool]] = {
@@ -65,11 +65,11 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-copy-output": _has_output,
     "entry-edit": _can_run,
     "entry-again": _can_run,
-    "entry-run-to": lambda entry: place_of(entry) is not None,
-    "entry-run-all": lambda entry: place_of(entry) is not None,
+    "entry-run-to": lambda entry: notebook_number(entry) is not None,
+    "entry-run-all": lambda entry: notebook_number(entry) is not None,
     "entry-replace": lambda entry: (
         isinstance(entry, Question)
-        or (isinstance(entry, Cell) and entry.person and entry.place is None)
+        or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
     ),
     "entry-explain": has_error,
     "entry-frames": has_error,
@@ -133,10 +133,10 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
     return next((cell for cell in ran if not cell.undone), ran[0] if ran else None)
 
 
-def _cells_of_answer(entries: Sequence[Entry], place: int) -> Iterator[Cell]:
+def _cells_of_answer(entries: Sequence[Entry], index: int) -> Iterator[Cell]:
     """Yield the cells that the model has run for the question to which an entry belongs."""
     first = next(
-        (number for number in range(place, -1, -1) if isinstance(entries[number], Question)), 0
+        (number for number in range(index, -1, -1) if isinstance(entries[number], Question)), 0
     )
     for entry in entries[first + 1 :]:
         if isinstance(entry, Question):
@@ -202,10 +202,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         """Run the code or ask the question again. edit: put it into the editor instead."""
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
-            case Cell(place=int(place)) as cell if edit:
-                self._port.replace("python", cell.code.strip("\n"), place_entry(place))
-            case Cell(place=int(place)) as cell:
-                self._port.run_place(place, cell.code)
+            case Cell(cell_number=int(number)) as cell if edit:
+                self._port.replace("python", cell.code.strip("\n"), number_entry(number))
+            case Cell(cell_number=int(number)) as cell:
+                self._port.run_notebook_cell(number, cell.code)
             case Cell() as cell if cell.code.strip():
                 again("python", cell.code.strip("\n"))
             case Question() as question:
@@ -214,8 +214,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only code and questions can be run again.")
 
     def action_run_up_to(self) -> None:
-        if (entry := self.marker.marked) is not None and (place := place_of(entry)) is not None:
-            self._port.run_up_to(place)
+        if (entry := self.marker.marked) is not None and (
+            number := notebook_number(entry)
+        ) is not None:
+            self._port.run_up_to(number)
         else:
             self._refuse("This entry is not a notebook cell.")
 
@@ -225,7 +227,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_explain_error(self) -> None:
         """Ask the model about the cell's error; it already has the code and the traceback."""
         entry = self.marker.marked
-        if entry is not None and entry.left_out:
+        if entry is not None and entry.removed:
             self._refuse("This entry is hidden from the model.")
         elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
             self._port.enter("ask", _about_error(entry))
@@ -270,14 +272,14 @@ class TranscriptPane(TranscriptView, can_focus=True):
         entry = self.marker.marked
         if entry is None:
             return
-        if entry.left_out == "replaced":
+        if entry.removed == "replaced":
             self._refuse("This entry was replaced, so the model does not see it.")
         elif isinstance(entry, Cell) and entry.approval == "waiting":
             self._refuse("This code waits for your answer.")
         elif not entry.key:
             self._refuse("The model has not seen this entry.")
         else:
-            self._port.hide(entry.key, not entry.left_out)
+            self._port.hide(entry.key, not entry.removed)
 
     def action_undo_entry(self) -> None:
         """Take back what a cell, or all cells of an answer, and those after them did to
@@ -299,11 +301,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_replace_entry(self) -> None:
         """Put the user's question or code into the editor, to replace the entry."""
         entry = self.marker.marked
-        if entry is not None and entry.left_out == "replaced":
+        if entry is not None and entry.removed == "replaced":
             self._refuse("This entry was already replaced.")
             return
         match entry:
-            case Cell(person=True, place=None) as cell if cell.key:
+            case Cell(person=True, cell_number=None) as cell if cell.key:
                 self._port.replace("python", cell.code.strip("\n"), cell.key)
             case Question() as question if question.key:
                 self._port.replace("ask", question.text, question.key)
@@ -316,7 +318,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if (
             not isinstance(entry, Cell)
             or not len(entry.output)
-            or (number := entry.place if entry.number is None else entry.number) is None
+            or (number := entry.cell_number if entry.number is None else entry.number) is None
         ):
             self._refuse("This entry has no output.")
             return
@@ -330,9 +332,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
         ]
         if values:
             self._port.open_value(values[-1])
-        elif pictures and not entry.output.left_out:
+        elif pictures and not entry.output.omitted:
             self._port.open_pictures(number, pictures)
-        elif entry.frames and not entry.output.left_out:
+        elif entry.frames and not entry.output.omitted:
             self.action_open_frames()
         elif entry.number is None:
             self._port.open_stored_output(number)

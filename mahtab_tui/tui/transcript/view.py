@@ -55,24 +55,26 @@ _SHIFT = 32
 _WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
-def number_of_place(place: RowPosition) -> int:
+def position_to_number(position: RowPosition) -> int:
     """Return the number of a row; numbers are in the order of entries and rows."""
-    return place.entry << _SHIFT | place.row
+    return position.entry << _SHIFT | position.row
 
 
-def place_of_number(number: int) -> RowPosition:
+def number_to_position(number: int) -> RowPosition:
     return RowPosition(number >> _SHIFT, number & (1 << _SHIFT) - 1)
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
     """Return the selected text, without bars, and without line breaks at wrapped rows."""
     first = (
-        RowPosition(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
+        RowPosition(0, 0)
+        if selection.start is None
+        else number_to_position(max(0, selection.start.y))
     )
     last = (
         RowPosition(entries - 1, 1 << _SHIFT)
         if selection.end is None
-        else place_of_number(max(0, selection.end.y))
+        else number_to_position(max(0, selection.end.y))
     )
     parts: list[str] = []
     for position in range(first.entry, min(last.entry + 1, entries)):
@@ -81,7 +83,7 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
         end = min(last.row + 1, len(rows)) if position == last.entry else len(rows)
         for number in range(begin, end):
             row = rows[number]
-            span = selection.get_span(number_of_place(RowPosition(position, number)))
+            span = selection.get_span(position_to_number(RowPosition(position, number)))
             if span is None:
                 continue
             start, stop = span
@@ -136,10 +138,10 @@ class Marker:
     def next(self, entry: Entry, step: int) -> Entry | None:
         """Return the next entry that can be marked (1), or the previous one (-1)."""
         entries = self._viewport.transcript.entries
-        place = self._position(entry) + step
-        while 0 <= place < len(entries) and not can_be_marked(entries[place]):
-            place += step
-        return entries[place] if 0 <= place < len(entries) else None
+        index = self._position(entry) + step
+        while 0 <= index < len(entries) and not can_be_marked(entries[index]):
+            index += step
+        return entries[index] if 0 <= index < len(entries) else None
 
     def next_pinned(self) -> Entry | None:
         """Return the pinned entry after the marked one, or the first one."""
@@ -237,8 +239,8 @@ class TranscriptSearch:
             if found.number < counts[found.entry]:
                 at = ends[found.entry] - counts[found.entry] + found.number
             at = (at + step) % total
-        place = bisect_right(ends, at)
-        self._found = found = SearchMatch(place, at - ends[place] + counts[place])
+        index = bisect_right(ends, at)
+        self._found = found = SearchMatch(index, at - ends[index] + counts[index])
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
         try:
@@ -296,7 +298,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def fold(self, records: Sequence[Record]) -> None:
         """Add records. Main thread only."""
         if self.viewport.fold(records):
-            self._place()
+            self._update_scroll()
         self._tick_if_needed()
 
     def redraw_entry(self, entry: Entry) -> None:
@@ -306,11 +308,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def watch_greeting(self) -> None:
         self.viewport.greeting = self.greeting
-        self._place()
+        self._update_scroll()
 
     def watch_search_progress(self) -> None:
         self.viewport.search_progress = self.search_progress
-        self._place()
+        self._update_scroll()
         self._tick_if_needed()
 
     def clear(self) -> None:
@@ -332,9 +334,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.lay_out()
         assert self.viewport.window is not None
         self.room = (self.viewport.window.width, self.viewport.page)
-        self._place()
+        self._update_scroll()
 
-    def _place(self) -> None:
+    def _update_scroll(self) -> None:
         """Restore the scroll position, or follow the tail, and draw what has changed."""
         viewport = self.viewport
         if viewport.window is None:
@@ -393,9 +395,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _strip(self, row: int, width: int, base: Style, palette: Palette) -> Strip:
         assert self.viewport.window is not None
-        drawn, place = self.viewport[row], self.viewport.window.place_of(row)
-        number = number_of_place(place)
-        if place.entry >= len(self.viewport.transcript.entries):
+        drawn, position = self.viewport[row], self.viewport.window.position_of(row)
+        number = position_to_number(position)
+        if position.entry >= len(self.viewport.transcript.entries):
             return strip_of(drawn, number, width, base, None, base)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
@@ -409,8 +411,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
             except PatternTimeout:  # rows may take longer than the text that was searched
                 self.search.pattern = None
-        entry = self.viewport.transcript.entries[place.entry]
-        marked = self.has_focus and entry is self.marker.entry and place.row >= entry.gap
+        entry = self.viewport.transcript.entries[position.entry]
+        marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
         hovered = self.hover_style.meta
         if marked:
             drawn = with_links(drawn)
@@ -481,11 +483,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if not self._placing and self.viewport.window is not None:
             self.viewport.scroll_to(round(new_value), at_end=new_value >= self.max_scroll_y)
-            self._place()
+            self._update_scroll()
 
-    def _go(self, place: RowPosition, *, following: bool) -> None:
-        self.viewport.go(place, following=following)
-        self._place()
+    def _go(self, position: RowPosition, *, following: bool) -> None:
+        self.viewport.go(position, following=following)
+        self._update_scroll()
 
     def _scroll(self, row: float) -> None:
         self.scroll_to(y=row, animate=False, immediate=True)
@@ -584,12 +586,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if event.chain not in (2, 3) or self.viewport.window is None or event.y < self.head:
             return
         event.prevent_default()
-        place = self.viewport.place(self.scroll_offset.y + event.y - self.head)
-        if place is None:
+        position = self.viewport.position(self.scroll_offset.y + event.y - self.head)
+        if position is None:
             return
-        text = self.viewport.window.row(place).text
+        text = self.viewport.window.row(position).text
         start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
-        number = number_of_place(place)
+        number = position_to_number(position)
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
 
 

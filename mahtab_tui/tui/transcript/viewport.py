@@ -114,7 +114,7 @@ def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette
     return row
 
 
-KEPT = 64
+CACHED = 64
 """Number of entries whose rows are cached."""
 
 
@@ -156,37 +156,37 @@ class Window:
         drawn = self._drawn.pop(position, None)
         if drawn is None:
             drawn = EntryRows(self._entries[position], self.width, self.palette)
-            if len(self._drawn) >= KEPT:
+            if len(self._drawn) >= CACHED:
                 del self._drawn[next(iter(self._drawn))]
         self._drawn[position] = drawn
         drawn.update()
         self._heights.set(position, len(drawn))
         return drawn
 
-    def row_of(self, place: RowPosition) -> int:
+    def row_of(self, position: RowPosition) -> int:
         """Return the number of the row at a position."""
-        return self._heights.above(place.entry) + place.row
+        return self._heights.above(position.entry) + position.row
 
-    def place_of(self, row: int) -> RowPosition:
+    def position_of(self, row: int) -> RowPosition:
         """Return the position of a row; past the end, the position after the last entry."""
         return RowPosition(*self._heights.find(max(0, row)))
 
-    def up(self, place: RowPosition, rows: int) -> RowPosition:
+    def up(self, position: RowPosition, rows: int) -> RowPosition:
         """Return the position `rows` rows above another, laying out all between."""
-        entry, row = place.entry, place.row - rows
+        entry, row = position.entry, position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
             row += len(self.rows(entry))
         return RowPosition(entry, max(0, row))
 
-    def row(self, place: RowPosition) -> Row:
+    def row(self, position: RowPosition) -> Row:
         """Return the row at a position; an empty one if it existed only by an estimate."""
-        rows = self.rows(place.entry)
-        return rows[place.row] if place.row < len(rows) else Row()
+        rows = self.rows(position.entry)
+        return rows[position.row] if position.row < len(rows) else Row()
 
-    def measure_down(self, place: RowPosition, height: int) -> None:
+    def measure_down(self, position: RowPosition, height: int) -> None:
         """Lay out a page of this height from a position on."""
-        self._measure(range(place.entry, len(self._heights)), place.row + height)
+        self._measure(range(position.entry, len(self._heights)), position.row + height)
 
     def measure_up(self, height: int) -> None:
         """Lay out a page of this height at the end."""
@@ -198,26 +198,26 @@ class Window:
                 return
             height -= len(self.rows(position))
 
-    def same_place(self, place: RowPosition, logical: int, inner: int) -> RowPosition:
+    def same_position(self, position: RowPosition, logical: int, inner: int) -> RowPosition:
         """Return the position in newly wrapped rows that shows the same line (see
         `logical_line`)."""
-        if place.entry >= len(self._heights):
-            return place
-        rows = self.rows(place.entry)
+        if position.entry >= len(self._heights):
+            return position
+        rows = self.rows(position.entry)
         line = -1
         for number in range(len(rows)):
             line += not rows[number].soft
             if line == logical:
-                return RowPosition(place.entry, min(number + inner, len(rows) - 1))
-        return RowPosition(place.entry, max(0, len(rows) - 1))
+                return RowPosition(position.entry, min(number + inner, len(rows) - 1))
+        return RowPosition(position.entry, max(0, len(rows) - 1))
 
-    def logical_line(self, place: RowPosition) -> tuple[int, int]:
+    def logical_line(self, position: RowPosition) -> tuple[int, int]:
         """Return the unwrapped line of the entry at a position, and the row within that line."""
-        if place.entry >= len(self._heights):
+        if position.entry >= len(self._heights):
             return 0, 0
-        rows = self.rows(place.entry)
+        rows = self.rows(position.entry)
         line, inner = -1, 0
-        for number in range(min(place.row + 1, len(rows))):
+        for number in range(min(position.row + 1, len(rows))):
             inner = inner + 1 if rows[number].soft else 0
             line += not rows[number].soft
         return line, inner
@@ -294,7 +294,7 @@ class Viewport:
             line = self.window.logical_line(self.top)
             self.window.redraw(columns, palette)
             if not self.following:
-                self.top = self.window.same_place(self.top, *line)
+                self.top = self.window.same_position(self.top, *line)
 
     @property
     def head(self) -> int:
@@ -327,7 +327,7 @@ class Viewport:
             window.measure_down(self.top, self.page)
             return
         window.measure_up(self.page)
-        self.top = window.place_of(len(self) - self.page)
+        self.top = window.position_of(len(self) - self.page)
         if (beginning := self._beginning(window)) is not None:
             self.top = min(self.top, beginning)
             window.measure_down(self.top, self.page)
@@ -381,23 +381,23 @@ class Viewport:
         are estimated."""
         window = self.window
         assert window is not None
-        self.go(self._place_at(window, row), following=at_end)
+        self.go(self._position_at(window, row), following=at_end)
 
-    def _place_at(self, window: Window, row: int) -> RowPosition:
+    def _position_at(self, window: Window, row: int) -> RowPosition:
         up = window.row_of(self.top) - row
         if 0 < up <= NEAR * self.page:
             return window.up(self.top, up)
-        place = window.place_of(row)
-        if place.entry == len(self.transcript.entries):
-            return place
-        below = window.row_of(RowPosition(place.entry + 1, 0)) - row
-        return RowPosition(place.entry, max(0, len(window.rows(place.entry)) - below))
+        position = window.position_of(row)
+        if position.entry == len(self.transcript.entries):
+            return position
+        below = window.row_of(RowPosition(position.entry + 1, 0)) - row
+        return RowPosition(position.entry, max(0, len(window.rows(position.entry)) - below))
 
-    def go(self, place: RowPosition, *, following: bool) -> None:
+    def go(self, position: RowPosition, *, following: bool) -> None:
         """Scroll to a position, or follow the tail."""
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
-        self.top, self.following, self.transcript.opened = place, following, None
+        self.top, self.following, self.transcript.opened = position, following, None
         self._read = self.transcript.entries[-1] if self.transcript.entries else None
 
     # Visible rows
@@ -407,11 +407,11 @@ class Viewport:
 
     def __getitem__(self, row: int) -> Row:
         assert self.window is not None
-        place = self.window.place_of(row)
-        if place.entry < len(self.transcript.entries):
-            return self.window.row(place)
+        position = self.window.position_of(row)
+        if position.entry < len(self.transcript.entries):
+            return self.window.row(position)
         tail = self._tail()
-        return tail[place.row] if place.row < len(tail) else Row()
+        return tail[position.row] if position.row < len(tail) else Row()
 
     def _tail(self) -> list[Row]:
         """Return the rows after the last entry."""
@@ -430,14 +430,18 @@ class Viewport:
         if self.window is None:
             return []
         first, last = (
-            self.window.place_of(row).entry for row in (self.first, self.first + self.page - 1)
+            self.window.position_of(row).entry for row in (self.first, self.first + self.page - 1)
         )
         return self.transcript.entries[first : last + 1]
 
-    def place(self, row: int) -> RowPosition | None:
+    def position(self, row: int) -> RowPosition | None:
         """Return the position of a row; None after the last entry."""
-        place = self.window.place_of(row) if self.window is not None else None
-        return place if place is not None and place.entry < len(self.transcript.entries) else None
+        position = self.window.position_of(row) if self.window is not None else None
+        return (
+            position
+            if position is not None and position.entry < len(self.transcript.entries)
+            else None
+        )
 
     def entry_at(self, y: int) -> Entry | None:
         """Return the entry at a line of the pane."""
@@ -445,8 +449,8 @@ class Viewport:
             return None
         if y < self.head:
             return self.pinned[y - TITLE_HEIGHT].entry
-        place = self.place(self.first + y - self.head)
-        return None if place is None else self.transcript.entries[place.entry]
+        position = self.position(self.first + y - self.head)
+        return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
         """Return an entry's first row, without the gap, and the row after its last."""

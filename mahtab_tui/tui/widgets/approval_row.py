@@ -295,7 +295,7 @@ class ApprovalRow(PromptRow[Approval]):
     @on(WaitingCode.Scrolled)
     def _scrolled(self) -> None:
         if self._shown:
-            self.tell()
+            self.refresh_question()
 
     @property
     def scrolled(self) -> Widget | None:
@@ -311,9 +311,9 @@ class ApprovalRow(PromptRow[Approval]):
         self._chips.display = part == "chips"
         for widget in self.query("#reason, #edited, #rules"):
             widget.display = widget.id == part
-        self.tell()
+        self.refresh_question()
 
-    def tell(self) -> None:
+    def refresh_question(self) -> None:
         """Say which block waits, which keys there are, and how to reach the row."""
         record = self._requests[self._shown]
         parts: list[tuple[str, str]] = []
@@ -339,7 +339,7 @@ class ApprovalRow(PromptRow[Approval]):
             )
         if self._hidden:
             parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
-        self._say(parts)
+        self._show(parts)
 
     def _part_of(self, record: Approval) -> str:
         """Return the number of the code among those that wait, as the transcript shows it; empty if
@@ -371,7 +371,7 @@ class ApprovalRow(PromptRow[Approval]):
         """Load the code for editing, once, unless that would take seconds."""
         if len(code) > LONGEST or code.count("\n") > MOST_LINES:
             self._refused = f"too long to be edited here: at most {MOST_LINES:,} lines"
-            self.tell()
+            self.refresh_question()
             return
         if not self._loaded:
             self._loaded = True
@@ -393,7 +393,7 @@ class ApprovalRow(PromptRow[Approval]):
         ):
             self._unread = action
             self._given = True  # else the same key, pressed again too early, would go to the editor
-            self.tell()
+            self.refresh_question()
             return
         if request := self._shown:
             self.post_message(self.Decided(request, action, code, reason, rules))

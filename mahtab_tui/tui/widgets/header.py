@@ -95,7 +95,7 @@ class HeaderBar(Widget):
         super().__init__(id=id)
         self._in_use = in_use
         self._langsmith = langsmith
-        self._kept = ""
+        self._saved = ""
         """Its text when the mouse came last."""
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
@@ -155,10 +155,10 @@ class HeaderBar(Widget):
 
     def on_enter(self) -> None:
         """Ask for what is kept: nobody reads it before the mouse is here."""
-        self._fetcher.ask("in use", self._in_use, self._show_kept, self._show_kept)
+        self._fetcher.ask("in use", self._in_use, self._show_saved, self._show_saved)
 
-    def _show_kept(self, kept: str) -> None:
-        self._kept = kept
+    def _show_saved(self, saved: str) -> None:
+        self._saved = saved
         self._show_tooltip()
 
     def _show_tooltip(self) -> None:
@@ -176,7 +176,7 @@ class HeaderBar(Widget):
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
-        lines += map(one_line, self._kept.splitlines())
+        lines += map(one_line, self._saved.splitlines())
         if self._skills:
             used = f"{sum(self._skills.values()):,} of {self._skills_budget:,} characters"
             lines += [
@@ -276,17 +276,17 @@ class HeaderBar(Widget):
         return "  ".join(words)
 
     def _kernel(self, narrow: bool) -> Content:
-        state, told = self._state, self.kernel
+        state, text = self._state, self.kernel
         glyph, colour = _STATES.get(state, ("?", "$muted"))
         kernel = [f"{glyph} kernel"]
-        if not narrow and told is not None and told.python:
-            kernel.append(one_line(".".join(told.python.split(".")[:2])))
-            if environment := environment_name(told.executable or ""):
+        if not narrow and text is not None and text.python:
+            kernel.append(one_line(".".join(text.python.split(".")[:2])))
+            if environment := environment_name(text.executable or ""):
                 kernel.append(one_line(environment))
-        if told is not None and told.place:
-            kernel.append(one_line(f"on {told.place}"))
-        if told is not None and told.next_try is not None:
-            left = max(0, round(told.next_try - time.time()))
+        if text is not None and text.place:
+            kernel.append(one_line(f"on {text.place}"))
+        if text is not None and text.next_try is not None:
+            left = max(0, round(text.next_try - time.time()))
             again = f" ({left} s)" if left else ""
             return Content.assemble(
                 (" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again{again}", "$bad")

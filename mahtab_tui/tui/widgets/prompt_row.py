@@ -38,7 +38,7 @@ class FocusLoan:
         )
 
     @property
-    def taken(self) -> bool:
+    def has_focus_loan(self) -> bool:
         """Whether the row, or a widget in it, has the focus."""
         return self._holds(self._row.screen.focused)
 
@@ -59,13 +59,13 @@ class FocusLoan:
 
     def take(self, target: Widget) -> None:
         """Focus a widget in the row."""
-        if not self.taken:
+        if not self.has_focus_loan:
             self._lender = self._row.screen.focused
         self._row.screen.set_focus(target)
 
     def give_back(self) -> None:
         """Give the focus back, if the row still has it."""
-        if self.taken:
+        if self.has_focus_loan:
             self._row.screen.set_focus(self.lender)
 
     def _holds(self, widget: Widget | None) -> bool:
@@ -127,10 +127,10 @@ class Chips(Widget, can_focus=True):
         self._since = time.monotonic()
         self._clicks_from = self._keys_from = self._clock() + DEAF
 
-    def _is_early(self, event: Event, heard_from: float) -> bool:
+    def _is_early(self, event: Event, since: float) -> bool:
         """Whether an event came too early for the current question. On a busy machine it may arrive
         long after it was pressed."""
-        return event.time < self._since or self._clock() < heard_from
+        return event.time < self._since or self._clock() < since
 
     def on_focus(self) -> None:
         self._keys_from = self._clock() + DEAF
@@ -172,12 +172,12 @@ class Chips(Widget, can_focus=True):
         )
 
     def on_click(self, event: Click) -> None:
-        place = event.x
+        column = event.x
         texts, gap = self._texts()
         for chip, text in texts:
-            if 0 <= place < len(text) and not self._is_early(event, self._clicks_from):
+            if 0 <= column < len(text) and not self._is_early(event, self._clicks_from):
                 self._choose(chip.answer)
-            place -= len(text) + gap
+            column -= len(text) + gap
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
         """Give an answer, and ignore further keys until re-armed: a second fast key must not answer
@@ -239,7 +239,7 @@ class PromptRow(Widget, Generic[R]):
         says more."""
         self._given = False
         """Whether the user gave the row the focus."""
-        self._held: Chips.Chosen | None = None
+        self._pending: Chips.Chosen | None = None
         """An answer by a letter, which counts unless another key follows at once."""
         self._holding: Timer | None = None
         self._requests: dict[str, R] = {}
@@ -253,7 +253,7 @@ class PromptRow(Widget, Generic[R]):
     def show(self, record: R) -> None:
         """Prepare the row for a question."""
 
-    def tell(self) -> None:
+    def refresh_question(self) -> None:
         """Show what is asked, and how to answer."""
         raise NotImplementedError
 
@@ -292,7 +292,7 @@ class PromptRow(Widget, Generic[R]):
                     if len(self._requests) == 1:
                         self._open(record)
                     else:
-                        self.tell()
+                        self.refresh_question()
 
     def forget(self, request: str) -> None:
         """Close a question, and show the next one that waits."""
@@ -326,9 +326,9 @@ class PromptRow(Widget, Generic[R]):
         if self._editor_is_empty() and self._loan.free:
             self._given = False
             self._loan.take(self.target)
-        self.tell()
+        self.refresh_question()
 
-    def _say(self, parts: list[tuple[str, str]]) -> None:
+    def _show(self, parts: list[tuple[str, str]]) -> None:
         """Show texts with their styles, and how to reach the row."""
         if way := self._way_here():
             parts.append((way, "$moon"))
@@ -338,7 +338,7 @@ class PromptRow(Widget, Generic[R]):
 
     def _way_here(self) -> str:
         """Say how to reach the row; empty if it has the focus."""
-        if self._loan.taken:
+        if self._loan.has_focus_loan:
             return ""
         bindings = (active.binding for active in self.screen.active_bindings.values())
         key = next(
@@ -366,8 +366,8 @@ class PromptRow(Widget, Generic[R]):
     def _chosen(self, message: Chips.Chosen) -> None:
         message.stop()
         if message.letter is not None and not self._given and self._loan.lender is not None:
-            self._held = message
-            self._holding = self.set_timer(ALONE, self._answer_held)
+            self._pending = message
+            self._holding = self.set_timer(ALONE, self._answer_pending)
         else:
             self._answer(message.answer)
 
@@ -382,16 +382,16 @@ class PromptRow(Widget, Generic[R]):
         if request := self._shown:  # else the first of two fast keys has answered
             self.answered(request, answer)
 
-    def _answer_held(self) -> None:
-        if (held := self._release()) is not None:
-            self._answer(held.answer)
+    def _answer_pending(self) -> None:
+        if (pending := self._release()) is not None:
+            self._answer(pending.answer)
 
     def _release(self) -> Chips.Chosen | None:
         """Stop holding an answer, and return it."""
         if self._holding is not None:
             self._holding.stop()
-        held, self._held, self._holding = self._held, None, None
-        return held
+        pending, self._pending, self._holding = self._pending, None, None
+        return pending
 
     @on(Chips.OtherTyped)
     def _other_typed(self, message: Chips.OtherTyped) -> None:
@@ -400,17 +400,17 @@ class PromptRow(Widget, Generic[R]):
         message.stop()
         if (message.early and self._given) or (lender := self._loan.lender) is None:
             return
-        held, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
-        if held is not None and key == "enter":
-            self._answer(held.answer)
-        elif held is None or key != "escape":  # Escape takes the answer back
+        pending, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
+        if pending is not None and key == "enter":
+            self._answer(pending.answer)
+        elif pending is None or key != "escape":  # Escape takes the answer back
             self._loan.give_back()
-            if held is not None and held.letter is not None:
-                lender.post_message(held.letter)
+            if pending is not None and pending.letter is not None:
+                lender.post_message(pending.letter)
             lender.post_message(message.event)
 
     @on(Chips.FocusMoved)
     def _focus_moved(self, message: Message) -> None:
         message.stop()
         if self._requests:
-            self.tell()
+            self.refresh_question()

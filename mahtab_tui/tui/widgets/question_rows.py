@@ -73,7 +73,7 @@ class FanOutRow(PromptRow[SearchFanOut]):
                     if (asked.tree, asked.node) == (record.tree, record.node):
                         self.forget(request)
 
-    def tell(self) -> None:
+    def refresh_question(self) -> None:
         parts = [
             ("A search wants to make ", "$foreground"),
             (estimate(self._requests[self._shown]), "bold $moon"),
@@ -200,7 +200,7 @@ class InputRow(Widget):
         """Take the focus once; afterwards the user decides where it goes."""
         if self._loan.free:
             self._loan.take(self._line)
-        if self._loan.taken:
+        if self._loan.has_focus_loan:
             self._watch.pause()
 
     def _next(self) -> None:
@@ -334,18 +334,18 @@ class QueueRow(Widget, can_focus=True):
         first = self._first()
         lines = [
             Content.assemble(
-                (head if place == first else " " * len(head), "$muted"), *self._line(place)
+                (head if index == first else " " * len(head), "$muted"), *self._line(index)
             )
-            for place in range(first, min(first + SHOWN, len(self.items)))
+            for index in range(first, min(first + SHOWN, len(self.items)))
         ]
         return Content("\n").join(lines)
 
     def on_click(self, event: Click) -> None:
         """Take the input back by a click on its cross; choose it by a click elsewhere."""
         at = event.get_content_offset(self)
-        if at is not None and (place := self._first() + at.y) < len(self.items):
-            self.chosen = place
-            cross = len(self._head()) + 2 + Content(self._text(place)).cell_length
+        if at is not None and (index := self._first() + at.y) < len(self.items):
+            self.chosen = index
+            cross = len(self._head()) + 2 + Content(self._text(index)).cell_length
             if cross <= at.x < cross + len(_CROSS):
                 self.action_cancel()
 
@@ -363,20 +363,20 @@ class QueueRow(Widget, can_focus=True):
         """The number of the first visible input."""
         return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
 
-    def _text(self, place: int) -> str:
+    def _text(self, index: int) -> str:
         """Shorten an input to one line."""
-        party = plain(self.items[place].party)
-        first, _, more = visible(self.items[place].code).expandtabs(4).strip("\n").partition("\n")
+        party = plain(self.items[index].party)
+        first, _, more = visible(self.items[index].code).expandtabs(4).strip("\n").partition("\n")
         first = f"{party}: {first}" if party else first
         room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
 
-    def _line(self, place: int) -> tuple[tuple[str, str], ...]:
-        ask = self.items[place].mode == "ask"
-        chosen = self.has_focus and place == self.chosen
+    def _line(self, index: int) -> tuple[tuple[str, str], ...]:
+        ask = self.items[index].mode == "ask"
+        chosen = self.has_focus and index == self.chosen
         return (
             ("◈ ", "$model") if ask else ("❯ ", "$person"),
-            (self._text(place), "reverse" if chosen else "$foreground"),
+            (self._text(index), "reverse" if chosen else "$foreground"),
             (_CROSS, "$bad" if chosen else "$muted"),
         )
 
@@ -436,15 +436,15 @@ class ReviewRow(PromptRow[Review]):
         self._part = part
         self._chips.display = part == "chips"
         self.query_one("#review-reason").display = part == "review-reason"
-        self.tell()
+        self.refresh_question()
 
-    def tell(self) -> None:
+    def refresh_question(self) -> None:
         """Say which cells have run, and how to reach the row."""
         record = self._requests[self._shown]
         parts = [(_question(record), "$foreground")]
         if self._part != "chips":
             parts.append((_HINT, "$muted"))
-        self._say(parts)
+        self._show(parts)
 
     def answered(self, request: str, answer: str) -> None:
         match answer:

@@ -16,7 +16,7 @@ from typing import Any
 from ..magics import SUMMARIES
 from ..objects import MISSING, attributes, in_class, is_module, loaded, module_of, own_dict
 from ..variables import bound_names
-from .cursor import CompletionPoint, Names, names_at, place_at, tokenize
+from .cursor import CompletionPoint, Names, names_at, point_at, tokenize
 from .resolve import Instance, class_of, columns_of, keys_of, literal, resolve
 from .signatures import (
     Candidate,
@@ -144,15 +144,15 @@ _ENTRIES = 20_000
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
     """Return the fields of the host's `Completions`. cursor: in characters from the start."""
-    place = place_at(code[:cursor])
-    names = names_at(namespace, code[: place.start])
-    if place.kind == "string":
-        return _in_string(names, place, code, cursor)
-    pending = place.kind == "attribute" and _waits(
-        resolve(place.target, names.values)
+    point = point_at(code[:cursor])
+    names = names_at(namespace, code[: point.start])
+    if point.kind == "string":
+        return _in_string(names, point, code, cursor)
+    pending = point.kind == "attribute" and _waits(
+        resolve(point.target, names.values)
     )  # before: what comes meanwhile is listed
     return {
-        **_listing(_candidates(namespace, names, place, code), place.stem, place.start),
+        **_listing(_candidates(namespace, names, point, code), point.stem, point.start),
         "pending": pending,
     }
 
@@ -173,37 +173,37 @@ def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str
 
 
 def _candidates(
-    namespace: dict[str, Any], names: Names, place: CompletionPoint, code: str
+    namespace: dict[str, Any], names: Names, point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
-    if place.kind == "magic":
+    if point.kind == "magic":
         yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
-    elif place.kind == "module":
-        yield from module_names(place.target)
-    elif place.kind == "member":
-        yield from member_names(place.target)
-    elif place.kind == "attribute":
-        yield from _attributes(names, place.target)
-    elif place.kind == "name":
-        if place.argument:
-            yield from _arguments(names, place.call)
-        if place.target:
-            for key in keys_of(resolve(place.target, names.values)):
+    elif point.kind == "module":
+        yield from module_names(point.target)
+    elif point.kind == "member":
+        yield from member_names(point.target)
+    elif point.kind == "attribute":
+        yield from _attributes(names, point.target)
+    elif point.kind == "name":
+        if point.argument:
+            yield from _arguments(names, point.call)
+        if point.target:
+            for key in keys_of(resolve(point.target, names.values)):
                 yield (
                     key
                     if key.text is None
                     else key._replace(label=repr(key.text), text=repr(key.text))
                 )
-        yield from _names(namespace, place, code)
+        yield from _names(namespace, point, code)
 
 
-def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iterator[Candidate]:
-    if not place.stem and place.target:
+def _names(namespace: dict[str, Any], point: CompletionPoint, code: str) -> Iterator[Candidate]:
+    if not point.stem and point.target:
         return
     names = dict(list(namespace.items()))
     for name, value in names.items():
         if type(name) is str and name != "__builtins__":
             yield named(name, value)
-    for name in _words(code, place):
+    for name in _words(code, point):
         if name not in names:
             yield Candidate(name, fixed("name", "in this text"))
     for name, value in list(builtins.__dict__.items()):
@@ -213,9 +213,9 @@ def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iter
         yield Candidate(word, fixed("keyword"), order=2)
 
 
-def _words(code: str, place: CompletionPoint) -> set[str]:
+def _words(code: str, point: CompletionPoint) -> set[str]:
     """Return the names in the code itself, which may not have run yet."""
-    around = code[: place.start] + " " + code[place.start + len(place.stem) :]
+    around = code[: point.start] + " " + code[point.start + len(point.stem) :]
     return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(
         keyword.kwlist
     )
@@ -255,15 +255,15 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
             yield Candidate(f"{parameter.name}=", fixed("argument", parameter.text), order=0)
 
 
-def _in_string(names: Names, place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
+def _in_string(names: Names, point: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
     """Complete keys or columns if the string may be one, otherwise files."""
     keys = (
-        [key for key in keys_of(resolve(place.target, names.values)) if key.text is not None]
-        if place.target
+        [key for key in keys_of(resolve(point.target, names.values)) if key.text is not None]
+        if point.target
         else []
     )
-    if not keys and place.call:
-        holder, dot, _ = place.call.rpartition(
+    if not keys and point.call:
+        holder, dot, _ = point.call.rpartition(
             "."
         )  # of a table whose method is called, as in `df.groupby("`
         keys = (
@@ -277,16 +277,16 @@ def _in_string(names: Names, place: CompletionPoint, code: str, cursor: int) -> 
     if keys:
         after = code[cursor:]
         found = _listing(
-            (key._replace(text=literal(key.label, place.quote, after)) for key in keys),
-            place.stem,
-            place.start,
+            (key._replace(text=literal(key.label, point.quote, after)) for key in keys),
+            point.stem,
+            point.start,
         )
         if found["items"]:
             return found
-    if place.target or "\n" in place.stem:
-        return {"start": place.start, "items": [], "more": 0}
-    folder, name = _split(place.stem)
-    return _listing(_files(place.stem), name, place.start + len(folder))
+    if point.target or "\n" in point.stem:
+        return {"start": point.start, "items": [], "more": 0}
+    folder, name = _split(point.stem)
+    return _listing(_files(point.stem), name, point.start + len(folder))
 
 
 def _split(stem: str) -> tuple[str, str]:

@@ -78,23 +78,23 @@ def ends_expression(token: Token) -> bool:
 def expression(tokens: list[Token], last: int) -> int | None:
     """Return the index of the first token of the expression (names, attributes, calls, subscripts,
     literals) that ends with the token `last`; None if there is none."""
-    place = last
-    while place >= 0:
-        token = tokens[place]
+    start = last
+    while start >= 0:
+        token = tokens[start]
         if token.text in _CLOSES and token.kind == "op":
-            first = opening(tokens, place)
+            first = opening(tokens, start)
             if first is None:
                 return None
             before = first - 1
             if token.text == "}" or before < 0 or not ends_expression(tokens[before]):
                 return first
-            place = before
+            start = before
         elif token.kind in ("name", "number", "string") and not (
             token.kind == "name" and keyword.iskeyword(token.text) and token.text != "None"
         ):
-            if place == 0 or tokens[place - 1].text != ".":
-                return place
-            place -= 2
+            if start == 0 or tokens[start - 1].text != ".":
+                return start
+            start -= 2
         else:
             return None
     return None
@@ -103,13 +103,13 @@ def expression(tokens: list[Token], last: int) -> int | None:
 def opening(tokens: list[Token], closing: int) -> int | None:
     """Return the index of the bracket that a closing one closes."""
     depth = 0
-    for place in range(closing, -1, -1):
-        token = tokens[place]
+    for start in range(closing, -1, -1):
+        token = tokens[start]
         if token.kind != "op":
             continue
         depth += (token.text in _CLOSES) - (token.text in "([{")
         if depth == 0:
-            return place
+            return start
     return None
 
 
@@ -160,7 +160,7 @@ def call_at(code: str, cursor: int) -> str:
     return _text(code, tokens.all, last)
 
 
-def place_at(before: str) -> CompletionPoint:
+def point_at(before: str) -> CompletionPoint:
     """Find what is to be completed at the end of a text."""
     tokens = tokenize(before)
     last = tokens.all[-1] if tokens.all else None
@@ -198,7 +198,7 @@ def _in_string(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
     if "f" in string.quote.lower():
         field = _open_field(before, start)
         if field is not None:
-            inner = place_at(before[field:])
+            inner = point_at(before[field:])
             return inner._replace(start=inner.start + field)
     rest = tokens.all[:-1]
     bracket = tokens.open[-1] if tokens.open else None
@@ -233,8 +233,8 @@ def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | 
     first = (
         max(
             (
-                place
-                for place, token in enumerate(tokens)
+                index
+                for index, token in enumerate(tokens)
                 if token.kind == "newline" or token.text == ";"
             ),
             default=-1,
@@ -333,11 +333,11 @@ def _bound(line: str, names: Names) -> Iterator[tuple[str, Any]]:
         yield name, sys.modules.get(module, MISSING)
     elif assigned := _ASSIGNED.fullmatch(line):
         targets = [target.strip() for target in assigned[1].split(",")]
-        for place, target in enumerate(targets):
+        for index, target in enumerate(targets):
             yield (
                 target,
                 resolve(
-                    f"({assigned[2]})[{place}]" if len(targets) > 1 else assigned[2], names.values
+                    f"({assigned[2]})[{index}]" if len(targets) > 1 else assigned[2], names.values
                 ),
             )
     elif opened := _OPENED.fullmatch(line):
@@ -425,11 +425,11 @@ def source(value: Any, expression: str) -> dict[str, Any]:
     if is_module(value):
         return _module(value)
     found = explain(value, _name(value) or expression, with_source=True)
-    place, _, number = found.where.rpartition(":")
+    file, _, number = found.where.rpartition(":")
     return {
         "signature": found.signature[:_LONGEST_SOURCE],
         "doc": found.doc[:_LONGEST_SOURCE],
-        "where": found.where if place else "",
+        "where": found.where if file else "",
         "line": int(number) if number.isdigit() else 1,
         "source": found.source[:_LONGEST_SOURCE],
     }

@@ -609,13 +609,13 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
     ):
         return Instance(cls, items=value.items) if type(value) is Instance else Instance(cls)
     if type(value) is Instance and value.items:
-        place = (
+        item = (
             constant
             if cls is tuple and type(constant) is int
             else (1 if descends(cls, dict) else 0)
         )
         return _known(
-            value.items[place] if -len(value.items) <= place < len(value.items) else MISSING
+            value.items[item] if -len(value.items) <= item < len(value.items) else MISSING
         )
     raise _UnresolvedError
 

@@ -239,12 +239,12 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
     defaults = function.__defaults__ or ()
     first_default = positional - len(defaults)
     found = []
-    for place in range(bound, positional):
-        default = defaults[place - first_default] if place >= first_default else MISSING
+    for index in range(bound, positional):
+        default = defaults[index - first_default] if index >= first_default else MISSING
         found.append(
-            Parameter(names[place], _written(function, names[place], default), place >= only)
+            Parameter(names[index], _written(function, names[index], default), index >= only)
         )
-        if place == only - 1:
+        if index == only - 1:
             found.append(Parameter("/", "/", keyword=False))
     end = positional + code.co_kwonlyargcount
     if code.co_flags & VARARGS:

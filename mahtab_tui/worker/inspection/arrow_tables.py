@@ -82,8 +82,8 @@ class ArrowColumn:
         except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
             raise LookError(f"Values of {self.type} cannot be sorted.") from None
         pace.check()
-        taken: Sequence[int] = (found if rows is None else rows.take(found)).to_pylist()
-        return taken
+        order: Sequence[int] = (found if rows is None else rows.take(found)).to_pylist()
+        return order
 
     def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
         compute, op = _compute(), condition.op
@@ -180,9 +180,9 @@ def _arrow_bars(values: Any, low: float, high: float) -> Sequence[int]:
     step = max(1, len(values) // SAMPLE)
     if step > 1:
         values = values.take(arrow.array(range(0, len(values), step)))
-    places = compute.floor(compute.divide(compute.subtract(values.cast("float64"), low), width))
+    bins = compute.floor(compute.divide(compute.subtract(values.cast("float64"), low), width))
     counts = [0] * BARS
-    for one in compute.value_counts(places).to_pylist():
+    for one in compute.value_counts(bins).to_pylist():
         if one["values"] is not None:
             counts[max(0, min(BARS - 1, int(one["values"])))] += one["counts"]
     return counts
@@ -237,8 +237,8 @@ class PolarsColumn:
         except polars.exceptions.PolarsError:
             raise LookError(f"Values of {self.type} cannot be sorted.") from None
         pace.check()
-        taken: Sequence[int] = found if rows is None else rows.gather(found)
-        return taken
+        order: Sequence[int] = found if rows is None else rows.gather(found)
+        return order
 
     def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
         values, op, operand = self._values, condition.op, condition.operand
@@ -340,8 +340,8 @@ def _polars_bars(values: Any, low: float, high: float) -> Sequence[int]:
     if not 0 < width < float("inf"):
         return ()
     sample = values.drop_nulls().gather_every(max(1, len(values) // SAMPLE)).cast(polars.Float64)
-    places = ((sample - low) / width).cast(polars.Int64).clip(0, BARS - 1)
+    bins = ((sample - low) / width).cast(polars.Int64).clip(0, BARS - 1)
     counts = [0] * BARS
-    for place, count in places.value_counts().rows():
-        counts[place] = count
+    for bin_number, count in bins.value_counts().rows():
+        counts[bin_number] = count
     return counts

@@ -50,7 +50,7 @@ _MOST = 100
 
 
 def locals_of(
-    cell: int, file: str, line: int, function: str, place: int, of: int
+    cell: int, file: str, line: int, function: str, frame_index: int, of: int
 ) -> dict[str, Any]:
     """Return the variables of a frame of the error that ended a cell. place: its index among the
     `of` frames at this line of this function.
@@ -76,13 +76,13 @@ def locals_of(
         raise LookError(
             "The variables are unknown: the same line occurs in the error more often than shown."
         )
-    held = found[place].f_locals
-    if isinstance(held, dict):
-        return dict(dict.items(held))
+    variables = found[frame_index].f_locals
+    if isinstance(variables, dict):
+        return dict(dict.items(variables))
     if (
-        type(held).__name__ == "FrameLocalsProxy" and type(held).__module__ == "builtins"
+        type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins"
     ):  # since Python 3.13
-        return dict(held)
+        return dict(variables)
     raise LookError("The variables are in a custom mapping, whose code is not run here.")
 
 
@@ -267,17 +267,17 @@ def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
     if base in _SEQUENCES:
         names = field_names(type(value)) if base is tuple else ()
         part = base.__dict__["__getitem__"](value, slice(start, stop))
-        for place, item in enumerate(part, start):
-            yield Child(["item", place], names[place] if place < len(names) else str(place), item)
+        for index, item in enumerate(part, start):
+            yield Child(["item", index], names[index] if index < len(names) else str(index), item)
     elif base is range:
-        for place in range(start, min(stop, _length(value, base))):
-            yield Child(["item", place], str(place), value.start + place * value.step)
+        for index in range(start, min(stop, _length(value, base))):
+            yield Child(["item", index], str(index), value.start + index * value.step)
     elif base is dict:
-        for place, (key, item) in enumerate(_entries(value, start, stop), start):
-            yield Child(["item", place], key_label(key), item, key)
+        for index, (key, item) in enumerate(_entries(value, start, stop), start):
+            yield Child(["item", index], key_label(key), item, key)
     else:
-        for place, item in enumerate(islice(iterate(value), start, stop), start):
-            yield Child(["item", place], str(place), item)
+        for index, item in enumerate(islice(iterate(value), start, stop), start):
+            yield Child(["item", index], str(index), item)
 
 
 def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
@@ -369,7 +369,7 @@ class ResolvedPath(NamedTuple):
 
 
 def follow(
-    path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue]
+    path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> ResolvedPath:
     """Follow a path. Raises `LookError` if it is no longer valid."""
     objects: list[Any] = []
@@ -398,9 +398,9 @@ def follow(
                 "",
             )
         elif kind == "held":
-            if rest[0] not in held:
+            if rest[0] not in computed:
                 raise LookError("This value is no longer kept; open it again.")
-            found, expression = held[rest[0]]
+            found, expression = computed[rest[0]]
         elif kind == "item":
             child = child_at(value, rest[0])
             found, expression = child.value, _item(expression, value, rest[0], child.key)
@@ -411,7 +411,7 @@ def follow(
             expression = f"{expression}.{rest[0]}" if expression and _is_name(rest[0]) else ""
         elif kind == "slice":
             found = sliced(as_library_type(value), rest[0])
-            written = ", ".join(":" if place is None else str(place) for place in rest[0])
+            written = ", ".join(":" if index is None else str(index) for index in rest[0])
             expression = (
                 f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
             )

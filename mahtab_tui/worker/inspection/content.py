@@ -42,17 +42,17 @@ class LineCounts:
         self._of: Any = None
         self._before: list[int] = [0]
 
-    def before(self, text: str, place: int, pace: Pace) -> int:
+    def before(self, text: str, offset: int, pace: Pace) -> int:
         """Count the line breaks before a place."""
         if text is not self._of:
             self._of, self._before = text, [0]
         known = self._before
-        while (len(known) - 1) * BLOCK + BLOCK <= place:
+        while (len(known) - 1) * BLOCK + BLOCK <= offset:
             pace.check()
             start = (len(known) - 1) * BLOCK
             known.append(known[-1] + str.count(text, "\n", start, start + BLOCK))
-        block = place // BLOCK
-        return known[block] + str.count(text, "\n", block * BLOCK, place)
+        block = offset // BLOCK
+        return known[block] + str.count(text, "\n", block * BLOCK, offset)
 
 
 def base_of(value: object) -> Any:
@@ -135,7 +135,7 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
     if size <= 2 * width:
         points = list(enumerate(values.astype("f8").tolist()))
     else:
-        edges = [size * place // width for place in range(width + 1)]
+        edges = [size * column // width for column in range(width + 1)]
         step = max(1, size // MOST_VALUES)
         for first, last in zip(edges, edges[1:]):
             pace.check()
@@ -172,8 +172,8 @@ def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
     if not rows or not columns:
         raise LookError("There are no numbers.")
-    row_edges = [values.shape[0] * place // rows for place in range(rows + 1)]
-    column_edges = [values.shape[1] * place // columns for place in range(columns + 1)]
+    row_edges = [values.shape[0] * row // rows for row in range(rows + 1)]
+    column_edges = [values.shape[1] * row // columns for row in range(columns + 1)]
     row_step, column_step = (
         max(1, values.shape[0] // rows // 50),
         max(1, values.shape[1] // columns // 50),
@@ -224,14 +224,14 @@ _PARTS = {
 
 def facts(value: Any) -> dict[str, Any]:
     """Return shape, dtype, device and size."""
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "shape": list(map(int, value.shape)),
         "dtype": str(value.dtype),
         "device": "",
     }
     if not is_tensor(value):
         return {
-            **told,
+            **found,
             "bytes": int(value.nbytes),
             "layout": "" if value.flags.c_contiguous else "strided",
         }
@@ -241,20 +241,20 @@ def facts(value: Any) -> dict[str, Any]:
     words = [] if layout == "strided" and value.is_contiguous() else [layout]
     if value.requires_grad:
         words.append("gradient")
-    return {**told, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
+    return {**found, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
 
 
-def sliced(value: Any, places: Sequence[int | None]) -> Any:
+def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
     """Return a part of an array or tensor as a numpy array. places: an index for each dimension;
     None keeps it whole."""
-    if len(places) != len(value.shape):
+    if len(indexes) != len(value.shape):
         raise LookError("The array now has a different shape; press r to reload.")
-    for place, size in zip(places, value.shape):
-        if place is not None and not 0 <= place < size:
+    for index, size in zip(indexes, value.shape):
+        if index is not None and not 0 <= index < size:
             raise LookError("This part of the array no longer exists.")
     if is_tensor(value) and value.layout is not loaded("torch", "strided"):
         value = as_numpy(value)  # a sparse tensor cannot be sliced
-    return as_numpy(value[tuple(slice(None) if place is None else place for place in places)])
+    return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
 
 
 def as_numpy(value: Any) -> Any:
@@ -312,16 +312,16 @@ def statistics(value: Any, pace: Pace) -> dict[str, Any]:
     flat = values.reshape(-1, order="A")
     if not flat.size:
         return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
-    told: dict[str, Any] = dict(NumberColumn(flat).statistics(pace)._asdict())
+    found: dict[str, Any] = dict(NumberColumn(flat).statistics(pace)._asdict())
     numpy = sys.modules["numpy"]
-    told["std"] = told["zeros"] = ""
+    found["std"] = found["zeros"] = ""
     if flat.dtype.kind in "biuf":
         pace.check()
         with numpy.errstate(all="ignore"):
-            known = flat[~numpy.isnan(flat)] if told["missing"] else flat
-            told["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
-            told["zeros"] = int(flat.size - numpy.count_nonzero(flat))
-    return told
+            known = flat[~numpy.isnan(flat)] if found["missing"] else flat
+            found["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
+            found["zeros"] = int(flat.size - numpy.count_nonzero(flat))
+    return found
 
 
 LARGEST_PICTURE = 8_000_000

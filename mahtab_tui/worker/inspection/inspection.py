@@ -186,7 +186,7 @@ class Inspection:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
-        self._held: dict[str, dict[int, ComputedValue]] = {}
+        self._computed: dict[str, dict[int, ComputedValue]] = {}
         self._registered = InspectorRegistry()
         self._arrangements: dict[str, Arrangement] = {}
         self._line_counts: dict[str, content.LineCounts] = {}
@@ -231,7 +231,7 @@ class Inspection:
             else asked["path"]
         )
         try:
-            way = follow(path, self._namespace, self._held.get(client, {}))
+            way = follow(path, self._namespace, self._computed.get(client, {}))
             return self._answers[asked["do"]](way, asked, pace)
         except (LookError, AbandonedError):
             raise
@@ -242,7 +242,7 @@ class Inspection:
 
     def _close(self, client: str) -> None:
         with self._lock:
-            self._held.pop(client, None)
+            self._computed.pop(client, None)
             self._arrangements.pop(client, None)
             self._line_counts.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
@@ -365,7 +365,7 @@ class Inspection:
     def _hold(self, client: str, value: Any, expression: str) -> int:
         with self._lock:
             number = next(self._numbers)
-            self._held.setdefault(client, {})[number] = ComputedValue(value, expression)
+            self._computed.setdefault(client, {})[number] = ComputedValue(value, expression)
         return number
 
 

@@ -63,8 +63,8 @@ class NumberColumn:
         )
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
-        place = as_slice(rows)
-        part = self._values[place]
+        selected = as_slice(rows)
+        part = self._values[selected]
         found: list[str | None]
         if self._kind in "mM":
             found = self._moments(part)
@@ -77,7 +77,7 @@ class NumberColumn:
         if self._missing is not None:
             found = [
                 None if missing else text
-                for text, missing in zip(found, self._missing[place].tolist())
+                for text, missing in zip(found, self._missing[selected].tolist())
             ]
         return found
 

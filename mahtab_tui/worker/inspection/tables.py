@@ -136,11 +136,11 @@ def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence
         if found is None:
             found = fitting
         else:
-            kept = bytearray(table.rows)  # a set of ten million rows would take a gigabyte
+            matches = bytearray(table.rows)  # a set of ten million rows would take a gigabyte
             for row in found:
-                kept[row] = 1
+                matches[row] = 1
             pace.check()
-            found = [row for row in map(int, fitting) if kept[row]]
+            found = [row for row in map(int, fitting) if matches[row]]
         pace.check()
     if not sort:
         return range(table.rows) if found is None else found
@@ -216,7 +216,7 @@ def rows_of(
         )
     except LookError as error:
         raise ValueError(str(error)) from None
-    return _taken(value, rows)
+    return _take(value, rows)
 
 
 def _number(table: Table, column: int | str) -> int:
@@ -232,12 +232,12 @@ def _number(table: Table, column: int | str) -> int:
     return found[0]
 
 
-def _taken(value: Any, rows: Sequence[int]) -> Any:
-    places = [int(row) for row in rows]
+def _take(value: Any, rows: Sequence[int]) -> Any:
+    numbers = [int(row) for row in rows]
     if type(value) is list:
-        return [value[place] for place in places]
+        return [value[number] for number in numbers]
     if hasattr(value, "iloc"):
-        return value.iloc[places]
+        return value.iloc[numbers]
     if is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
-        return value.take(sys.modules["pyarrow"].array(places, type="int64"))
-    return value[places]
+        return value.take(sys.modules["pyarrow"].array(numbers, type="int64"))
+    return value[numbers]

@@ -50,7 +50,7 @@ class HostCalls:
                 else:
                     return answer["value"]
         except (KeyboardInterrupt, EOFError):
-            self._tell({"op": "cancelled"})
+            self._send({"op": "cancelled"})
             raise
 
     def _check(self, name: str) -> None:
@@ -65,14 +65,14 @@ class HostCalls:
             )
 
     def _nested(self, cell: int, code: str) -> None:
-        self._tell({"op": "begin", "cell": cell})
-        told: dict[str, Any] = {"status": "error", "changes": [], "cwd": ""}
+        self._send({"op": "begin", "cell": cell})
+        reply: dict[str, Any] = {"status": "error", "changes": [], "cwd": ""}
         try:
-            told = self._run(code)
+            reply = self._run(code)
         finally:
-            self._tell({"op": "done", "cell": cell, **told})
+            self._send({"op": "done", "cell": cell, **reply})
 
-    def _tell(self, frame: dict[str, Any]) -> None:
+    def _send(self, frame: dict[str, Any]) -> None:
         """Tell the host in the order of the output. Other clients ignore messages that they do not
         know."""
         content = {"token": self._token, "frame": json.dumps(frame)}

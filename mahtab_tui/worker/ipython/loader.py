@@ -53,9 +53,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         top, *rest = fullname.split(".")
         if top != self.name:
             return None
-        place = "/".join([_TOP, *rest])
+        path = "/".join([_TOP, *rest])
         return next(
-            (file for file in (f"{place}/__init__.py", f"{place}.py") if file in self._files), None
+            (file for file in (f"{path}/__init__.py", f"{path}.py") if file in self._files), None
         )
 
 

@@ -488,15 +488,15 @@ def _check(check: Check, rest: int) -> list[_Instruction]:
     """Return code that continues after itself if the check holds, and otherwise skips `rest` more
     instructions."""
     code: list[_Instruction] = []
-    place = _ARGUMENTS + 8 * check.argument
+    offset = _ARGUMENTS + 8 * check.argument
     mask = check.mask & 0xFFFF_FFFF
     for index, value in enumerate(check.values):
         left = len(check.values) - index - 1
         code.append((_JUMP_EQUAL, left, 0 if left else rest, value))
-    code = [(_LOAD, 0, 0, place + _LOW), (_AND, 0, 0, mask), *code]
+    code = [(_LOAD, 0, 0, offset + _LOW), (_AND, 0, 0, mask), *code]
     if check.mask >> 32:
         high = [
-            (_LOAD, 0, 0, place + _HIGH),
+            (_LOAD, 0, 0, offset + _HIGH),
             (_AND, 0, 0, check.mask >> 32),
             (_JUMP_EQUAL, 0, len(code) + rest, 0),
         ]

@@ -29,9 +29,9 @@ from .text import (
     SubAnswer,
     answer_of,
     compile_pattern,
+    find_span,
+    find_spans,
     matching_lines,
-    place_of,
-    places_of,
     plain,
     surroundings,
     widened,
@@ -305,7 +305,7 @@ class SandboxFunctions:
         _whole("peek", "start", start)
         begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
         part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
-        self._touches.tell("peek", [(part.start, part.end)])
+        self._touches.report("peek", [(part.start, part.end)])
         self._evidence.remember([part])
         return part
 
@@ -327,7 +327,7 @@ class SandboxFunctions:
         _whole("grep", "context_lines", context_lines)
         most = len(self._text) + 1 if max_matches is None else max_matches
         _whole("grep", "max_matches", most)
-        places: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for count, (start, end) in enumerate(self._matches(compile_pattern(pattern)), 1):
             if count > most:
                 print(
@@ -336,11 +336,11 @@ class SandboxFunctions:
                 break
             if context_lines > 0 and end - start <= LONG_LINE:
                 start, end = widened(self._text, start, end, context_lines)
-                if places and start <= places[-1][1] + 1:
-                    start = places.pop()[0]
-            places.append((start, end))
-        self._touches.tell("grep", places)
-        found = self._parts(places)
+                if spans and start <= spans[-1][1] + 1:
+                    start = spans.pop()[0]
+            spans.append((start, end))
+        self._touches.report("grep", spans)
+        found = self._parts(spans)
         self._evidence.remember(found)
         return found
 
@@ -413,9 +413,9 @@ class SandboxFunctions:
                 f"FINAL: the answer has {len(text):,} characters, and {self._longest_answer:,} is the most. Give the result instead of the material:"
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
-        places = self._evidence.find(answer, text, self._numbered)
+        spans = self._evidence.find(answer, text, self._numbered)
         self._touches.flush()
-        self._host.tell("final", {"text": text, "spans": places[:MOST_A_CALL]})
+        self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
 
     def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -457,18 +457,18 @@ class SandboxFunctions:
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
-        if places := places_of(subset):
-            return {"spans": places}
+        if spans := find_spans(subset):
+            return {"spans": spans}
         text = subset_text(name, subset)
         self._lookups -= not isinstance(text, Piece)
-        place = place_of(text, self._text) if text and self._lookups >= 0 else None
-        return {"span": list(place)} if place else {"text": text}
+        span = find_span(text, self._text) if text and self._lookups >= 0 else None
+        return {"span": list(span)} if span else {"text": text}
 
-    def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
+    def _parts(self, spans: Iterable[tuple[int, int]]) -> list[Part]:
         """Return places as parts. Line numbers are counted on from one to the next."""
         parts: list[Part] = []
         line, counted = 1, 0
-        for start, end in places:
+        for start, end in spans:
             if start < counted:
                 line, counted = 1, 0
             line += self._text.count("\n", counted, start)
@@ -535,7 +535,7 @@ def _query(name: str, query: object) -> None:
         raise ValueError(f"{name}: query is empty")
 
 
-_TAKEN = frozenset((*FUNCTIONS, *ALIASES, "context", "Part"))
+_RESERVED = frozenset((*FUNCTIONS, *ALIASES, "context", "Part"))
 
 
 def why_not_a_name(name: str) -> str:
@@ -546,7 +546,7 @@ def why_not_a_name(name: str) -> str:
         return "a name has at most 50 letters, without accents"
     if name.startswith("_"):
         return "it begins with an underscore"
-    if name in _TAKEN:
+    if name in _RESERVED:
         return "a search has that name already"
     if hasattr(builtins, name):
         return "Python has that name already"

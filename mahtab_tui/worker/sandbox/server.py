@@ -216,7 +216,7 @@ def main(fd: int) -> None:
     host = socket.socket(fileno=fd)
     missing = confinement.missing()
     if missing:
-        _say(host, {"op": "hello", "missing": missing})
+        _send(host, {"op": "hello", "missing": missing})
         return
     _prefer_to_die()
     preload()
@@ -225,7 +225,7 @@ def main(fd: int) -> None:
     _hide_machine()
     server = _Server(host, confinement.prepare())
     gc.freeze()  # a child's garbage collector would write to all shared memory
-    _say(host, {"op": "hello", "missing": ""})
+    _send(host, {"op": "hello", "missing": ""})
     server.run()
 
 
@@ -283,7 +283,7 @@ class _Server:
                     os._exit(1)
             self._forked(number, pid)
         except OSError as error:
-            _say(
+            _send(
                 self._host,
                 {"op": "failed", "id": number, "why": error.strerror or "no process can be made"},
             )
@@ -302,17 +302,17 @@ class _Server:
             raise
         self._sandboxes[process] = (number, pid)
         self._poll.register(process, select.POLLIN)
-        _say(self._host, {"op": "forked", "id": number, "pid": pid}, process)
+        _send(self._host, {"op": "forked", "id": number, "pid": pid}, process)
 
     def _reap(self, process: int) -> None:
         number, pid = self._sandboxes.pop(process)
         self._poll.unregister(process)
         os.close(process)
         _, status = os.waitpid(pid, 0)
-        _say(self._host, {"op": "ended", "id": number, "code": os.waitstatus_to_exitcode(status)})
+        _send(self._host, {"op": "ended", "id": number, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _say(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
+def _send(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
     try:
         socket.send_fds(host, [json.dumps(message).encode()], fds)
     except OSError:

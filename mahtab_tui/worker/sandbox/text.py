@@ -23,7 +23,7 @@ class EngineHost(Protocol):
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Send a call and wait for its value. Raises `CallError`."""
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
+    def send(self, name: str, args: dict[str, Any]) -> None:
         """Send a message that has no answer."""
 
 
@@ -43,13 +43,13 @@ class ReadTracker:
         self._left = MOST_IN_ALL
         self._noted: list[tuple[int, int]] = []
 
-    def tell(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
+    def report(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
         """Report spans, given in order; those that touch or have only a line break between them are
         merged."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
-            self._host.tell("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
+            self._host.send("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
 
     def note(self, start: int, end: int) -> None:
         """Note a slice, which is reported later, since code may take many one after the other."""
@@ -63,7 +63,7 @@ class ReadTracker:
     def flush(self) -> None:
         """Report the slices that were noted."""
         noted, self._noted = self._noted, []
-        self.tell("peek", sorted(noted))
+        self.report("peek", sorted(noted))
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -79,7 +79,7 @@ def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
     return merged
 
 
-MOST_PLACES = 1_000
+MOST_SPANS = 1_000
 """A list of at most so many parts is handed on as their places."""
 
 FOUND_AGAIN = 64
@@ -209,7 +209,7 @@ def plain(text: str) -> str:
     return str.__getitem__(text, slice(None))
 
 
-def place_of(value: str, text: str) -> tuple[int, int] | None:
+def find_span(value: str, text: str) -> tuple[int, int] | None:
     """Return where a string is in the text; None if that is unknown, because it is no piece of it
     and the text has it twice."""
     if isinstance(value, Piece):
@@ -224,12 +224,12 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
     )
 
 
-def places_of(values: object) -> list[list[int]]:
+def find_spans(values: object) -> list[list[int]]:
     """Return where the pieces of a list are, without their trailing line breaks; empty if not all
     are pieces."""
     if (
         not isinstance(values, (list, tuple))
-        or len(values) > MOST_PLACES
+        or len(values) > MOST_SPANS
         or not all(isinstance(value, Piece) for value in values)
     ):
         return []
@@ -303,10 +303,10 @@ def surroundings(
         yield low, high
 
 
-def line_of(text: str, place: int) -> tuple[int, int]:
+def line_of(text: str, offset: int) -> tuple[int, int]:
     """Return start and end of the line that contains a character."""
-    end = text.find("\n", place)
-    return text.rfind("\n", 0, place) + 1, len(text) if end < 0 else end
+    end = text.find("\n", offset)
+    return text.rfind("\n", 0, offset) + 1, len(text) if end < 0 else end
 
 
 def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
@@ -330,9 +330,9 @@ def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
 def _in_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
     """Search the whole text at once, which is ten times as fast as by line if the pattern starts
     with plain characters."""
-    place = 0
-    while place < len(text):
-        found = pattern.search(text, place)
+    offset = 0
+    while offset < len(text):
+        found = pattern.search(text, offset)
         if found is None:
             return
         start, end = line_of(text, found.start())
@@ -340,7 +340,7 @@ def _in_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
             end = line_of(text, found.end() - 1)[1]
         if start < len(text):
             yield start, end
-        place = end + 1
+        offset = end + 1
 
 
 def _by_line(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -395,11 +395,11 @@ class EvidenceFinder:
         pieces += (
             part for part in self._quoted(words) if plain(part) not in known
         )  # a known one was taken elsewhere
-        places = {(piece.start, piece.end) for piece in pieces}
-        places.update(find_quotes(words, self._text))
+        spans = {(piece.start, piece.end) for piece in pieces}
+        spans.update(find_quotes(words, self._text))
         if numbered:
-            places.update(self._named(words))
-        return sorted(places)
+            spans.update(self._named(words))
+        return sorted(spans)
 
     def _quoted(self, words: str) -> Iterator[Part]:
         """Yield the remembered parts that are in the words, which may be long: they are read once,
@@ -463,9 +463,9 @@ def named_lines(words: str) -> set[int]:
     return {number for number in islice(named, _MOST_NAMED) if number}
 
 
-def _within_word(text: str, place: int) -> bool:
+def _within_word(text: str, offset: int) -> bool:
     """Whether a place is between two characters of the same word."""
-    around = str.__getitem__(text, slice(place - 1, place + 1)) if place else ""
+    around = str.__getitem__(text, slice(offset - 1, offset + 1)) if offset else ""
     return len(around) == 2 and around.isalnum()
 
 

@@ -16,7 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from ..awaiting import EventLoop
-from ..capture import left_out
+from ..capture import omission
 from ..control import Channel, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
@@ -56,7 +56,7 @@ class EngineConnection:
             raise CallError(answer["error"])
         return answer["value"]
 
-    def tell(self, name: str, args: dict[str, Any]) -> None:
+    def send(self, name: str, args: dict[str, Any]) -> None:
         self._send({"op": "tell", "name": name, "args": args})
         if name == "final":
             self.finished = True
@@ -118,7 +118,7 @@ class Ends:
         """Return what has come since the last call."""
         self.add(b"", final=True)
         dropped = self._chars - len(self._head) - len(self._tail)
-        between = left_out(dropped) if dropped else ""
+        between = omission(dropped) if dropped else ""
         printed = TurnOutput(self._head + between + self._tail, self._chars)
         self._begin()
         return printed

@@ -32,7 +32,7 @@ class FolderError(Exception):
     """The folder or a file in it must not or cannot be read; the message is a sentence."""
 
 
-class KeptFolder:
+class SaveFolder:
     """An open folder. Close it."""
 
     def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:

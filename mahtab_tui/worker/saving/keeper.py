@@ -11,7 +11,7 @@ from ..control import python_version
 from ..objects import MISSING
 from ..tracebacks import describe_safely
 from ..undo.checkpoint import Checkpoint, CheckpointError, PythonVersionError, fork
-from .folder import LONGEST, FolderError, KeptFolder, digest_of, pieces
+from .folder import LONGEST, FolderError, SaveFolder, digest_of, pieces
 from .pickling import load_cloudpickle, unpickled
 from .writer import Writer
 
@@ -21,7 +21,7 @@ class Loading:
 
     def __init__(
         self,
-        open_folder: Callable[[], KeptFolder],
+        open_folder: Callable[[], SaveFolder],
         file: dict[str, Any],
         cloudpickle: str,
         namespace: dict[str, Any],
@@ -114,7 +114,7 @@ def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
     if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
-    told = describe_safely(error).text.strip().splitlines()[-1][:LONGEST]
+    reason = describe_safely(error).text.strip().splitlines()[-1][:LONGEST]
     changed = [
         f"{package} was {version}, and is {now}"
         for package, version in packages.items()
@@ -122,7 +122,7 @@ def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
     ]
     if python.split(".")[:2] != python_version().split(".")[:2]:
         changed.append(f"Python was {python}, and is {python_version()}")
-    return f"it cannot be read ({told})" + (f"; {'; '.join(changed)}" if changed else "")
+    return f"it cannot be read ({reason})" + (f"; {'; '.join(changed)}" if changed else "")
 
 
 def _version_of(package: str) -> str:
@@ -188,15 +188,15 @@ class Keeper:
             self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start
         )
 
-    def _open(self) -> KeptFolder:
-        return KeptFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))
+    def _open(self) -> SaveFolder:
+        return SaveFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))
 
 
 def finish(writer: Checkpoint) -> dict[str, Any]:
     """Wait for what a writer tells: see `Writer.write`, or a sentence as its ``error``."""
     try:
-        told: dict[str, Any] = writer.ask(None, WRITING)
-        return told
+        reply: dict[str, Any] = writer.ask(None, WRITING)
+        return reply
     except CheckpointError:
         return {"error": "the process that writes them was killed"}
     finally:

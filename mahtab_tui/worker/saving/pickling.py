@@ -249,7 +249,7 @@ def pickled(
     files: set[str] = set()
     out = _Limited(most)
 
-    def put_aside(memory: memoryview) -> int:
+    def put_out_of_band(memory: memoryview) -> int:
         out.count(memory.nbytes)
         blocks.append(memory)
         return len(blocks) - 1
@@ -282,7 +282,7 @@ def pickled(
             if type(thing) is _CACHED and thing.__module__ == namespace["__name__"]:
                 return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
             if type(thing) is loaded("numpy", "ndarray") and _is_plain(thing):
-                number = put_aside(_memory_of(thing))
+                number = put_out_of_band(_memory_of(thing))
                 return _array, (
                     blocks,
                     number,
@@ -293,9 +293,9 @@ def pickled(
                 )
             return super().reducer_override(thing)
 
-    Pickler(out, 5, buffer_callback=lambda buffer: of_pickle.append(put_aside(buffer.raw()))).dump(
-        variables
-    )
+    Pickler(
+        out, 5, buffer_callback=lambda buffer: of_pickle.append(put_out_of_band(buffer.raw()))
+    ).dump(variables)
     sources = {
         name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_of_a_cell(name)
     }

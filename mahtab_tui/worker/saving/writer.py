@@ -11,7 +11,7 @@ from typing import Any
 from ..control import python_version
 from ..undo.checkpoint import NotWrittenError, run_in_fork
 from ..variables import HIDDEN, described, hides
-from .folder import LONGEST, FolderError, KeptFolder, Pulse, digest_of
+from .folder import LONGEST, FolderError, Pulse, SaveFolder, digest_of
 from .pickling import (
     REASON,
     Group,
@@ -50,10 +50,10 @@ class Writer:
         """Write, and tell: bytes in all, the number of variables, and those not kept. Raises
         `OSError`, `FolderError`."""
         os.nice(_NICE)
-        with contextlib.closing(KeptFolder(self._folder, self._key, create=True)) as folder:
+        with contextlib.closing(SaveFolder(self._folder, self._key, create=True)) as folder:
             return self._write(folder)
 
-    def _write(self, folder: KeptFolder) -> dict[str, Any]:
+    def _write(self, folder: SaveFolder) -> dict[str, Any]:
         index_before: dict[str, Any] = {"files": [], "missing": []}
         with contextlib.suppress(
             FolderError
@@ -88,11 +88,11 @@ class Writer:
                 )
                 continue
             head, _, data = result.partition(b"\n")
-            told = json.loads(head)
-            if "problem" in told:  # of the disk, not of the variables
-                raise OSError(told["problem"], os.strerror(told["problem"]))
-            done.append((group, told, data))
-            room -= told["size"]
+            reply = json.loads(head)
+            if "problem" in reply:  # of the disk, not of the variables
+                raise OSError(reply["problem"], os.strerror(reply["problem"]))
+            done.append((group, reply, data))
+            room -= reply["size"]
             while room < 0:
                 largest = max(done, key=lambda each: int(each[1]["size"]))
                 done.remove(largest)
@@ -100,14 +100,14 @@ class Writer:
                 missing.update(
                     dict.fromkeys(largest[0].names, _too_large(largest[1]["size"], self._most))
                 )
-        files = [told["file"] for _, told, _ in done if "file" in told]
-        small = [(told, data) for _, told, data in done if "file" not in told]
+        files = [reply["file"] for _, reply, _ in done if "file" in reply]
+        small = [(reply, data) for _, reply, data in done if "file" not in reply]
         if small:
-            size = sum(told["size"] for told, _ in small)
+            size = sum(reply["size"] for reply, _ in small)
             files.insert(
                 0,
                 attempt.written(
-                    [told["group"] for told, _ in small], [data for _, data in small], size
+                    [reply["group"] for reply, _ in small], [data for _, data in small], size
                 ),
             )
         index: dict[str, Any] = {
@@ -162,11 +162,11 @@ class Writer:
 
 
 def _too_large(size: int, most: int) -> str:
-    told, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
+    size_text, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
     return (
-        f"{told} > {limit}"
+        f"{size_text} > {limit}"
         if size > most
-        else f"{told}, which together with the others is more than the {limit}"
+        else f"{size_text}, which together with the others is more than the {limit}"
     )
 
 
@@ -176,7 +176,7 @@ class _Attempt:
 
     def __init__(
         self,
-        folder: KeptFolder,
+        folder: SaveFolder,
         namespace: dict[str, Any],
         cloudpickle: Any,
         before: list[dict[str, Any]],
@@ -212,7 +212,7 @@ class _Attempt:
             raise NotWrittenError(REASON)
         parts: list[Any] = [result.stream, *result.blocks]
         size = sum(memoryview(part).nbytes for part in parts)
-        told = {
+        reply = {
             "rows": [
                 self._hidden.without(described(name, self._namespace[name])) for name in group.names
             ],
@@ -222,10 +222,10 @@ class _Attempt:
             "packages": result.packages,
         }
         if size <= SMALL:
-            return json.dumps({"group": told, "size": size}).encode() + b"\n" + b"".join(parts)
+            return json.dumps({"group": reply, "size": size}).encode() + b"\n" + b"".join(parts)
         try:
             return (
-                json.dumps({"file": self.written([told], parts, size), "size": size}).encode()
+                json.dumps({"file": self.written([reply], parts, size), "size": size}).encode()
                 + b"\n"
             )
         except OSError as error:

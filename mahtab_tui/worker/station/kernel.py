@@ -161,7 +161,7 @@ _LENGTH = struct.Struct("!I")
 class Kernel:
     """A kernel process. It is left by hosts that close its connection, and told of new ones."""
 
-    def __init__(self, start: dict[str, Any], place: str) -> None:
+    def __init__(self, start: dict[str, Any], folder: str) -> None:
         """start: what the host says about it. place: the folder of our files."""
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _memory("mahtab-output"))
@@ -192,7 +192,7 @@ class Kernel:
         )
         os.environ.update(start["env"])
         cwd = _existing(start["cwd"])
-        worker = os.path.join(place, "worker")
+        worker = os.path.join(folder, "worker")
         argv = [
             _interpreter(start["python"], cwd),
             "-c",
@@ -241,13 +241,13 @@ class Kernel:
 
     # What it is told.
 
-    def tell(self, data: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         """Send it frames; it is killed if it leaves too much of them unread."""
         self.unread += data
         if len(self.unread) > UNREAD:
             self.signal(signal.SIGKILL)
 
-    def tell_nothing_more(self) -> None:
+    def stop_sending(self) -> None:
         self._nothing_more = True
         self.send()
 
@@ -265,11 +265,11 @@ class Kernel:
     # What it says.
 
     @property
-    def tells_story(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether a new host has not heard all of what happened before it came."""
         return self._length is not None or self._story > 0
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         """Return the next bytes of its frames; none at the end. Raises `BlockingIOError`."""
         assert self.channel is not None
         most = (

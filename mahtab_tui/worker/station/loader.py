@@ -54,8 +54,8 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
             % above
         )
         return
-    place = os.path.join(above, "worker-" + digest)
-    there = os.path.isdir(place)
+    folder = os.path.join(above, "worker-" + digest)
+    there = os.path.isdir(folder)
     os.write(1, b"have\n" if there else b"send\n")
     if not there:
         pieces = []
@@ -72,18 +72,18 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
         new = os.path.join(above, ".new-" + os.urandom(8).hex())
         try:
             zipfile.ZipFile(io.BytesIO(data)).extractall(new)
-            os.rename(new, place)
+            os.rename(new, folder)
         except OSError as error:
             shutil.rmtree(new, ignore_errors=True)
-            if not os.path.isdir(place):  # else another one was quicker
+            if not os.path.isdir(folder):  # else another one was quicker
                 sys.stderr.write("%s cannot be written there: %s\n" % (above, error.strerror))  # noqa: UP031
                 return
     package = type(sys)("mahtab_worker")
-    package.__path__ = [os.path.join(place, "worker")]
+    package.__path__ = [os.path.join(folder, "worker")]
     sys.modules["mahtab_worker"] = package
     from mahtab_worker.station.relay import main  # type: ignore[import-not-found]
 
-    main(place, above)
+    main(folder, above)
 
 
 _load()  # type: ignore[no-untyped-call]

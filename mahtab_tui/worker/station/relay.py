@@ -17,7 +17,7 @@ _ONE_LINE = 65_536
 _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
-def main(place: str, above: str) -> None:
+def main(folder: str, above: str) -> None:
     """Connect the wire with the session's station; start the station if the host says so. place:
     our files. above: the folder of all files."""
     asked = json.loads(_first_line())
@@ -32,7 +32,7 @@ def main(place: str, above: str) -> None:
     if "start" in asked:
         asked["start"]["cwd"] = asked["start"]["cwd"] or here
         try:
-            station = _start(name, place, asked)
+            station = _start(name, folder, asked)
         except OSError as error:  # a full disk, too many processes
             os.write(
                 1,
@@ -57,7 +57,7 @@ def main(place: str, above: str) -> None:
     _copy(station)
 
 
-def _start(name: str, place: str, asked: dict[str, Any]) -> socket.socket:
+def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
     """Fork the station, and return a connection with it. name: of the socket for further wires."""
     from .station import Station
 
@@ -81,7 +81,7 @@ def _start(name: str, place: str, asked: dict[str, Any]) -> socket.socket:
         os.dup2(nothing, descriptor)
     os.close(nothing)
     try:
-        Station(listener, place, asked).run(theirs)
+        Station(listener, folder, asked).run(theirs)
     finally:
         os.unlink(name)
         os._exit(0)

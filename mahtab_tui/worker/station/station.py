@@ -30,7 +30,7 @@ from .kernel import (
     Message,
 )
 
-KEPT = "~/.mahtab/elsewhere"
+FOLDER = "~/.mahtab/elsewhere"
 """Folder of variables of sessions on other machines."""
 
 
@@ -40,7 +40,7 @@ def clean(above: str) -> dict[str, Any]:
     other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
     folders = [
         folder
-        for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT)))
+        for folder in dict.fromkeys((above, other, os.path.expanduser(FOLDER)))
         if _is_our_folder(folder)
     ]
     kernels = sum(
@@ -54,7 +54,7 @@ def clean(above: str) -> dict[str, Any]:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # there is more in it, which is not of sessions elsewhere
-        os.rmdir(os.path.dirname(os.path.expanduser(KEPT)))
+        os.rmdir(os.path.dirname(os.path.expanduser(FOLDER)))
     return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
 
 
@@ -102,14 +102,14 @@ _BEAT = 5.0
 class Station:
     """Starts a kernel, and holds its connections."""
 
-    def __init__(self, listener: socket.socket, place: str, asked: dict[str, Any]) -> None:
+    def __init__(self, listener: socket.socket, folder: str, asked: dict[str, Any]) -> None:
         """listener: for further wires. place: the folder of our files. asked: the host's first
         line."""
         self._listener = listener
         self._token = str(asked["token"])
         self._host = str(asked["host"])
         """The host to which the link leads."""
-        self._kept = float(asked["start"]["keep"])
+        self._idle_limit = float(asked["start"]["keep"])
         self._link = Link()
         self._selector = selectors.DefaultSelector()
         self._wire: socket.socket | None = None
@@ -126,7 +126,7 @@ class Station:
         self._exited, self._code = False, 0
         self._came = False
         """Whether a wire was there."""
-        self._kernel = Kernel(asked["start"], place)
+        self._kernel = Kernel(asked["start"], folder)
 
     def run(self, first: socket.socket) -> None:
         """Serve until the kernel has ended and the host knows it, or nobody has come for too long.
@@ -159,11 +159,13 @@ class Station:
             ):
                 self._hang_up()
             alone = 0.0 if self._wire is not None else now - self._alone_since
-            if alone > (self._kept if self._came else _NEVER) and not (
+            if alone > (self._idle_limit if self._came else _NEVER) and not (
                 self._exited or self._ends_at or self._kernel.state.cell
             ):
                 self._end_kernel()
-            remembered = self._kept if self._kernel.state.cell else min(self._kept, _REMEMBERED)
+            remembered = (
+                self._idle_limit if self._kernel.state.cell else min(self._idle_limit, _REMEMBERED)
+            )
             if self._exited and self._wire is None and (self._stopped or alone > remembered):
                 return
 
@@ -182,27 +184,27 @@ class Station:
             if events & selectors.EVENT_WRITE:
                 kernel.send()
             with suppress(BlockingIOError):
-                if events & selectors.EVENT_READ and not self._hear():
+                if events & selectors.EVENT_READ and not self._receive():
                     self._over()
         elif key.fileobj is kernel.control:  # the kernel says nothing over it: it has ended
             self._over()
         elif key.fd == kernel.output:
             self._read_output()
 
-    def _hear(self) -> bool:
+    def _receive(self) -> bool:
         """Pass on what the kernel says, after what it has printed before; returns False at its end.
         A new host hears the story first.
 
         Raises `BlockingIOError`."""
-        told = self._kernel.tells_story
-        data = self._kernel.hear()
-        if not told:
+        has_backlog = self._kernel.has_backlog
+        data = self._kernel.receive()
+        if not has_backlog:
             self._kernel.spool.move_all()
             self._hand_on()
         if not data:
             return False
         self._link.send(FRAMES, data)
-        if told and not self._kernel.tells_story:
+        if has_backlog and not self._kernel.has_backlog:
             self._hand_on()
         return True
 
@@ -215,7 +217,7 @@ class Station:
             self._hand_on()
 
     def _hand_on(self) -> None:
-        if not self._kernel.tells_story and self._kernel.channel is not None:
+        if not self._kernel.has_backlog and self._kernel.channel is not None:
             for message in self._kernel.printed():
                 self._link.send(*message)
 
@@ -235,7 +237,7 @@ class Station:
     def _over(self) -> None:
         """The kernel has ended, or has closed its connection."""
         with suppress(BlockingIOError):
-            while self._kernel.channel is not None and self._hear():
+            while self._kernel.channel is not None and self._receive():
                 continue
         code = self._kernel.reap()
         self._kernel.spool.move_all()
@@ -247,7 +249,7 @@ class Station:
         self._alone_since = time.monotonic()
         self._link.send(EXITED, str(code).encode())
         for each in self._want_end:
-            self._tell_end(each)
+            self._send_end(each)
 
     # The wires.
 
@@ -279,8 +281,8 @@ class Station:
                 selectors.EVENT_READ | (selectors.EVENT_WRITE if kernel.unread else 0),
             )
         if not kernel.all_printed:
-            held = self._wire is not None and self._link.waiting > BACK_PRESSURE
-            self._watch(kernel.output, 0 if held else selectors.EVENT_READ)
+            waits = self._wire is not None and self._link.waiting > BACK_PRESSURE
+            self._watch(kernel.output, 0 if waits else selectors.EVENT_READ)
         away = self._wire is None and self._link.waiting < WAITING
         if away != self._away:
             self._away = away
@@ -322,31 +324,31 @@ class Station:
         """Let a connection be the wire, if it may be."""
         answer: dict[str, Any] = {}
         try:
-            said = json.loads(line)
-            if not hmac.compare_digest(str(said["token"]).encode(), self._token.encode()):
+            message = json.loads(line)
+            if not hmac.compare_digest(str(message["token"]).encode(), self._token.encode()):
                 raise ValueError("a wrong token")
-            if "stop" in said:
+            if "stop" in message:
                 self._stopped = True
                 if self._exited:
-                    self._tell_end(new)
+                    self._send_end(new)
                     return
                 self._want_end.append(new)
                 if not self._ends_at:
                     self._end_kernel()
                 return
-            if "attach" in said:
+            if "attach" in message:
                 if self._exited and self._kernel.state.cell:
-                    answer = self._tell_last()
+                    answer = self._send_last()
                 elif self._exited or self._ends_at:
                     new.send(b'{"error": "the kernel has ended in the meantime"}\n')
                     raise ValueError("nothing to attach to")
                 else:
-                    answer = self._attach(str(said["host"]), str(said["attach"]))
-            elif said["host"] != self._host:
+                    answer = self._attach(str(message["host"]), str(message["attach"]))
+            elif message["host"] != self._host:
                 new.send(b'{"taken": true}\n')
                 raise ValueError("another host has the kernel now")
             self._hang_up()
-            self._link.connect(int(said["received"]))
+            self._link.connect(int(message["received"]))
         except (ValueError, KeyError, TypeError, LinkError, OSError):
             new.close()
             return
@@ -361,11 +363,11 @@ class Station:
         )
         self._watch(new, selectors.EVENT_READ)
 
-    def _tell_end(self, new: socket.socket) -> None:
+    def _send_end(self, new: socket.socket) -> None:
         """Tell a connection that has asked for the kernel's end, with what a host that is there
         does not hear."""
         if self._kernel.state.cell and self._wire is None:
-            answer = self._tell_last()
+            answer = self._send_last()
             self._link.connect(0)
             self._begin(new, answer)
             return
@@ -381,9 +383,9 @@ class Station:
             self._watch(self._kernel.channel, 0)
         self._kernel.attach(token)
         self._host, self._link = host, Link()
-        return self._kernel.state.told()
+        return self._kernel.state.as_frame()
 
-    def _tell_last(self) -> dict[str, Any]:
+    def _send_last(self) -> dict[str, Any]:
         """Tell a host what the cell has printed in which the kernel has ended; returns its
         number."""
         self._hang_up()
@@ -420,14 +422,14 @@ class Station:
 
     def _handle(self, message: Message) -> None:
         if message.kind == FRAMES:
-            self._kernel.tell(message.data)
+            self._kernel.send_bytes(message.data)
         elif message.kind == SIGNAL:
             if not self._exited:
                 self._kernel.signal(int(message.data))
         elif message.kind == STORED:
             self._kernel.stored(int(message.data))
         elif message.kind == END:
-            self._kernel.tell_nothing_more()
+            self._kernel.stop_sending()
 
 
 def _is_ours(connection: socket.socket) -> bool:

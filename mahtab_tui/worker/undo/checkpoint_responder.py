@@ -256,7 +256,7 @@ class Roots(NamedTuple):
 
     names: dict[str, Any]
     """The names before the cell."""
-    kept: Sequence[Any]
+    alive: Sequence[Any]
     """Objects that both processes keep alive, so that an address means the same object in both."""
 
 
@@ -424,7 +424,9 @@ def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
     names = roots.names
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)
-    graph.add((*(value for _, value in graph.kinds.shared), *roots.kept), time.monotonic() + OTHERS)
+    graph.add(
+        (*(value for _, value in graph.kinds.shared), *roots.alive), time.monotonic() + OTHERS
+    )
     return left + _walk_names(
         graph, {name: value for name, value in names.items() if name not in left}, OTHERS
     )
@@ -437,9 +439,9 @@ def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str
         for name, value in names.items()
         if name not in HIDDEN and address_of(type(value)) not in ATOMS
     ]
-    for place, (_, value) in enumerate(inside):
+    for index, (_, value) in enumerate(inside):
         if not graph.add((value,), until):
-            return [label_of(name) for name, _ in inside[place:]]
+            return [label_of(name) for name, _ in inside[index:]]
     return []
 
 

@@ -48,7 +48,7 @@ from .tables import SPECIAL, Block, block_of
 
 
 def _match(value: Any) -> Values:
-    return [value.re, value.string, *(place for span in value.regs for place in span)]
+    return [value.re, value.string, *(offset for span in value.regs for offset in span)]
 
 
 def _placement(value: Any) -> Values:
@@ -219,13 +219,13 @@ def _module(module: Any) -> Values:
 
 @prepared(pairs)
 def _put_module(module: Any, wanted: Any) -> None:
-    held = own_dict(module)
-    for name in list(held):
+    names = own_dict(module)
+    for name in list(names):
         if name not in wanted and not name.startswith("__"):
-            del held[name]
+            del names[name]
     for name, value in wanted.items():
-        if held.get(name, MISSING) is not value:
-            held[name] = value
+        if names.get(name, MISSING) is not value:
+            names[name] = value
 
 
 _MODULE = Part("module", _module, _put_module)
@@ -234,12 +234,12 @@ _MODULE = Part("module", _module, _put_module)
 def _own_modules() -> dict[str, types.ModuleType]:
     """Return the user's own modules, by name: neither in the standard library nor among installed
     packages, much of whose state must stay."""
-    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
-        os.path.join(place, "")
-        for place in {*places, *map(os.path.realpath, places), ours}
-        if place
+        os.path.join(folder, "")
+        for folder in {*folders, *map(os.path.realpath, folders), ours}
+        if folder
     )
     return {
         name: module
@@ -415,13 +415,13 @@ class Kinds:
             return fixed, True, False
         kind = opaque_kind(cls)
         if kind is not None:
-            return (progress_marker(cls, kind),), kind.tells, kind.ends
+            return (progress_marker(cls, kind),), kind.is_comparable, kind.ends
         bases, native = mro_of(cls), native_base(cls)
         found = [(base, part) for base, part in self._readers if descends(cls, base)]
         found = [(base, part) for base, part in found if base is found[0][0]]
         known = native is object or module_of(native).partition(".")[0] in _UNCHANGING
         known = known or (module_of(cls), name_of(cls)) == _CAPSULE
-        known = known or any(_tells_of(base, native) for base, _ in found)
+        known = known or any(_has_reducer(base, native) for base, _ in found)
         parts = [part for _, part in found]
         if any("__dict__" in class_dict(base) for base in bases):
             parts.append(
@@ -443,7 +443,7 @@ def _has_pointers(cls: Any) -> bool:
     return not inside or any(_has_pointers(each) for each in inside if each is not None)
 
 
-def _tells_of(base: type, native: type) -> bool:
+def _has_reducer(base: type, native: type) -> bool:
     """Return whether the part that reads objects of `base` reads all that this class in C
     stores."""
     same_package = module_of(native).partition(".")[0] == module_of(base).partition(".")[0]
@@ -572,13 +572,13 @@ class Graph:
                         known, ends = False, True
                         continue
                     self._work += size // VALUES
-                held = part.read(value)
+                contents = part.read(value)
                 if part is REDUCED:
                     self._work += 1
-                    known = known and bool(held)
-                types = set(map(address_of, map(type, held)))
+                    known = known and bool(contents)
+                types = set(map(address_of, map(type, contents)))
                 if self._states:
-                    state = hash(_encoded(part, held, types))
+                    state = hash(_encoded(part, contents, types))
                     if part.prepare is None:
                         fixed = hash((fixed, state))
                     else:
@@ -586,7 +586,7 @@ class Graph:
                 if not types <= ATOMS:
                     inside = [
                         item
-                        for item in held
+                        for item in contents
                         if address_of(type(item)) not in ATOMS and item is not MISSING
                     ]
                     children += map(address_of, inside)

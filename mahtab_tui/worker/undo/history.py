@@ -15,7 +15,7 @@ from .checkpoint import Checkpoint, fork
 from .checkpoint_responder import CheckpointResponder, DirtyPages, StateRequest
 from .graph import CurrentKinds, Graph, Limits
 from .mutations import Step, touched_names
-from .process_state import EVENTS, Beside, ProcessState
+from .process_state import EVENTS, ProcessState, SideState
 from .reach import Library, libraries, snapshot
 from .restoring import Plan, UndoError, carry_out, changes, plan_back
 from .tables import Block
@@ -65,10 +65,10 @@ def private_bytes(pid: int) -> int:
     return sum(size for name, size in _rollup(str(pid)).items() if name.startswith("Private_"))
 
 
-def held_only(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
+def shared_only(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
     """Return the bytes of arrays that existed earlier and are not used now."""
-    held = frozenset().union(*earlier) - now
-    return sum(block.size for block in held)
+    shared = frozenset().union(*earlier) - now
+    return sum(block.size for block in shared)
 
 
 def _rollup(process: str) -> dict[str, int]:
@@ -84,7 +84,7 @@ def _rollup(process: str) -> dict[str, int]:
         return {}
 
 
-KEPT = 3_000
+BLOCKS = 3_000
 """Maximum number of objects that are kept alive for a step."""
 KEEPING = 0.1
 """Seconds of computing for finding them; enough unless objects take long."""
@@ -107,7 +107,7 @@ class UndoHistory:
         self._redo: list[tuple[Step, list[Step]]] = []
         """The state before each undo, and the steps that it removed."""
         self._use = MemoryUse()
-        self._held = 0
+        self._held_bytes = 0
         """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
         """The last cell that can no longer be undone because of a limit, and which limit that
@@ -164,33 +164,33 @@ class UndoHistory:
         graph.add(
             (*early, *(value for _, value in graph.kinds.shared), *step.names.values()),
             time.thread_time() + KEEPING,
-            Limits(KEPT, KEPT),
+            Limits(BLOCKS, BLOCKS),
         )
-        step.kept = graph.to_keep()
-        step.beside = Beside(step.kept)
+        step.retained = graph.to_keep()
+        step.side_state = SideState(step.retained)
         ending = graph.ending()
-        kept = graph.nodes.keys() - ending
+        retained = graph.nodes.keys() - ending
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
         step.blocks = frozenset(
-            block for address in kept if (block := graph.nodes[address].block) is not None
+            block for address in retained if (block := graph.nodes[address].block) is not None
         )
         code = {address_of(value) for value in step.names.values() if _is_code(value)}
-        kept |= code - graph.nodes.keys()
+        retained |= code - graph.nodes.keys()
         try:
             self._fork(step, blocks)
         finally:
             del graph
             for each in self._steps:
-                each.release(kept)
+                each.release(retained)
 
     def _fork(self, step: Step, blocks: frozenset[Block]) -> None:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        self._held = held_only((each.blocks for each in self._steps), blocks)
-        while self._held > self._bytes and len(self._steps) > 1:
+        self._held_bytes = shared_only((each.blocks for each in self._steps), blocks)
+        while self._held_bytes > self._bytes and len(self._steps) > 1:
             self._drop_for_memory()
-            self._held = held_only((each.blocks for each in self._steps), blocks)
+            self._held_bytes = shared_only((each.blocks for each in self._steps), blocks)
         try:
             witness = CheckpointResponder(self._namespace)
             step.checkpoint = self._memory.fork(
@@ -209,7 +209,10 @@ class UndoHistory:
         """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing
         waits."""
         while self._pids() and self._use.due(self._bytes):
-            if self._use.measure(self._pids()) + self._held <= self._bytes or len(self._steps) < 2:
+            if (
+                self._use.measure(self._pids()) + self._held_bytes <= self._bytes
+                or len(self._steps) < 2
+            ):
                 return
             self._drop_for_memory()
 
@@ -279,7 +282,7 @@ class UndoHistory:
         while True:
             checkpoint = self._checkpoint_for(step, self._steps)
             try:
-                return self._told(self._plan(step, self._steps))
+                return self._report(self._plan(step, self._steps))
             except UndoError:  # with the next checkpoint, less can be undone: it will tell what
                 if self._checkpoint_for(step, self._steps) is checkpoint:
                     raise
@@ -288,7 +291,7 @@ class UndoHistory:
         """Restore the state before a cell."""
         step = self._step(cell)
         plan = self._plan(step, self._steps)
-        told = self._told(plan)
+        report = self._report(plan)
         before = self._new_step(0)
         gone = self._steps[self._steps.index(step) :]
         checkpoint = self._checkpoint_for(step, self._steps)
@@ -308,7 +311,7 @@ class UndoHistory:
             self._steps += gone
             raise
         plan.graph.forget_weak_references()
-        return told
+        return report
 
     def redo(self) -> dict[str, Any]:
         """Restore the state before the last `undo`."""
@@ -318,13 +321,13 @@ class UndoHistory:
             )
         before, gone = self._redo[-1]
         plan = self._plan(before, [before])
-        told = self._told(plan)
+        report = self._report(plan)
         carry_out(plan, self._namespace, before.checkpoint, self._checkpoint_for(gone[0], gone))
         plan.graph.forget_weak_references()
         self._redo.pop()
         self._ended += before.end()
         self._steps += gone
-        return told
+        return report
 
     def end(self) -> None:
         """Drop all steps."""
@@ -369,9 +372,13 @@ class UndoHistory:
     def _plan(self, step: Step, steps: list[Step]) -> Plan:
         return plan_back(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)
 
-    def _told(self, plan: Plan) -> dict[str, Any]:
-        kept = [each._asdict() for each in plan.not_restored]
-        return {"changes": changes(plan, self._namespace), "kept_as_is": kept, "exact": not kept}
+    def _report(self, plan: Plan) -> dict[str, Any]:
+        unrestored = [each._asdict() for each in plan.not_restored]
+        return {
+            "changes": changes(plan, self._namespace),
+            "kept_as_is": unrestored,
+            "exact": not unrestored,
+        }
 
 
 def _is_code(value: object) -> bool:

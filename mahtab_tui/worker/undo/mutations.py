@@ -21,7 +21,7 @@ from .checkpoint_responder import (
     digest,
 )
 from .graph import Graph, Kinds, Limits, Node, ancestors
-from .process_state import Beside, ProcessState, SideEffectLog
+from .process_state import ProcessState, SideEffectLog, SideState
 from .reach import ATOMS, Ending, Library
 from .tables import Block
 
@@ -32,7 +32,7 @@ class Step:
         self.cell = cell
         self.names = names
         """The objects of names; an `Ending` for one that is not kept alive."""
-        self.kept: list[Any] = []
+        self.retained: list[Any] = []
         self.released = False
         """Whether objects that must end are no longer kept alive."""
         self.touched: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Step:
         self.blocks: frozenset[Block] = frozenset()
         """The memory of arrays that this step keeps alive."""
         self.process: ProcessState | None = None
-        self.beside: Beside | None = None
+        self.side_state: SideState | None = None
         self.libraries: list[Library] = []
         """The modules and classes of libraries that the cell mentions."""
         self.deeds = SideEffectLog()
@@ -60,13 +60,13 @@ class Step:
         ended.end()
         return [ended]
 
-    def release(self, kept: set[int]) -> None:
+    def release(self, retained: set[int]) -> None:
         """Keep only these objects alive, by address, and plain values."""
         if self.released:
             return
         self.released = True
-        self.names = {name: _released(value, kept) for name, value in self.names.items()}
-        self.kept = [_released(value, kept) for value in self.kept]
+        self.names = {name: _released(value, retained) for name, value in self.names.items()}
+        self.retained = [_released(value, retained) for value in self.retained]
 
     def roots(self, namespace: dict[str, Any]) -> Roots:
         """Return where a walk through the state begins. namespace: as it is now."""
@@ -74,7 +74,7 @@ class Step:
             name: value for name, value in self.living(namespace).items() if name != "__builtins__"
         }
         return Roots(
-            names, [found for value in self.kept if (found := _living(value)) is not MISSING]
+            names, [found for value in self.retained if (found := _living(value)) is not MISSING]
         )
 
     def living(self, namespace: dict[str, Any]) -> dict[str, Any]:
@@ -86,15 +86,17 @@ class Step:
         """Return the addresses of objects that have ended; others may have them now."""
         return {
             value.address
-            for value in (*self.names.values(), *self.kept)
+            for value in (*self.names.values(), *self.retained)
             if type(value) is Ending and value.ended
         }
 
 
-def _released(value: Any, kept: set[int]) -> Any:
+def _released(value: Any, retained: set[int]) -> Any:
     return (
         value
-        if address_of(type(value)) in ATOMS or address_of(value) in kept or type(value) is Ending
+        if address_of(type(value)) in ATOMS
+        or address_of(value) in retained
+        or type(value) is Ending
         else Ending(value)
     )
 
@@ -153,7 +155,7 @@ class MutationDetector:
     def begin(self, step: Step | None) -> None:
         """The cell begins now. step: knows the state before it, if the cell can be undone."""
         self._step = None if step is None or step.checkpoint is None else step
-        self._beside = (step and step.beside) or Beside(self._objects, files=False)
+        self._side_state = (step and step.side_state) or SideState(self._objects, files=False)
         self._digests = {} if self._step is not None else _digests(self._blocks)
         del self._objects
 
@@ -181,12 +183,13 @@ class MutationDetector:
                 unknown.add(address)
         for block, differs in self._written(set(owners)).items():
             (unknown if differs is None else changed).update(owners[block])
-        too_large = self._beside.beyond(BYTES)
-        back, kept, _ = self._beside.different(too_large)
+        too_large = self._side_state.beyond(BYTES)
+        back, unrestored, _ = self._side_state.different(too_large)
         changed.update(
-            [address_of(each.value) for each in back], [address_of(value) for value, _ in kept]
+            [address_of(each.value) for each in back],
+            [address_of(value) for value, _ in unrestored],
         )
-        unknown = unknown - self._beside.noted | too_large
+        unknown = unknown - self._side_state.noted | too_large
         inside = self._names_of(named, graph, changed, unknown)
         graph.forget_weak_references()
         return inside
@@ -322,17 +325,17 @@ def _plain_digest(value: Any) -> int | None:
         left -= sum(map(len, level))
         if left < 0:  # also of containers that hold themselves
             return None
-        held = list(
+        items = list(
             chain.from_iterable(
                 chain.from_iterable(
                     (each, each.values()) if type(each) is dict else (each,) for each in level
                 )
             )
         )
-        types = set(map(address_of, map(type, held))) - ATOMS
+        types = set(map(address_of, map(type, items))) - ATOMS
         if not types <= _CONTAINERS:
             return None
-        level = [each for each in held if address_of(type(each)) not in ATOMS] if types else []
+        level = [each for each in items if address_of(type(each)) not in ATOMS] if types else []
     try:
         return hash(
             marshal.dumps(value, 0)

@@ -49,7 +49,7 @@ class GuardedKind(NamedTuple):
     """Why an undo leaves it alone."""
 
     @property
-    def tells(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether there is a sign of how far its objects have got."""
         return self.sign is not _nothing
 
@@ -76,9 +76,9 @@ def _inside_generator(value: Any, frame: Any) -> Values:
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
-        held
-        for held in gc.get_referents(value)
-        if address_of(type(held)) not in _OF_FRAMES and held is not frame.f_globals
+        referent
+        for referent in gc.get_referents(value)
+        if address_of(type(referent)) not in _OF_FRAMES and referent is not frame.f_globals
     ]
 
 
@@ -335,16 +335,17 @@ _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
 def _without_caches(value: Any) -> Values:
     return [
         part
-        for name, held in dict.items(own_dict(value))
+        for name, item in dict.items(own_dict(value))
         if name not in _CACHES
-        for part in (name, held)
+        for part in (name, item)
     ]
 
 
 def _put_without_caches(value: Any, values: Values) -> Apply:
-    held = own_dict(value)
+    names = own_dict(value)
     return _put_dict(
-        held, [*values, *(part for name in _CACHES if name in held for part in (name, held[name]))]
+        names,
+        [*values, *(part for name in _CACHES if name in names for part in (name, names[name]))],
     )
 
 

@@ -123,7 +123,7 @@ class Back(NamedTuple):
     take_back: Apply
 
 
-class Beside:
+class SideState:
     """The state of such objects at one time."""
 
     def __init__(self, values: Iterable[Any], files: bool = True) -> None:
@@ -155,11 +155,11 @@ class Beside:
                 self._tensors.append((value, as_library_type(value).detach()))
             elif kind == "file":
                 self._files.append((weakref.ref(value), _position(value)))
-        held = [
+        items = [
             *(reference() for reference, _ in self._files),
             *(value for value, _ in (*self._tables, *self._tensors)),
         ]
-        self.noted = frozenset(map(address_of, held))
+        self.noted = frozenset(map(address_of, items))
         """The addresses of the objects."""
 
     def beyond(self, most: int) -> frozenset[int]:
@@ -194,7 +194,7 @@ class Beside:
             )
             for value, then in moved
         ]
-        kept = []
+        unrestored = []
         files = [
             (value, then) for reference, then in self._files if (value := reference()) is not None
         ]
@@ -203,7 +203,7 @@ class Beside:
             if now == then:
                 continue
             if then is None or now is None or then[0] != now[0]:
-                kept.append(
+                unrestored.append(
                     (
                         value,
                         "it was closed"
@@ -214,11 +214,11 @@ class Beside:
             elif then[1] is not None and now[1] is not None:
                 back.append(Back(value, _seek(value, then[1]), _seek(value, now[1])))
             else:
-                kept.append((value, "what was written to a file stays"))
+                unrestored.append((value, "what was written to a file stays"))
         started = [thread for number, thread in _threads().items() if number not in self._threads]
         return (
             back,
-            kept,
+            unrestored,
             [
                 NotRestored(thread.name, "this thread was started and is still running")
                 for thread in started
@@ -354,8 +354,8 @@ def _list_of(module: str, name: str) -> Setting:
     """Make the setting that is a list of a module: which list it is, and its items."""
 
     def read() -> Any:
-        held = getattr(sys.modules[module], name)
-        return held, list(held)
+        value = getattr(sys.modules[module], name)
+        return value, list(value)
 
     def write(wanted: Any) -> None:
         setattr(sys.modules[module], name, wanted[0])
@@ -451,8 +451,8 @@ def _write_decimal(wanted: Any) -> None:
 def _pandas() -> dict[str, Any]:
     found: dict[str, Any] = {}
     pending = [("", sys.modules["pandas._config.config"]._global_config)]
-    for prefix, held in pending:
-        for name, value in held.items():
+    for prefix, tables in pending:
+        for name, value in tables.items():
             if type(value) is dict:
                 pending.append((f"{prefix}{name}.", value))
             else:

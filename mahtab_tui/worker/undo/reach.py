@@ -238,8 +238,8 @@ def libraries(
         if address_of(value) in found or not (module or is_class(value)) or is_own(value):
             continue
         if module:
-            held = own_dict(value)
-            pending += [held[name] for name in names if name in held]
+            module_names = own_dict(value)
+            pending += [module_names[name] for name in names if name in module_names]
             found[address_of(value)] = value
         elif _FLAGS(value) & _CHANGEABLE:
             found[address_of(value)] = value

@@ -53,7 +53,7 @@ class Plan(NamedTuple):
     states: list[tuple[Any, list[list[Any]]]]
     """Objects to restore, with the values of their parts."""
     copies: list[Copy]
-    beside: list[tuple[Apply, Apply]]
+    side_state: list[tuple[Apply, Apply]]
     """Other steps: for each, the function that does it and the one that reverses it."""
     inside: list[str]
     """Names whose objects will change inside."""
@@ -169,8 +169,8 @@ def _match(
     alive, changed = array("q"), array("q")
     stayed: list[Copy] = []
     moved: list[Copy] = []
-    for place in range(0, len(rows), 6):
-        address, kind, fixed, loose, start, size = rows[place : place + 6]
+    for offset in range(0, len(rows), 6):
+        address, kind, fixed, loose, start, size = rows[offset : offset + 6]
         node = graph.nodes.get(address)
         if (
             node is None
@@ -194,7 +194,7 @@ def carry_out(
 ) -> None:
     """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore.
     now: of the state as it is."""
-    ready = plan.beside + run_with_timeout(
+    ready = plan.side_state + run_with_timeout(
         MAKING,
         lambda: [
             step for value, values in plan.states for step in _steps(plan.graph, value, values)
@@ -341,10 +341,10 @@ def plan_back(
             at.failure = f"the process that kept the state before cell {at.cell} has ended"
             raise UndoError(f"{error} Nothing was changed.") from None
     noted = next((each for each in later if each.changes_inside), None)
-    return _with_libraries(_with_beside(plan, noted, stays), later)
+    return _with_libraries(_with_side_state(plan, noted, stays), later)
 
 
-def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
+def _with_side_state(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
     """Add what the kernel itself noted before the first cell that may have changed an object in
     place."""
     steps: list[tuple[Apply, Apply]] = []
@@ -356,8 +356,8 @@ def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Pl
             for setting, then, now in settings
         ]
         inside += [setting.label for setting, _, _ in settings]
-    if noted is not None and noted.beside is not None:
-        back, kept, threads = noted.beside.different()
+    if noted is not None and noted.side_state is not None:
+        back, unrestored, threads = noted.side_state.different()
         steps += [(each.apply, each.take_back) for each in back]
         holders = plan.graph.holders()
         for each in back:
@@ -365,11 +365,11 @@ def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Pl
         stays = stays + threads
         stays += [
             NotRestored(name, reason)
-            for value, reason in kept
+            for value, reason in unrestored
             for name in _names_of(value, plan, holders)
         ]
     return plan._replace(
-        beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored
+        side_state=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored
     )
 
 
@@ -395,7 +395,7 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
             labels.append(label)
             steps.append((partial(library.put, name, value), partial(library.put, name, now)))
     return plan._replace(
-        beside=[*plan.beside, *steps],
+        side_state=[*plan.side_state, *steps],
         inside=[*plan.inside, *labels],
         not_restored=plan.not_restored + stays,
     )
@@ -404,4 +404,4 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
 def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
     """Return the names through which an object can be reached."""
     reached = ancestors([address_of(value)], holders)
-    return [name for name, held in plan.names.items() if address_of(held) in reached]
+    return [name for name, each in plan.names.items() if address_of(each) in reached]

@@ -60,8 +60,8 @@ def select(
     left = sum(map(len, conversations)) if limit is None else limit
     for conversation in conversations:
         wanted = [
-            place
-            for place, item in enumerate(conversation)
+            index
+            for index, item in enumerate(conversation)
             if kind in ("", item.kind) and (not only or item.name in only)
         ]
         count = min(wanted[-1] + 1, left) if wanted else 0

@@ -116,8 +116,8 @@ def _no_code(name: str, tables: str, text: str, *groups: Sequence[str]) -> Conve
 def _session(tables: str, *asked: tuple[str, str, Check, Callable[[Tables], Any]]) -> Conversation:
     names = tuple(tables.split())
     return [
-        Question(name, FOLLOW_UP if place else SINGLE, names, text, check, expected)
-        for place, (name, text, check, expected) in enumerate(asked)
+        Question(name, FOLLOW_UP if index else SINGLE, names, text, check, expected)
+        for index, (name, text, check, expected) in enumerate(asked)
     ]
 
 

@@ -49,7 +49,7 @@ def make(kind: str, megabytes: float) -> Task:
     count = max(
         1, int((megabytes * 1_000_000 - sum(map(len, planted))) * _BLOCK / sum(map(len, noise)))
     )
-    places = sorted(
+    insertions = sorted(
         zip(
             (random.randrange(count + 1) for _ in planted),
             random.sample(range(len(planted)), len(planted)),
@@ -59,9 +59,9 @@ def make(kind: str, megabytes: float) -> Task:
     pieces: list[str] = []
     spans: list[Span] = []
     length = last = 0
-    for place, number in places:
-        before = _repeated(noise, last, place)
-        length, last = length + len(before), place
+    for line_index, number in insertions:
+        before = _repeated(noise, last, line_index)
+        length, last = length + len(before), line_index
         if number < len(lines.evidence):
             spans.append((length, length + len(planted[number])))
         pieces += [before, planted[number]]

@@ -25,7 +25,7 @@ async def ask(
     code: str = CODE,
     request: str = "1",
     *,
-    hear: bool = True,
+    accept_keys: bool = True,
     block: int = 0,
     blocks: int = 1,
 ) -> None:
@@ -42,7 +42,7 @@ async def ask(
         party="claude",
     )
     await pilot.pause()
-    if hear:
+    if accept_keys:
         app_of(pilot).clock.now += 1
 
 

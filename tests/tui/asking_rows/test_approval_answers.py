@@ -21,10 +21,10 @@ from tests.tui.editor_app import EditorApp, app_of, until, write
 async def test_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask(pilot)
     await pilot.press(key)
-    assert app_of(pilot).said == [decided(action)]
+    assert app_of(pilot).actions == [decided(action)]
     assert not row_of(pilot).display
     await pilot.press(key)
-    assert len(app_of(pilot).said) == 1
+    assert len(app_of(pilot).actions) == 1
 
 
 async def test_fast_letters_go_to_the_editor_and_answer_nothing(
@@ -34,7 +34,7 @@ async def test_fast_letters_go_to_the_editor_and_answer_nothing(
     await ask(pilot)
     await pilot.press("y", "space", "equals_sign", "3")
     await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     assert row_of(pilot).display
 
 
@@ -44,10 +44,10 @@ async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
     monkeypatch.setattr(prompt_row, "ALONE", 60)
     await ask(pilot)
     await pilot.press("y", "escape")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     app_of(pilot).clock.now += 1
     await pilot.press("y", "enter")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
     assert app_of(pilot).editor.text == ""
 
 
@@ -58,7 +58,7 @@ async def test_letter_answers_at_once_after_the_user_went_to_the_row(
     await ask(pilot)
     row_of(pilot).focus()
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pilot[None]) -> None:
@@ -89,7 +89,7 @@ async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pi
     await pilot.press("e")
     app_of(pilot).clock.now += 1
     await pilot.press("a")
-    assert app.said == [decided("run")]
+    assert app.actions == [decided("run")]
 
 
 async def test_row_is_hidden_while_nothing_waits(pilot: Pilot[None]) -> None:
@@ -103,7 +103,7 @@ async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> 
     app_of(pilot).editor.focus()
     await pilot.pause()
     await write(pilot, "yna")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     assert app_of(pilot).editor.text == "yna"
 
 
@@ -112,7 +112,7 @@ async def test_the_row_does_not_take_the_focus_from_a_draft(pilot: Pilot[None]) 
     await ask(pilot)
     await write(pilot, "yes")
     assert app_of(pilot).editor.text == "half yes"
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[None]) -> None:
@@ -131,19 +131,19 @@ async def test_row_shows_how_to_reach_it(pilot: Pilot[None]) -> None:
 
 
 async def test_keys_typed_while_the_row_appears_go_to_the_editor(pilot: Pilot[None]) -> None:
-    await ask(pilot, hear=False)
+    await ask(pilot, accept_keys=False)
     await pilot.press("a", "y")
     await write(pilot, " = 1")
     assert app_of(pilot).editor.text == "ay = 1"
     assert app_of(pilot).area.has_focus
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     assert row_of(pilot).display
 
 
 async def test_other_keys_go_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "print(1)\n")
-    assert app_of(pilot).said == [("submitted", "python", "print(1)")]
+    assert app_of(pilot).actions == [("submitted", "python", "print(1)")]
 
 
 async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
@@ -159,10 +159,10 @@ async def test_keys_are_ignored_right_after_focusing_the_row(pilot: Pilot[None])
     row_of(pilot).focus()
     await pilot.pause()
     await pilot.press("y")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
     assert app_of(pilot).editor.text == "half"
     assert app_of(pilot).area.has_focus
 
@@ -175,17 +175,17 @@ async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chi
     async with app.run_test(size=size) as pilot:
         await ask(pilot)
         chips = app.query_one("ApprovalRow Chips", Chips)
-        place = chips.render().plain.index(chip)
-        await pilot.click(chips, offset=(place, 0))
-        assert app.said == [decided("all")]
+        index = chips.render().plain.index(chip)
+        await pilot.click(chips, offset=(index, 0))
+        assert app.actions == [decided("all")]
 
 
 async def test_click_meant_for_previous_content_decides_nothing(
     pilot: Pilot[None],
 ) -> None:
-    await ask(pilot, hear=False)
+    await ask(pilot, accept_keys=False)
     await pilot.click("ApprovalRow Chips", offset=(3, 0))
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
@@ -246,7 +246,7 @@ async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
     await pilot.pause()
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run"), decided("run", request="2")]
+    assert app_of(pilot).actions == [decided("run"), decided("run", request="2")]
 
 
 async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
@@ -255,7 +255,7 @@ async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> Non
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
     assert row_of(pilot).display
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -> None:
@@ -277,7 +277,7 @@ async def test_code_arriving_while_unfocused_gets_the_focus_on_return(
     await pilot.press("f7")
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
     assert app_of(pilot).area.has_focus
 
 
@@ -290,7 +290,7 @@ async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> 
     await pilot.pause()
     await write(pilot, "y")
     assert app_of(pilot).editor.text == "halfy"
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[None]) -> None:

@@ -27,10 +27,10 @@ async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> No
     assert "can read but not change anything" in shown[1]
     assert "exactly this call with these arguments" in shown[3]
     assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     app_of(pilot).clock.now += 1
     await pilot.press("enter")
-    assert app_of(pilot).said == [decided("run", rules=RULES)]
+    assert app_of(pilot).actions == [decided("run", rules=RULES)]
 
 
 async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pilot[None]) -> None:
@@ -38,12 +38,12 @@ async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pil
     await pilot.press("enter")  # too early: it was pressed for something else
     app_of(pilot).clock.now += 1
     await pilot.press("y", "r", "space", "w")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     await pilot.press("escape")
     assert not row_of(pilot).query_one("#rules").display
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> None:
@@ -51,7 +51,7 @@ async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> N
     row_of(pilot).focus()
     await pilot.press("r")
     assert "no rule can let this code run without asking" in about(pilot)
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]

@@ -32,7 +32,7 @@ async def test_code_visible_above_is_not_shown_twice(pilot: Pilot[None]) -> None
     await ask(pilot, LONG)
     assert drawn_code(pilot) == []
     await pilot.press("pagedown", "y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
@@ -51,7 +51,7 @@ async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) 
         await pilot.pause()
         assert drawn_code(pilot) == lines[first - 1 : first + 11]
         assert about(pilot).startswith(f"lines {first}–{first + 11} of 60")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
@@ -60,28 +60,28 @@ async def test_code_is_approved_once_its_end_was_visible(
 ) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press(key)
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     assert "again" in about(pilot)
     app_of(pilot).clock.now += 1
     await pilot.press("end", "home")
     await pilot.pause()
     assert "again" not in about(pilot)
     await pilot.press(key)
-    assert app_of(pilot).said == [decided(action)]
+    assert app_of(pilot).actions == [decided(action)]
 
 
 async def test_pressing_the_same_key_twice_approves_unread_code(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("y", "y")
-    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], ""), (
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], ""), (
         "too soon, and it is no letter for the editor either"
     )
     app_of(pilot).clock.now += 1
     await pilot.press("pagedown", "y")
-    assert app_of(pilot).said == [], "not in a row"
+    assert app_of(pilot).actions == [], "not in a row"
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
@@ -89,16 +89,16 @@ async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
     for _ in range(25):
         await pilot.press("y")
         app_of(pilot).clock.now += 0.1
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 async def test_other_answers_need_no_reading(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("escape")
-    assert app_of(pilot).said == [decided("stop")]
+    assert app_of(pilot).actions == [decided("stop")]
 
 
 async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
@@ -110,7 +110,7 @@ async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
     await pilot.pause()
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
     assert drawn_code(pilot)[0] == "line_1 = 1"
 
 
@@ -150,10 +150,10 @@ async def test_start_of_very_long_code_is_shown_uncoloured_and_uneditable(
     assert "too long to be edited here: at most 2,000 lines" in about(pilot)
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [], "its end was not seen"
+    assert app_of(pilot).actions == [], "its end was not seen"
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code
     for _ in range(2):
         app_of(pilot).clock.now += 1
         await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).actions == [decided("run")]

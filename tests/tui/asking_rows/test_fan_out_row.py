@@ -44,19 +44,19 @@ def app(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> 
     return app
 
 
-def said(app: MahtabApp) -> list[tuple[object, ...]]:
+def calls(app: MahtabApp) -> list[tuple[object, ...]]:
     control = getattr(app.session.searches.answer, "__self__", None)
     assert isinstance(control, RecordingControl)
-    return control.said
+    return control.calls
 
 
-async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutRow:
+async def ask(pilot: Pilot[int], *records: Record, accept_keys: bool = True) -> FanOutRow:
     """A search asks; unless told otherwise until the row hears."""
     await drawn(pilot)
     row = pilot.app.query_one(FanOutRow)
     row.fold(records or [fan_out("waiting")])
     await pilot.pause()
-    if hear:
+    if accept_keys:
         chips = row.query_one(Chips)
         chips._clicks_from = chips._keys_from = 0.0
     return row
@@ -82,7 +82,7 @@ async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
         )
         await pilot.press(key)
         await pilot.pause()
-        assert said(app) == [("answer", "q1", run)]
+        assert calls(app) == [("answer", "q1", run)]
         assert not row.display
         assert app.editor.has_focus_within
 
@@ -92,16 +92,16 @@ async def test_a_click_answers(app: MahtabApp) -> None:
         await ask(pilot)
         await pilot.click("FanOutRow Chips", offset=(16, 0))
         await pilot.pause()
-        assert said(app) == [("answer", "q1", False)]
+        assert calls(app) == [("answer", "q1", False)]
 
 
 async def test_early_keys_go_to_the_editor(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        row = await ask(pilot, hear=False)
+        row = await ask(pilot, accept_keys=False)
         row.query_one(Chips)._keys_from = float("inf")
         await pilot.press("y")
         await pilot.pause()
-        assert said(app) == []
+        assert calls(app) == []
         assert app.editor.text == "y"
 
 
@@ -118,7 +118,7 @@ async def test_row_leaves_the_focus_to_a_draft_and_f7_goes_there(app: MahtabApp)
         row.query_one(Chips)._keys_from = 0.0
         await pilot.press("y")
         await pilot.pause()
-        assert said(app) == [("answer", "q1", True)]
+        assert calls(app) == [("answer", "q1", True)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_row_closes_when_the_question_does(app: MahtabApp, gone: Record) -
         assert row.display
         row.fold([gone])
         assert not row.display
-        assert said(app) == []
+        assert calls(app) == []
 
 
 async def test_questions_are_asked_one_after_another(app: MahtabApp) -> None:
@@ -171,7 +171,7 @@ async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         await press_at_once(pilot, "y", "y")
-        assert said(app) in (
+        assert calls(app) in (
             [("answer", "q1", True)],
             [],
         )  # of two letters that come at once, both are text
@@ -185,13 +185,13 @@ async def test_late_key_does_not_answer_a_question_asked_after_it(
         row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         first, second = Key("y", "y"), Key("y", "y")
         app.post_message(first)
-        await until(pilot, lambda: bool(said(app)))
+        await until(pilot, lambda: bool(calls(app)))
         await pilot.pause()
         chips = row.query_one(Chips)
         chips._clicks_from = chips._keys_from = 0.0  # so long does a busy machine take
         app.post_message(second)
         await pilot.pause()
-        assert said(app) == [("answer", "q1", True)]
+        assert calls(app) == [("answer", "q1", True)]
         assert row.display
 
 
@@ -201,4 +201,4 @@ async def test_answer_to_a_withdrawn_question_is_dropped(app: MahtabApp) -> None
         row.query_one(Chips).post_message(Chips.Chosen("run", None))
         row.fold([fan_out("answered")])
         await pilot.pause()
-        assert said(app) == []
+        assert calls(app) == []

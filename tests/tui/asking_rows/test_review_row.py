@@ -23,7 +23,7 @@ from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import ReviewRow
 from tests.records import made
 from tests.tui.editor_app import SIZE, app_of, until, write
-from tests.tui.story import ToldSession, change, drawn, story
+from tests.tui.story import ScriptedSession, change, drawn, story
 
 CHANGES = [
     change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
@@ -37,7 +37,9 @@ def text(pilot: Pilot[Any], part: str) -> str:
     return str(pilot.app.query_one(f"#review-{part}", Static).content)
 
 
-async def ask(pilot: Pilot[None], request: str = "1", *, hear: bool = True, **more: Any) -> None:
+async def ask(
+    pilot: Pilot[None], request: str = "1", *, accept_keys: bool = True, **more: Any
+) -> None:
     """Changes wait; unless told otherwise until the row hears."""
     about = {
         "request": request,
@@ -49,7 +51,7 @@ async def ask(pilot: Pilot[None], request: str = "1", *, hear: bool = True, **mo
     } | more
     app_of(pilot).fold(tags.REVIEW, **about)
     await pilot.pause()
-    if hear:
+    if accept_keys:
         app_of(pilot).clock.now += 1
 
 
@@ -79,20 +81,20 @@ async def test_row_mentions_later_cells(pilot: Pilot[None], others: list[int], w
 async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask(pilot)
     await pilot.press(key)
-    await until(pilot, lambda: bool(app_of(pilot).said))
+    await until(pilot, lambda: bool(app_of(pilot).actions))
     assert not pilot.app.query_one(ReviewRow).display
     await pilot.press(key)
-    assert app_of(pilot).said == [decided(action)]
+    assert app_of(pilot).actions == [decided(action)]
 
 
 async def test_undo_asks_why_and_waits_for_enter(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("f7", "n")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     await write(pilot, "not so")
     pilot.app.query_one("#review-reason", Input).post_message(Paste(" \x1b[2Jor\nso"))
     await pilot.press("enter", "enter")
-    assert app_of(pilot).said == [decided("undo", "not so or so")]
+    assert app_of(pilot).actions == [decided("undo", "not so or so")]
 
 
 async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
@@ -100,17 +102,17 @@ async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     await pilot.press("f7")
     app_of(pilot).clock.now += 1
     await pilot.press("n", "escape")
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
     app_of(pilot).clock.now += 1
     await pilot.press("y")
-    assert app_of(pilot).said == [decided("keep")]
+    assert app_of(pilot).actions == [decided("keep")]
 
 
 async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None:
-    await ask(pilot, hear=False)
+    await ask(pilot, accept_keys=False)
     await pilot.press("y", "n")
     await pilot.click("ReviewRow Chips", offset=(3, 0))
-    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yn")
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yn")
 
 
 async def test_typed_words_go_to_the_editor(
@@ -119,7 +121,7 @@ async def test_typed_words_go_to_the_editor(
     monkeypatch.setattr(prompt_row, "ALONE", 60.0)
     await ask(pilot)
     await write(pilot, "yes = 1")
-    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yes = 1")
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yes = 1")
     assert pilot.app.query_one(ReviewRow).display
 
 
@@ -130,25 +132,25 @@ async def test_row_leaves_the_focus_to_a_draft_and_shows_how_to_reach_it(
     await ask(pilot)
     assert text(pilot, "about").endswith("f7 or a click answers")
     await write(pilot, "n")
-    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "halfn")
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "halfn")
 
 
 async def test_the_answers_can_be_clicked(pilot: Pilot[None]) -> None:
     await ask(pilot)
     chips = pilot.app.query_one("ReviewRow Chips", Chips)
     await pilot.click(chips, offset=(chips.render().plain.index("a keep all"), 0))
-    assert app_of(pilot).said == [decided("all")]
+    assert app_of(pilot).actions == [decided("all")]
 
 
 async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    await ask(pilot, "2", hear=False)
+    await ask(pilot, "2", accept_keys=False)
     await pilot.press("f7")
     app_of(pilot).clock.now += 1
     for _ in range(25):
         await pilot.press("y")
         app_of(pilot).clock.now += 0.1
-    assert app_of(pilot).said == [decided("keep")]
+    assert app_of(pilot).actions == [decided("keep")]
 
 
 async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
@@ -166,7 +168,7 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     )
     await pilot.press("end")
     assert scroll.scroll_y == scroll.max_scroll_y
-    assert app_of(pilot).said == []
+    assert app_of(pilot).actions == []
 
 
 async def test_answer_given_elsewhere_closes_the_row(pilot: Pilot[None]) -> None:
@@ -202,7 +204,7 @@ def waiting() -> Review:
 def before_review() -> list[Record]:
     """Return a session until the model's cell has ended."""
     until_answer = [record for record in story() if record.tag != tags.SESSION]
-    last = next(place for place, record in enumerate(until_answer) if record.tag == tags.USAGE)
+    last = next(index for index, record in enumerate(until_answer) if record.tag == tags.USAGE)
     return [
         made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0),
         *until_answer[:last],
@@ -222,8 +224,8 @@ def test_review_row_snapshot(
 
     async def run(pilot: Pilot[int]) -> None:
         await drawn(pilot)
-        assert isinstance(app.session, ToldSession)
-        app.session.tell(
+        assert isinstance(app.session, ScriptedSession)
+        app.session.log_record(
             waiting(), time.time() + 60
         )  # in a minute: the seconds that it waits stay 0
         await drawn(pilot)
@@ -256,7 +258,7 @@ async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     async with reviewing.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         session = reviewing.session
-        assert isinstance(session, ToldSession)
+        assert isinstance(session, ScriptedSession)
         assert reviewing.panes.asking_row is pilot.app.query_one(ReviewRow)
         cells = [
             entry
