@@ -18,7 +18,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.prompt import escape_tags
-from mahtab_tui.bus.terminal_screen import escape_for_model as told_to_model
+from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart, Thought
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment, login_hint
@@ -399,7 +399,7 @@ def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
     parts: list[str | tuple[str, str]] = ["<conversation>"]
     for message in messages:
         texts = [
-            escape_tags(told_to_model(part), *_TURN_TAGS) if isinstance(part, str) else part
+            escape_tags(escape_for_model(part), *_TURN_TAGS) if isinstance(part, str) else part
             for part in message.parts
         ]
         name = "assistant" if message.type == "ai" else "human"

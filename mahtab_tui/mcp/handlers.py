@@ -419,14 +419,14 @@ class ToolHandlers:
         now = await session.activate(
             python, None if found.folder is None else str(found.folder), report
         )
-        kept_environment = (
+        environment_facts = (
             ""
             if python is not None
             else " It has no environment of its own, so the interpreter stays the same."
         )
         return ToolAnswer(
             escape_for_model(
-                f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept_environment}"
+                f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{environment_facts}"
             )
         )
 

@@ -213,4 +213,4 @@ def missing() -> str:
         return f"{sys.platform} has no Landlock and no seccomp"
     from mahtab_tui.worker.sandbox import confinement
 
-    return confinement.missing()
+    return confinement.missing_support()

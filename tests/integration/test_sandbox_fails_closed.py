@@ -22,14 +22,14 @@ _WEAKENED = """
 import os, socket, sys
 package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
 from w import frames
-from w.sandbox import child, landlock, libc, lockdown, seccomp
+from w.sandbox import confinement, server
 CHANGE
-locks = lockdown.prepare()
+locks = confinement.prepare()
 ours, theirs = socket.socketpair()
-parent, text = os.getpid(), libc.memory_file("text")
+parent, text = os.getpid(), confinement.memory_file("text")
 if os.fork() == 0:
     try:
-        child.run(parent, theirs.fileno(), text, locks)
+        server.run(parent, theirs.fileno(), text, locks)
     finally:
         os._exit(1)
 theirs.close()
@@ -65,23 +65,26 @@ def test_intact_sandbox_is_used() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("landlock.restrict = lambda rules: None", "files can be opened"),
-        ("seccomp.apply = lambda program: None", "processes can be made"),
-        ("seccomp.apply = lambda program: None", "the internet can be reached"),
+        ("confinement.restrict_files = lambda rules: None", "files can be opened"),
+        ("confinement.apply_filter = lambda program: None", "processes can be made"),
+        ("confinement.apply_filter = lambda program: None", "the internet can be reached"),
         (
-            "seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('socket', 41, 198)),)",
+            "confinement.filter_program.__defaults__ = ((*confinement.ALLOWED, confinement.AllowedCall('socket', 41, 198)),)",
             "the internet can be reached; local sockets can be reached",
         ),
         (
-            "seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('kill', 62, 129)),)",
+            "confinement.filter_program.__defaults__ = ((*confinement.ALLOWED, confinement.AllowedCall('kill', 62, 129)),)",
             "processes can be signalled",
         ),
-        ("seccomp.set_filter = lambda program: None", "processes can be made"),
+        ("confinement.set_filter = lambda program: None", "processes can be made"),
         (
-            "libc.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: landlock.syscall(446, -1, 0)",
+            "confinement.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: confinement.syscall(446, -1, 0)",
             "Errno",
         ),
-        ("def no(text): raise MemoryError('no memory')\\nlockdown.rlimits.limit = no", "no memory"),
+        (
+            "def no(text): raise MemoryError('no memory')\\nconfinement.limit_resources = no",
+            "no memory",
+        ),
     ],
 )
 def test_broken_sandbox_is_not_used(change: str, why: str) -> None:

@@ -253,7 +253,7 @@ async def test_operating_system_limits_the_threads_of_a_sandbox(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 async def test_threads_of_a_non_root_user_are_limited() -> None:
-    code = f"import ctypes, os\nfrom mahtab_tui.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
+    code = f"import ctypes, os\nfrom mahtab_tui.worker.sandbox import confinement\nos.setresuid(54321, 54321, 54321)\nconfinement.limit_resources(2**30)\n{THREADS}"
     ended = "print(made, flush=True)\nos.kill(os.getpid(), 9)"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code + ended, stdout=asyncio.subprocess.PIPE

@@ -170,13 +170,13 @@ def test_kernel_side_imports_nothing_of_the_package_and_little_of_stdlib() -> No
 
 
 def imported(module: str) -> Iterator[str]:
-    """Return the names of a module's imports, wherever they stand in it: an import for types alone
-    counts as well."""
+    """Return the names that a module imports while it is imported itself: Python locks both then,
+    so that two threads could wait for each other in a circle."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(Path(spec.origin).read_text())):
+    for node in executed(ast.parse(Path(spec.origin).read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -185,6 +185,17 @@ def imported(module: str) -> Iterator[str]:
                 (name if (name := f"{source}.{alias.name}") in MODULES else source)
                 for alias in node.names
             )
+
+
+def executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that run on import: none in functions, or for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from executed(node)
 
 
 def in_circles(graph: dict[str, Set[str]]) -> set[str]:

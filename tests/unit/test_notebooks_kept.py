@@ -86,7 +86,7 @@ def test_vanished_folder_is_reported_once_and_retried(
         attempts.append(path)
         return write_file(path, *rest)
 
-    monkeypatch.setattr("mahtab_tui.export.writing.write", counted)
+    monkeypatch.setattr("mahtab_tui.export.writing.write_text", counted)
     folder = tmp_path / "there"
     folder.mkdir()
     it = open_bench(folder / "a.ipynb", kept=True)

@@ -350,17 +350,15 @@ class PromptArea(CodeArea):
         between them."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        blanks_beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
+        rest_of_line = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
         word = (
-            self._pastes.word_at(blanks_beside, end=left)
+            self._pastes.word_at(rest_of_line, end=left)
             if self._pastes is not None and self.selection.is_empty
             else ""
         )
         if word:
             other = (
-                len(blanks_beside) - len(word)
-                if left
-                else len(line) - len(blanks_beside) + len(word)
+                len(rest_of_line) - len(word) if left else len(line) - len(rest_of_line) + len(word)
             )
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)

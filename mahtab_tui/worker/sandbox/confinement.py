@@ -313,7 +313,7 @@ def signal_process(handle: int, signal_number: int) -> None:
     syscall(_PIDFD_SEND_SIGNAL, handle, signal_number, None, 0)
 
 
-def one_heap() -> None:
+def use_one_heap() -> None:
     """Make threads share a heap: glibc reserves 64 MiB of address space for each heap, which counts
     towards the limit."""
     if hasattr(_LIBC, "mallopt"):
@@ -348,7 +348,7 @@ _NETWORK_FROM, _NETWORK = 4, 0b11
 _SCOPES_FROM, _SCOPES = 6, 0b11
 
 
-def version() -> int:
+def landlock_version() -> int:
     """Return the version of the kernel's interface; 0 if there is none or it is disabled."""
     try:
         return syscall(_CREATE_RULESET, None, 0, _VERSION)
@@ -358,10 +358,10 @@ def version() -> int:
         raise
 
 
-def no_rights() -> int:
+def empty_ruleset() -> int:
     """Return the descriptor of a ruleset that handles all rights the kernel knows and grants none.
     Raises `OSError`."""
-    known = version()
+    known = landlock_version()
     files = max(count for since, count in _FILES if since <= known)
     words = [(1 << files) - 1]
     if known >= _NETWORK_FROM:
@@ -398,7 +398,7 @@ def allow_reading(rules: int, path: str) -> None:
         os.close(fd)
 
 
-def restrict(rules: int) -> None:
+def restrict_files(rules: int) -> None:
     """Apply a ruleset to this process, which must have given up new privileges. Raises
     `OSError`."""
     syscall(_RESTRICT_SELF, rules, 0)
@@ -432,7 +432,7 @@ def machine() -> str | None:
     )
 
 
-def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
+def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
     """Return the filter as an array of `struct sock_filter`."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -457,11 +457,11 @@ def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> byte
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
-def apply(filter_program: bytes) -> None:
+def apply_filter(compiled: bytes) -> None:
     """Filter the system calls of this thread and the threads that it makes, permanently. Raises
     `OSError`."""
-    array = ctypes.create_string_buffer(filter_program, len(filter_program))
-    packed = struct.pack("HP", len(filter_program) // 8, ctypes.addressof(array))
+    array = ctypes.create_string_buffer(compiled, len(compiled))
+    packed = struct.pack("HP", len(compiled) // 8, ctypes.addressof(array))
     header = ctypes.create_string_buffer(packed, len(packed))
     set_filter(ctypes.addressof(header))
 
@@ -541,7 +541,7 @@ def leave_root() -> None:
             os.setresuid(alone, alone, alone)
 
 
-def limit(text_bytes: int) -> None:
+def limit_resources(text_bytes: int) -> None:
     """Set the limits permanently, with room for a text of so many bytes."""
     limits = {
         resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
@@ -630,12 +630,12 @@ class Locks(NamedTuple):
     filter: bytes
 
 
-def missing() -> str:
+def missing_support() -> str:
     """Say what this system lacks for a sandbox; empty if nothing."""
     try:
         if machine() is None:
             return f"the system call filter does not support this processor ({os.uname().machine})"
-        if not version():
+        if not landlock_version():
             return "its kernel has no Landlock (Linux 5.13 or later, with `landlock` in the list of /sys/kernel/security/lsm)"
         check_filters()
         os.close(process_handle(os.getpid()))
@@ -648,7 +648,7 @@ def prepare() -> Locks:
     """Create what all sandboxes share. Raises `OSError`."""
     architecture = machine()
     assert architecture is not None
-    return Locks(no_rights(), program(architecture))
+    return Locks(empty_ruleset(), filter_program(architecture))
 
 
 def leave_parent(parent: int) -> None:
@@ -666,14 +666,14 @@ def leave_parent(parent: int) -> None:
 def lock(locks: Locks, text_bytes: int) -> None:
     """Lock this process, which has one thread, and check that it is locked. Raises `LockdownError`
     or `OSError`."""
-    one_heap()
-    limit(text_bytes)
+    use_one_heap()
+    limit_resources(text_bytes)
     drop_capabilities()
-    restrict(locks.rules)
+    restrict_files(locks.rules)
     os.close(locks.rules)
     if not files_are_closed():
         raise LockdownError("files can be opened")
-    apply(locks.filter)
+    apply_filter(locks.filter)
     holes = find_escapes()
     if holes:
         raise LockdownError("; ".join(holes))

@@ -44,7 +44,11 @@ class NotLockedError(Exception):
 
 def missing() -> str:
     """Say what this system lacks, as a clause; empty if nothing."""
-    return confinement.missing() if sys.platform == "linux" else "only Linux can lock a process"
+    return (
+        confinement.missing_support()
+        if sys.platform == "linux"
+        else "only Linux can lock a process"
+    )
 
 
 def libraries() -> list[str]:
@@ -72,18 +76,18 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     machine = confinement.machine()
     if machine is None:
         raise NotLockedError(missing())
-    rules = confinement.no_rights()
+    rules = confinement.empty_ruleset()
     for path in (*libraries(), *readable):
         confinement.allow_reading(rules, path)
-    filtered = confinement.program(machine, READING)
+    filtered = confinement.filter_program(machine, READING)
     _separate_shared_memory()
     _block_descriptors((*keep, rules))
     _limit()
     confinement.forbid_new_privileges()
     confinement.drop_capabilities()
-    confinement.restrict(rules)
+    confinement.restrict_files(rules)
     os.close(rules)
-    confinement.apply(filtered)
+    confinement.apply_filter(filtered)
     if holes := [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]:
         raise NotLockedError("; ".join(holes))
 

@@ -214,7 +214,7 @@ _REQUEST = 1024
 def main(fd: int) -> None:
     """Serve on a socket of whole messages (SOCK_SEQPACKET) until the host closes it."""
     host = socket.socket(fileno=fd)
-    missing = confinement.missing()
+    missing = confinement.missing_support()
     if missing:
         _send(host, {"op": "hello", "missing": missing})
         return

@@ -107,7 +107,7 @@ class UndoHistory:
         self._redo: list[tuple[Step, list[Step]]] = []
         """The state before each undo, and the steps that it removed."""
         self._use = MemoryUse()
-        self._held_bytes = 0
+        self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
         """The last cell that can no longer be undone because of a limit, and which limit that
@@ -187,10 +187,10 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        self._held_bytes = shared_only((each.blocks for each in self._steps), blocks)
-        while self._held_bytes > self._bytes and len(self._steps) > 1:
+        self._bytes_in_use = shared_only((each.blocks for each in self._steps), blocks)
+        while self._bytes_in_use > self._bytes and len(self._steps) > 1:
             self._drop_for_memory()
-            self._held_bytes = shared_only((each.blocks for each in self._steps), blocks)
+            self._bytes_in_use = shared_only((each.blocks for each in self._steps), blocks)
         try:
             witness = CheckpointResponder(self._namespace)
             step.checkpoint = self._memory.fork(
@@ -210,7 +210,7 @@ class UndoHistory:
         waits."""
         while self._pids() and self._use.due(self._bytes):
             if (
-                self._use.measure(self._pids()) + self._held_bytes <= self._bytes
+                self._use.measure(self._pids()) + self._bytes_in_use <= self._bytes
                 or len(self._steps) < 2
             ):
                 return
