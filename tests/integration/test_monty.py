@@ -340,7 +340,7 @@ async def test_names_used_by_other_programs_cannot_reach_the_host(
 async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(confinement, "missing", lambda: "its kernel has no Landlock")
+    monkeypatch.setattr(confinement, "missing_support", lambda: "its kernel has no Landlock")
     assert isinstance(open_sandboxes(), MontySandboxes)
     monkeypatch.setattr("mahtab_tui.sandbox.process.find_spec", lambda name: None)
     with pytest.raises(

@@ -78,7 +78,7 @@ def test_intact_sandbox_is_used() -> None:
         ),
         ("confinement.set_filter = lambda program: None", "processes can be made"),
         (
-            "confinement.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: confinement.syscall(446, -1, 0)",
+            "confinement.forbid_new_privileges = lambda: None\\nconfinement.restrict_files = lambda rules: confinement.syscall(446, -1, 0)",
             "Errno",
         ),
         (
@@ -96,7 +96,7 @@ def test_broken_sandbox_is_not_used(change: str, why: str) -> None:
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without Landlock, and without the interpreter that takes its place."""
-    monkeypatch.setattr(confinement, "missing", lambda: "its kernel has no Landlock")
+    monkeypatch.setattr(confinement, "missing_support", lambda: "its kernel has no Landlock")
     monkeypatch.setattr(process, "find_spec", lambda name: None)
 
 
@@ -134,7 +134,7 @@ def test_doctor_reports_missing_features() -> None:
 
 def test_doctor_explains_why_monty_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pydantic_monty")
-    monkeypatch.setattr(confinement, "missing", lambda: "its kernel has no Landlock")
+    monkeypatch.setattr(confinement, "missing_support", lambda: "its kernel has no Landlock")
     line = _of_the_sandbox()
     assert line.startswith("! sandbox     Monty")
     assert "its kernel has no Landlock" in line

@@ -32,7 +32,7 @@ def test_new_notebook_grows_with_the_session(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = tmp_path / "new.ipynb"
-    it = open_bench(path, kept=True)
+    it = open_bench(path, saved=True)
     assert not path.exists()
     it.happen(*ran(1, "x = 1", ("stdout", "1\n")))
     wait_for(path.exists)
@@ -60,7 +60,7 @@ def test_pending_changes_are_written_at_the_end_and_only_if_any(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = story(tmp_path)
-    it = open_bench(path, kept=True)
+    it = open_bench(path, saved=True)
     before = path.stat().st_mtime_ns
     it.notebook.flush()
     assert path.stat().st_mtime_ns == before
@@ -89,7 +89,7 @@ def test_vanished_folder_is_reported_once_and_retried(
     monkeypatch.setattr("mahtab_tui.export.writing.write_text", counted)
     folder = tmp_path / "there"
     folder.mkdir()
-    it = open_bench(folder / "a.ipynb", kept=True)
+    it = open_bench(folder / "a.ipynb", saved=True)
     folder.rename(tmp_path / "gone")
     it.happen(*ran(1, "x"))
     wait_for(lambda: notices(it))
@@ -107,7 +107,7 @@ def test_notebook_continues_in_a_new_file_after_a_foreign_change(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
-    it = open_bench(path, kept=True)
+    it = open_bench(path, saved=True)
     theirs = text_of(nbformat.v4.new_notebook())
     path.write_text(theirs)
     second.symlink_to(tmp_path / "nowhere")
@@ -132,7 +132,7 @@ def test_late_notebook_contains_the_whole_session(
 ) -> None:
     it = open_bench(story(tmp_path))
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
-    later = open_bench(tmp_path / "later.ipynb", it.records(), kept=True)
+    later = open_bench(tmp_path / "later.ipynb", it.records(), saved=True)
     later.notebook.flush()
     assert sources(tmp_path / "later.ipynb") == ["x = 5", "y = 2"]
     assert sources(tmp_path / "it.ipynb") == ["# Title", "x = 1", "x + 1"]
