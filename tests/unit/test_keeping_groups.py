@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
+from mahtab_tui.worker import search_log
 from mahtab_tui.worker.saving import pickling
 
 
@@ -55,3 +57,11 @@ def test_possible_sharers_form_one_group_when_time_runs_out(
 ) -> None:
     monkeypatch.setattr(pickling, "_SECONDS", -1.0)
     assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
+
+
+def test_spans_saved_by_an_earlier_version_are_found() -> None:
+    package = pickling.__name__.removesuffix(".saving.pickling")
+    head = pickle.dumps(({}, []))
+    body = f"(dVfound\nc{package}.spans\nSpan\n(I3\nI9\nVmails\ntRs.".encode()
+    found = pickling.unpickled(bytearray(head + body), [], lambda *_: None, {})["found"]
+    assert (repr(found), type(found)) == ("Span(3, 9, 'mails')", search_log.Span)

@@ -305,6 +305,11 @@ def pickled(
     )
 
 
+_WORKER = __package__.rpartition(".")[0]
+_MOVED = {f"{_WORKER}.spans": f"{_WORKER}.search_log", f"{_WORKER}.logged": f"{_WORKER}.search"}
+"""Modules of answers that version 0.1.0 has saved, and where their classes are now."""
+
+
 def unpickled(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
@@ -320,6 +325,9 @@ def unpickled(
         return memory
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
+        def find_class(self, module: str, name: str) -> Any:
+            return super().find_class(_MOVED.get(module, module), name)
+
         def persistent_load(self, name: str) -> Any:
             return {_NAMESPACE: namespace, _MEMORY: fill, _MISSING: MISSING}[name]
 
