@@ -122,7 +122,7 @@ class AgentHost(Protocol):
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
-    def decide_alone(self, request: ApprovalRequest) -> Decision | str:
+    def auto_decision(self, request: ApprovalRequest) -> Decision | str:
         """Decide about code without asking the user; or return why they must be asked, which is
         empty if they are always asked.
 

@@ -86,7 +86,7 @@ def run_graph(
 
 def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
     """Decide about a block: alone, or by asking the user."""
-    alone = session.decide_alone(request)
+    alone = session.auto_decision(request)
     if isinstance(alone, Decision):
         if alone.action == "refuse":
             emit(

@@ -111,7 +111,7 @@ class KernelHost(Protocol):
         """The state changed; `text` is a sentence ("The kernel died: segmentation fault
         (SIGSEGV).")."""
 
-    def late_output(self, text: str) -> None:
+    def background_output(self, text: str) -> None:
         """A thread, a child process or a task printed something while no cell ran."""
 
     def functions(self) -> Sequence[HostFunction]:
@@ -138,7 +138,7 @@ class NullHost:
 
     def kernel_state(self, info: KernelInfo, text: str) -> None: ...
 
-    def late_output(self, text: str) -> None: ...
+    def background_output(self, text: str) -> None: ...
 
     def functions(self) -> Sequence[HostFunction]:
         return ()
@@ -182,14 +182,14 @@ class Kernel(Protocol):
         """
 
     @property
-    def outlives(self) -> bool:
+    def can_detach(self) -> bool:
         """Whether it can go on without its screen, and wait for another one."""
 
     @property
-    def waited(self) -> bool:
+    def was_reattached(self) -> bool:
         """Whether it had outlived its screen and has waited for this one, with its variables."""
 
-    def go_on(
+    def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
         """Wait for the end of a cell that began on an earlier screen, and of which nothing is
@@ -337,14 +337,14 @@ def between_cells(turn: threading.Lock, work: str) -> Iterator[None]:
 class NullPersistence:
     """Answers of a `Kernel` that saves no variables and ends with its program."""
 
-    outlives = False
-    waited = False
+    can_detach = False
+    was_reattached = False
 
     def __init__(self, why: str) -> None:
         """why: a sentence that says why nothing is saved."""
         self._why_unkept = why
 
-    def go_on(
+    def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> None:
         """Nothing: it knows no cells of an earlier screen."""

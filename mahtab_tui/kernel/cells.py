@@ -485,7 +485,7 @@ class RunningCells:
             return cells[-1] if cells else None
 
     @contextmanager
-    def retelling(self) -> Iterator[None]:
+    def replaying(self) -> Iterator[None]:
         """Within this context, output is that of an earlier host's cells."""
         self._retold = []
         try:

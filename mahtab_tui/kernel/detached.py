@@ -286,7 +286,7 @@ class SpoolHandle:
         """lifeline: closed when this host leaves the kernel. kernel: as it was when this host
         attached to it; None if this host has started it."""
         self.lifeline = lifeline
-        self.waited = kernel is not None
+        self.was_reattached = kernel is not None
         self.ready = None if kernel is None else kernel.ready
         self._spool = spool
         self._path = path

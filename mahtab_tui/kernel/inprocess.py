@@ -483,14 +483,14 @@ class InProcessKernel(NullPersistence):
         if self._cells:
             self._cells[-1].printed(text)
         else:
-            self._host.late_output(text)
+            self._host.background_output(text)
 
     def _shown(self, shown: Frame) -> None:
         self._output.drain()
         if self._cells:
             self._cells[-1].shown(shown)
         else:
-            self._host.late_output(shown["text"])
+            self._host.background_output(shown["text"])
 
     def _raise_in_thread(self, error: ctypes.py_object[Any] | None) -> None:
         """Raise in the kernel's thread as soon as it runs Python code; None takes it back."""

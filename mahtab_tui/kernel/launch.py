@@ -172,7 +172,7 @@ class DetachHandle(Protocol):
         """Says something when another host takes the kernel."""
 
     @property
-    def waited(self) -> bool:
+    def was_reattached(self) -> bool:
         """Whether this host has attached to it, instead of starting it."""
 
     @property

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 
-AS_THEY_ARE = frozenset(
-    "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
+PASS_THROUGH = frozenset(
+    "can_detach was_reattached stored saved_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
     "undo_steps keep info close".split()
 )
 """Operations that pass unmasked: orders, names, numbers, and answers that nobody is shown."""
@@ -60,7 +60,7 @@ class MaskedKernel:
     """`Kernel` that masks the answers of another one."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in AS_THEY_ARE:
+        if name not in PASS_THROUGH:
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -74,7 +74,7 @@ class MaskedKernel:
         self._host = host
         self.inner.start(host)
 
-    def exchange(self, new: Kernel, text: str) -> None:
+    def replace_kernel(self, new: Kernel, text: str) -> None:
         """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then
         keeps the old one."""
         new.set_size(*self._size)
@@ -112,11 +112,11 @@ class MaskedKernel:
         output.end()
         return self._result(result)
 
-    def go_on(
+    def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
         output = _Output(self._secrets, on_output)
-        result = self.inner.go_on(
+        result = self.inner.resume_cell(
             cell, on_output=output.take, on_display=self._shows(on_display), nested=nested
         )
         output.end()

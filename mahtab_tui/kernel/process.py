@@ -117,22 +117,22 @@ class ProcessKernel:
                 return worker.execute(code, cell, on_output, limit, nested, on_display, lock)
 
     @property
-    def outlives(self) -> bool:
-        return self._processes.worker is not None and self._processes.worker.outlives
+    def can_detach(self) -> bool:
+        return self._processes.worker is not None and self._processes.worker.can_detach
 
     @property
-    def waited(self) -> bool:
+    def was_reattached(self) -> bool:
         return self._processes.attached
 
-    def go_on(
+    def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._processes.needed()
-            if not worker.waited:  # the kernel has died meanwhile
+            if not worker.was_reattached:  # the kernel has died meanwhile
                 return None
             with self._processes.busy(nested):
-                return worker.detach_state.go_on(cell, on_output, on_display)
+                return worker.detach_state.resume_cell(cell, on_output, on_display)
 
     def stored(self, cell: int) -> None:
         if self._processes.worker is not None:

@@ -40,7 +40,7 @@ class SavedBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class EventBacklog:
     """Events in order. `at` is the offset of the output up to then."""
 
     told: int
@@ -82,12 +82,12 @@ class LateListener:
                 send(*self._listener)
 
 
-StoryCells = dict[int, tuple[RunningCell, LateListener]]
+BacklogCells = dict[int, tuple[RunningCell, LateListener]]
 """The cells of a story by their numbers."""
 
 
-def cells_of(story: Story) -> StoryCells:
-    cells: StoryCells = {}
+def cells_of(story: EventBacklog) -> BacklogCells:
+    cells: BacklogCells = {}
     for event in story.events:
         if "begin" in event:
             late = LateListener()
@@ -99,9 +99,9 @@ def cells_of(story: Story) -> StoryCells:
 
 
 def retell(
-    story: Story,
+    story: EventBacklog,
     output: SeekableOutput,
-    cells: StoryCells,
+    cells: BacklogCells,
     running: RunningCells,
     chunks: Chunks,
     shown: Callable[[dict[str, Any]], None],
@@ -379,7 +379,7 @@ class KernelSupervisor:
         if startup:
             result = worker.execute(startup, 0, lambda kind, text: None, None, False)
             if result.output and result.status is Status.OK:
-                self._host.late_output(result.output)
+                self._host.background_output(result.output)
             if result.status in (Status.DIED, Status.KILLED):
                 return
             self._startup = startup
@@ -406,7 +406,7 @@ class KernelSupervisor:
             worker.start()
         finally:
             self._starting = None
-        self.attached = worker.waited
+        self.attached = worker.was_reattached
         self._wire.next_try = 0.0
         if worker.cwd != cwd and (folder != cwd or (self._launcher.label and cwd)):
             self._moved = moved(cwd, worker.cwd)

@@ -37,7 +37,7 @@ from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.spool import PIECE, Spool, in_pipe, omission
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.supervisor import SavedBefore, Story, StoryCells
+    from mahtab_tui.kernel.supervisor import BacklogCells, EventBacklog, SavedBefore
 
 MUCH = 2**20
 """Bytes from which on it is worth freeing their memory."""
@@ -135,8 +135,8 @@ class DetachState:
         """The kernel's output if it can outlive this host."""
         self._send = send
         self._lock = threading.Lock()
-        self._story: Future[Story] = Future()
-        self._resumed: StoryCells = {}
+        self._story: Future[EventBacklog] = Future()
+        self._resumed: BacklogCells = {}
         self._stored: list[int] = []
         """Cells that are stored, and up to where output outside cells is, if that is not told
         yet."""
@@ -149,7 +149,7 @@ class DetachState:
         """Whether the kernel has told what happened before this host came."""
         return self._story.done()
 
-    def receive(self, story: Story, cells: StoryCells) -> None:
+    def receive(self, story: EventBacklog, cells: BacklogCells) -> None:
         self._resumed = dict(cells)
         self._story.set_result(story)
 
@@ -158,7 +158,9 @@ class DetachState:
         if not self._story.done():
             self._story.set_exception(KernelError(how))
 
-    def go_on(self, cell: int, on_output: OnOutput, on_display: OnDisplay) -> CellResult | None:
+    def resume_cell(
+        self, cell: int, on_output: OnOutput, on_display: OnDisplay
+    ) -> CellResult | None:
         """Wait for the end of a cell that began under an earlier host; it may have ended meanwhile.
         None if the kernel does not know it."""
         with contextlib.suppress(KernelError):
@@ -335,14 +337,14 @@ class WorkerProcess:
         return result_of(running.result)
 
     @property
-    def outlives(self) -> bool:
+    def can_detach(self) -> bool:
         """Whether it can go on without this host."""
         return self._detach_handle is not None and not self.over
 
     @property
-    def waited(self) -> bool:
+    def was_reattached(self) -> bool:
         """Whether this host has attached to it, instead of starting it."""
-        return self._detach_handle is not None and self._detach_handle.waited
+        return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
@@ -519,7 +521,7 @@ class WorkerProcess:
             selector.register(process.channel, selectors.EVENT_READ)
             if lifeline is not None:
                 selector.register(lifeline, selectors.EVENT_READ)
-            reads = not self.waited
+            reads = not self.was_reattached
             if reads:
                 selector.register(process.output, selectors.EVENT_READ)
             while True:
@@ -582,7 +584,7 @@ class WorkerProcess:
         elif not self._ready.done():
             self._early.append(text)
         else:
-            self._host.late_output(text)
+            self._host.background_output(text)
             self.detach_state.printed_outside()
 
     def _introduced(self, hello: KernelReady) -> None:
@@ -593,12 +595,12 @@ class WorkerProcess:
     def _receive(self, message: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what
         no kernel says."""
-        from mahtab_tui.kernel.supervisor import Story, cells_of, retell
+        from mahtab_tui.kernel.supervisor import EventBacklog, cells_of, retell
 
-        story = checked(Story, message)
+        story = checked(EventBacklog, message)
         cells = cells_of(story)
         assert self.detach_state.output is not None
-        with self._cells.retelling():
+        with self._cells.replaying():
             self.detach_state.receive(story, cells)
             retell(
                 story,
@@ -626,7 +628,7 @@ class WorkerProcess:
             self._chunks.flush()
             self._shown(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
-        elif op == "ready" and self.waited and not self.detach_state.has_received:
+        elif op == "ready" and self.was_reattached and not self.detach_state.has_received:
             self._receive(frame["story"])
         elif op == "reply":
             self._requests.replied(frame)
@@ -649,6 +651,6 @@ class WorkerProcess:
     def _shown(self, shown: Mapping[str, Any]) -> None:
         cell = self._cells.innermost()
         if cell is None:
-            self._host.late_output(shown["text"])
+            self._host.background_output(shown["text"])
         else:
             cell.shown(shown)

@@ -62,7 +62,7 @@ class RunningTime:
         self._now = now
         self._cpu = used.cpu if used else 0.0
 
-    def pass_to(self, now: float, used: ProcessUsage | None, waits: bool) -> None:
+    def advance(self, now: float, used: ProcessUsage | None, waits: bool) -> None:
         """Add the time since the last call of this method. waits: whether a call was open."""
         cpu = used.cpu if used else self._cpu
         self.seconds += max(0.0, cpu - self._cpu) if waits else now - self._now
@@ -510,7 +510,7 @@ class ChildProcess(asyncio.Protocol):
 
     def _account(self, turn: RunningTurn) -> None:
         used = usage(self._forked.pid)
-        turn.clock.pass_to(self._loop.time(), used, waits=bool(self._calls))
+        turn.clock.advance(self._loop.time(), used, waits=bool(self._calls))
         if used is not None and used.threads > THREADS:
             self.kill(f"it had more than {THREADS} threads")
 

@@ -21,13 +21,13 @@ from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Emit, Log
-from mahtab_tui.search.search import Caller, Search
+from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.answers import Answer, Result, answered
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import take_all
 from mahtab_tui.worker.search import SearchFailed
 
-_CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+_CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""
 
 
@@ -169,7 +169,7 @@ def rlm(
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     """The same as `rlm`, to be awaited. Cancelling it stops the search."""
-    caller = Caller()
+    caller = CancelToken()
     variables = contextvars.copy_context()
     variables.run(_CALLER.set, caller)
     variables.run(CALLER_LOOP.set, asyncio.get_running_loop())

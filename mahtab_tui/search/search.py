@@ -67,7 +67,7 @@ class SearchAnswer(NamedTuple):
         return b"" if self.log is None else self.log.packed()
 
 
-class Caller:
+class CancelToken:
     """Somebody who waits for a search, and whom another thread may make give up."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Caller:
         self._future: Future[SearchAnswer] | None = None
         self._stopped = False
 
-    def waits_for(self, future: Future[SearchAnswer]) -> None:
+    def attach(self, future: Future[SearchAnswer]) -> None:
         """Note what the caller waits for now."""
         with self._lock:
             self._future = future
@@ -155,7 +155,7 @@ class Search:
         sampling: Sampling | None = None,
         tools: ToolRunner | None = None,
         emit: Emit | None = None,
-        caller: Caller | None = None,
+        caller: CancelToken | None = None,
     ) -> SearchAnswer:
         """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in
         the caller's thread (Ctrl+C) stops the tree.
@@ -189,7 +189,7 @@ class Search:
         tree: str,
         query: str,
         about: Mapping[str, Any] | None = None,
-        caller: Caller | None = None,
+        caller: CancelToken | None = None,
     ) -> SearchAnswer:
         """Answer another query over a tree's text, with its models and within its limits. Raises
         `ValueError` if it is no longer in memory."""
@@ -205,7 +205,7 @@ class Search:
         return None if log is None else log.packed()
 
     def _wait(
-        self, growing: Coroutine[Any, Any, SearchAnswer], caller: Caller | None
+        self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
         """Run a coroutine on the search's thread, and wait for its answer."""
         ended = threading.Event()
@@ -216,7 +216,7 @@ class Search:
             future = asyncio.run_coroutine_threadsafe(_signal_end(growing, ended), self._loop)
             self._callers.add(future)
         if caller is not None:
-            caller.waits_for(future)
+            caller.attach(future)
         try:
             return result_of(future)
         except (

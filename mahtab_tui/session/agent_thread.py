@@ -120,7 +120,7 @@ class AgentThread:
                 self._agent = self._make_agent()
             return self._agent
 
-    def adopt(self, agent: ReplAgent) -> None:
+    def continue_from(self, agent: ReplAgent) -> None:
         """Use an agent that the program has created."""
         self._agent = agent
 

@@ -144,7 +144,7 @@ class SessionState(BaseModel):
 
     def adopt(self, agent: ReplAgent) -> None:
         """Use an agent that was created for this session."""
-        self._open().agent.adopt(agent)
+        self._open().agent.continue_from(agent)
 
     def _open(self) -> Session:
         """Return the session for the current kernel or namespace."""

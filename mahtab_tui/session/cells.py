@@ -212,7 +212,7 @@ class Cells:
                 self.turns[cell] = turn
             attrs = {"cell": cell, "party": party, **attrs}
             code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
-            on_output, on_display = self._tellers(cell, piece, listener)
+            on_output, on_display = self._output_callbacks(cell, piece, listener)
 
             def execute() -> CellResult:
                 return self._kernel.execute(
@@ -234,7 +234,7 @@ class Cells:
             assert result is not None
             return result
 
-    def go_on(self, started: records.ReplIn, nested: bool) -> None:
+    def resume_cell(self, started: records.ReplIn, nested: bool) -> None:
         """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs
         inside another."""
         cell = started.cell
@@ -242,16 +242,16 @@ class Cells:
         origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
         _, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
         attrs = attrs_of(started)
-        on_output, on_display = self._tellers(cell, piece, None)
+        on_output, on_display = self._output_callbacks(cell, piece, None)
 
         def wait() -> CellResult | None:
             if nested:
-                return self._kernel.go_on(
+                return self._kernel.resume_cell(
                     cell, on_output=on_output, on_display=on_display, nested=True
                 )
             self.resumed_since = started.time or None
             try:
-                return self._kernel.go_on(cell, on_output=on_output, on_display=on_display)
+                return self._kernel.resume_cell(cell, on_output=on_output, on_display=on_display)
             finally:
                 self.resumed_since = None
 
@@ -269,7 +269,7 @@ class Cells:
                 ),
             )
 
-    def _tellers(
+    def _output_callbacks(
         self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None
     ) -> tuple[OnOutput, OnDisplay]:
         """Return what logs a cell's output, and what logs its displays."""
@@ -374,15 +374,15 @@ class Cells:
             emit(self._log, records.Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
-            self.adopt(self._listed(), fresh=False)
+            self.announce_existing(self._listed(), fresh=False)
             self._keeping.begin()
 
     def forget(self) -> None:
         """Forget the names of the old kernel, and list those of the new one."""
         self.provenance.clear()
-        self.adopt(self._listed())
+        self.announce_existing(self._listed())
 
-    def adopt(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
+    def announce_existing(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Log names that no cell has created. fresh: there are no others."""
         emit(
             self._log,
@@ -391,7 +391,7 @@ class Cells:
             ),
         )
 
-    def adopt_again(self, makers: Mapping[str, records.Namespace]) -> None:
+    def announce_restored(self, makers: Mapping[str, records.Namespace]) -> None:
         """Log the names of a kernel that has waited. makers: the records of the cells that have
         made names, by name. Raises `KernelError`."""
         with self._naming:
@@ -407,7 +407,9 @@ class Cells:
                         (record.cell or 0, record.party or YOU, record.guest), []
                     ).append(variable)
             known = {variable.name for each in made.values() for variable in each}
-            self.adopt([variable for variable in variables if variable.name not in known])
+            self.announce_existing(
+                [variable for variable in variables if variable.name not in known]
+            )
             for (cell, party, guest), each in made.items():
                 new = [
                     Change(variable.name, "added", variable)

@@ -157,13 +157,13 @@ class Components:
         log.addFilter(MaskingFilter(secrets))
         for begin in listeners:
             begin(log)
-        prompt.resume(past, same_kernel=ground.kernel.waited)
+        prompt.resume(past, same_kernel=ground.kernel.was_reattached)
         self.masked = MaskedKernel(ground.kernel, secrets)
         self.kernel: Kernel = self.masked
         kernel = self.kernel
         self.profile = profile = SessionInfo(log, settings, name, model)
         self.inbox = inbox = Inbox(log)
-        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
+        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.was_reattached))
         log.addHandler(self.broadcast)
         self.private = PrivateNames(log, kernel, secrets, prompt.hidden, past)
         log.addHandler(self.private)
@@ -273,7 +273,7 @@ class Components:
     def close(self, *, keep_kernel: bool, hurry: bool, leave: bool) -> None:
         """End all of them; the arguments are those of `Session.close`. Nothing follows on the
         bus."""
-        leave = leave and self.kernel.outlives
+        leave = leave and self.kernel.can_detach
         self.inbox.close()
         if leave:  # before anything that it waits for is answered
             self.save()

@@ -276,7 +276,7 @@ class SessionKernelHost:
         if info.state.is_over and self._servers is not None:
             self._servers.cancel()
 
-    def late_output(self, text: str) -> None:
+    def background_output(self, text: str) -> None:
         text = self._secrets.mask(text)
         emit(
             self._log,
@@ -445,25 +445,25 @@ class CellThread:
 
         try:
             self._keeping.attached(*self._kernel.saved_before())
-            self._cells.adopt_again(makers(self._past))
+            self._cells.announce_restored(makers(self._past))
             self._ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:
             self._notice(str(error), "warning")
 
     def _go_on(self, cell: ReplIn, nested: bool) -> None:
         try:
-            self._cells.go_on(cell, nested)
+            self._cells.resume_cell(cell, nested)
         except KernelError as error:
             self._notice(str(error), "error")
 
     def _run(self) -> None:
         try:
             self._kernel.start(self._host)
-            if self._kernel.waited:
+            if self._kernel.was_reattached:
                 self._attach()
             elif variables := self._kernel.variables():
-                self._cells.adopt(variables)
-            if not self._kernel.waited:
+                self._cells.announce_existing(variables)
+            if not self._kernel.was_reattached:
                 self._keeping.begin()
                 self._ready.set_result(self._kernel.installed("pandas"))
             for file in self._files:

@@ -228,7 +228,7 @@ class KernelControl:
                 raise KernelError("The kernel of this session belongs to another program.")
             new = self._make(address)
             self._keeping.save(_PATIENCE)
-            self._kernel.exchange(new, f"Switched to {address or 'this machine'}.")
+            self._kernel.replace_kernel(new, f"Switched to {address or 'this machine'}.")
             self._cells.forget()
             self._keeping.begin()
 

@@ -103,7 +103,7 @@ class Knowledge:
                     self._settings.skills_dir,
                     of_project=self._settings.of_project("skills_dir"),
                 )
-                self._skills = SkillLibrary(SkillsLoader(*folders), self._warn, self.meaning)
+                self._skills = SkillLibrary(SkillsLoader(*folders), self._warn, self.semantic_index)
             return self._skills
 
     @property
@@ -128,12 +128,12 @@ class Knowledge:
                     self._warn,
                     lambda: self.read_instructions().texts(),
                     self._listed_servers,
-                    self.meaning,
+                    self.semantic_index,
                 )
             return self._toolset
 
     @property
-    def meaning(self) -> SemanticIndex | None:
+    def semantic_index(self) -> SemanticIndex | None:
         """Search by meaning; None if no embedding model is set. The model is loaded and asked by
         the first search."""
         settings = self._settings

@@ -475,7 +475,7 @@ class ServerCalls:
                 from mahtab_tui.servers.servers import found
 
                 return found(
-                    servers, str(args["words"]), int(args["most"]), self._knowledge.meaning
+                    servers, str(args["words"]), int(args["most"]), self._knowledge.semantic_index
                 )
             if name == "mcp_tools":
                 return self._tools(servers, str(args["server"]))

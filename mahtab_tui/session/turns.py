@@ -275,7 +275,7 @@ class TurnHost:
         except KernelError:
             return ""
 
-    def decide_alone(self, request: ApprovalRequest) -> Decision | str:
+    def auto_decision(self, request: ApprovalRequest) -> Decision | str:
         approval, code = self.profile.approval, request.code
         self._ran_apart = None
         self._allowed = self._private.uses(code)

@@ -86,7 +86,7 @@ class SessionLock:
         os.close(self._descriptor)
 
 
-def claim(session: str) -> SessionLock | None:
+def lock_session(session: str) -> SessionLock | None:
     """Claim a session; None if the system has no way to lock it. Raises `HeldElsewhere`."""
     for attempt in range(_ATTEMPTS):
         try:
@@ -339,7 +339,7 @@ def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
     """
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         connection.execute(f"pragma busy_timeout = {1000 * PATIENCE:.0f}")
-        own = claim(session)  # which tells other programs that somebody still writes it
+        own = lock_session(session)  # which tells other programs that somebody still writes it
         try:
             yield connection
         except BaseException:  # whatever has happened: nobody could see the records that are there

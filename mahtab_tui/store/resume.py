@@ -28,7 +28,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.database import LockedElsewhere, claim, fetched, locked_sessions
+from mahtab_tui.store.database import LockedElsewhere, fetched, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import (
     ALL,
     SessionRow,
@@ -126,7 +126,9 @@ def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
     name = project.name or "session"
     session = new_id()
     return (
-        SqliteStore(database(), session, name=name, project=str(project), claim=claim(session)),
+        SqliteStore(
+            database(), session, name=name, project=str(project), claim=lock_session(session)
+        ),
         name,
         [],
     )
@@ -167,7 +169,7 @@ def resumed_store(
     variables: whether those that were kept come back, too.
     """
     try:
-        own = claim(row.id)
+        own = lock_session(row.id)
         page = load_records(database(), row.id, limit=TAIL)
         marks = [
             record
@@ -272,7 +274,7 @@ def remove_session(row: SessionRow) -> None:
             f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}"
         )
     try:
-        own = claim(row.id)
+        own = lock_session(row.id)
     except LockedElsewhere as error:
         raise NoSession(
             f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first."

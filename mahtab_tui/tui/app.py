@@ -198,7 +198,7 @@ class QuitFlow:
 
     def _goes_on(self) -> bool:
         """Whether a cell runs that can go on without the screen."""
-        return self._session.cells.running and self._session.kernel.outlives
+        return self._session.cells.running and self._session.kernel.can_detach
 
     def _lost(self) -> list[str]:
         names = (

@@ -329,7 +329,7 @@ def open_screen(
                     ).start
                 )
 
-            def last_words() -> None:
+            def on_shutdown() -> None:
                 if draft := app.editor.text.strip():
                     history.add(draft, app.editor.mode)
                 session.save()
@@ -340,7 +340,7 @@ def open_screen(
             def repaired() -> None:
                 session.notice("A cell changed terminal settings; restored.", "warning")
 
-            with SignalHandler(app, last_words, repaired):
+            with SignalHandler(app, on_shutdown, repaired):
                 app.run()
             if not no_trace:
                 app.choices.save()

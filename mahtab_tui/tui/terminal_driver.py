@@ -78,7 +78,7 @@ class TextOnly(LineFilter):
         ]
 
 
-def let_out(data: str) -> str:
+def filter_output(data: str) -> str:
     """Remove from a piece of Textual's output what only text from outside can have brought in."""
     if not _NEVER_RENDERED.search(_RENDERED.sub("", data)) or _COMMANDS.fullmatch(data):
         return data
@@ -235,7 +235,7 @@ class TerminalDriver(LinuxDriver):
 
     def write(self, data: str) -> None:
         """Write what Textual makes: the screen, or a command to the terminal."""
-        super().write(let_out(data))
+        super().write(filter_output(data))
 
     def send(self, data: str) -> None:
         """Write what this application makes for the terminal: graphics, queries, notifications.

@@ -66,11 +66,11 @@ class WatchApp(TerminalApp[int]):
     def on_mount(self) -> None:
         self._show_state("watches")
         self._watched.begin()
-        self.set_interval(RATE, self.look)
+        self.set_interval(RATE, self.refresh_view)
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Show what is new, and what state the watched one is in."""
-        self._show_state(self._watched.look())
+        self._show_state(self._watched.poll())
 
     def _show_state(self, state: str) -> None:
         """Show the state before the name, which may be longer than the line."""
@@ -106,7 +106,7 @@ class WatchedFile:
     def begin(self) -> None:
         """Do nothing: `look` reads the file."""
 
-    def look(self) -> str:
+    def poll(self) -> str:
         state = "watches"
         try:
             size = self._path.stat().st_size
@@ -160,7 +160,7 @@ class WatchedSession:
         self._transcript.focus()
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
-    def look(self) -> str:
+    def poll(self) -> str:
         if records := [self._records.popleft() for _ in range(len(self._records))]:
             self._transcript.fold(records)
             self._namespace.fold(records)

@@ -82,7 +82,7 @@ class Worker:
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
         self._channel = Channel(fd, self._interrupts, token=token, holder=holder)
-        self._story = None if holder is None else holder.story
+        self._backlog = None if holder is None else holder.story
         self._unsaved = False
         """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
@@ -92,7 +92,7 @@ class Worker:
         self._channel.alone = self._answer_alone
         self._staying: Any = None
         if holder is not None:
-            staying = late_import(f"{__package__}.holder").Staying
+            staying = late_import(f"{__package__}.holder").DetachController
             self._staying = staying(
                 holder,
                 self._channel,
@@ -146,8 +146,8 @@ class Worker:
     def run(self) -> None:
         """Serve until the host ends the conversation."""
         hello = self._hello()
-        if self._story is not None:
-            self._story.state.introduce(hello)
+        if self._backlog is not None:
+            self._backlog.state.introduce(hello)
         threading.Thread(target=self._control.run, daemon=True).start()
         self._channel.send(hello)
         while True:
@@ -204,13 +204,13 @@ class Worker:
     def _received(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
             self._open.add(frame["cell"])
-            if self._story is not None and frame["op"] == "execute":
+            if self._backlog is not None and frame["op"] == "execute":
                 self._stored(frame)
-                self._story.begin(frame)
+                self._backlog.begin(frame)
         elif frame["op"] == "keep":
             self._made_keeper()
-        elif frame["op"] == "answer" and self._story is not None:
-            self._story.answered(frame["id"])
+        elif frame["op"] == "answer" and self._backlog is not None:
+            self._backlog.answered(frame["id"])
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
         if frame["op"] != "answer":
@@ -291,8 +291,8 @@ class Worker:
     def _keep(self, frame: Frame) -> None:
         """Fork the process that writes the namespace; the answer comes once that has ended."""
         self._unsaved = False
-        if self._story is not None:
-            self._story.saved = {"carried": frame["carried"], "lost": frame["lost"]}
+        if self._backlog is not None:
+            self._backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
         if self._saving is not None:  # what it would write is older
             self._saving.end()
         try:
@@ -314,14 +314,14 @@ class Worker:
         """Write the namespace, if there is no host that asks for it. The kernel does not end before
         that."""
         if (
-            self._story is None
+            self._backlog is None
             or not self._channel.absent
             or not self._unsaved
             or not self._keep_settings[0]
         ):
             return
         self._unsaved = False
-        saved, keeper = self._story.saved, self._made_keeper()
+        saved, keeper = self._backlog.saved, self._made_keeper()
         carried = (
             [file["name"] for file in keeper.index()["files"]]
             if saved["carried"] is None
@@ -344,7 +344,7 @@ class Worker:
 
     def _answer_alone(self, number: int) -> None:
         """Answer a call that needs no host, as if there were one."""
-        if self._story is not None and number in self._story.to_answer_alone():
+        if self._backlog is not None and number in self._backlog.to_answer_alone():
             self._received({"op": "answer", "id": number, "value": None})
 
     def _host_left(self) -> None:
@@ -354,8 +354,8 @@ class Worker:
 
     def _stored(self, frame: Frame) -> None:
         """The host has stored cells, or what was printed outside cells up to an offset."""
-        if self._story is not None and "stored" in frame:
-            self._story.stored(frame["stored"], frame["heard"])
+        if self._backlog is not None and "stored" in frame:
+            self._backlog.stored(frame["stored"], frame["heard"])
 
     def _end(self, frame: Frame) -> None:
         """The host wants the kernel to end with it."""

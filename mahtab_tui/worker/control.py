@@ -328,8 +328,8 @@ class Channel:
         self.fd = -1
 
 
-class Staying(Protocol):
-    """`holding.staying.Staying`, which imports this file."""
+class DetachController(Protocol):
+    """`holder.DetachController`, which imports this file."""
 
     fd: int
 
@@ -366,7 +366,7 @@ class Control:
         flush: Callable[[], None],
         repair: Callable[[], None],
         ended: Callable[[], None],
-        staying: Staying | None = None,
+        staying: DetachController | None = None,
     ) -> None:
         """answers: return the answer at once. handlers: see to it that there is one, if there must
         be.

@@ -219,7 +219,9 @@ class Executor:
                 "interrupted", [("traceback", "KeyboardInterrupt\n")], self._end(), []
             ), ""
         outcome = report.outcome
-        apart = late_import(f"{__package__}.locked").tell_apart(report, self.namespace, keep=keep)
+        apart = late_import(f"{__package__}.locked").describe_locked_run(
+            report, self.namespace, keep=keep
+        )
         if keep and not report.needs:
             if self.undo is not None and self.depth == 1:
                 self.undo.begin(cell)
@@ -393,7 +395,7 @@ class Executor:
     def _expect(self, undo: UndoHistory | None = None) -> None:
         if self._compiled and (cell := self._compiled[-1]) is not None:
             with self._interrupts.shielded():
-                self.watch.expect(
+                self.watch.before_cell(
                     cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo
                 )
 

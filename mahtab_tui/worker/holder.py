@@ -133,7 +133,7 @@ STOPPING = 30.0
 """Seconds for a cell that is interrupted to end."""
 
 
-class Staying:
+class DetachController:
     """Handles hosts that leave and come, for the control thread."""
 
     def __init__(

@@ -20,7 +20,7 @@ from typing import Any, Callable
 from . import magics
 from .compiling import compiled
 from .displays import LARGEST_TEXT, Display, show
-from .magics import LINES, SHELL, SUMMARIES, Caller
+from .magics import LINES, SHELL, SUMMARIES, MagicContext
 from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
 from .tracebacks import HERE
@@ -48,7 +48,7 @@ class CapturedOutput:
         sys.stderr.write(self.stderr)
 
 
-def capture(rest: str, caller: Caller) -> None:
+def capture(rest: str, caller: MagicContext) -> None:
     """Run the lines below without showing their output and value; the first line may name a
     variable for the output.
 
@@ -82,20 +82,20 @@ def _shown_as(mime: str, text: str) -> None:
     show(Display(mime if len(text) <= LARGEST_TEXT else "", text, text))
 
 
-def html(rest: str, caller: Caller) -> None:
+def html(rest: str, caller: MagicContext) -> None:
     _shown_as("text/html", rest.partition("\n")[2])
 
 
-def markdown(rest: str, caller: Caller) -> None:
+def markdown(rest: str, caller: MagicContext) -> None:
     _shown_as("text/markdown", rest.partition("\n")[2])
 
 
-def latex(rest: str, caller: Caller) -> None:
+def latex(rest: str, caller: MagicContext) -> None:
     _shown_as("text/markdown", f"```latex\n{rest.partition(chr(10))[2].strip()}\n```")
 
 
-def _unsupported(name: str) -> Callable[[str, Caller], None]:
-    def explain(rest: str, caller: Caller) -> None:
+def _unsupported(name: str) -> Callable[[str, MagicContext], None]:
+    def explain(rest: str, caller: MagicContext) -> None:
         print(f"\x1b[2m%%{name} does nothing here: a terminal cannot run or draw it.\x1b[22m")
 
     return explain
@@ -105,7 +105,7 @@ svg, javascript = _unsupported("svg"), _unsupported("javascript")
 HTML, SVG, js = html, svg, javascript
 
 
-def script(rest: str, caller: Caller) -> None:
+def script(rest: str, caller: MagicContext) -> None:
     """Run a program with the cell as its input."""
     first, _, code = rest.partition("\n")
     words = [
@@ -124,8 +124,8 @@ def script(rest: str, caller: Caller) -> None:
         print(f"exit code {ended.returncode}")
 
 
-def _program(*words: str) -> Callable[[str, Caller], None]:
-    def run(rest: str, caller: Caller) -> None:
+def _program(*words: str) -> Callable[[str, MagicContext], None]:
+    def run(rest: str, caller: MagicContext) -> None:
         first, _, code = rest.partition("\n")
         script(f"{late_import('shlex').join(words)} {first}\n{code}", caller)
 
@@ -150,7 +150,7 @@ def _show_setting(name: str, value: str) -> str:
     return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
 
 
-def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
+def _names(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
     """List the variables, of the given types if there are any, without modules, functions and
     private names, like the namespace pane."""
     types = rest.split()
@@ -163,15 +163,15 @@ def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
     return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
 
 
-def who(rest: str, caller: Caller) -> None:
+def who(rest: str, caller: MagicContext) -> None:
     print("  ".join(each["name"] for each in _names(rest, caller)) or "There are no variables.")
 
 
-def who_ls(rest: str, caller: Caller) -> list[str]:
+def who_ls(rest: str, caller: MagicContext) -> list[str]:
     return sorted(each["name"] for each in _names(rest, caller))
 
 
-def whos(rest: str, caller: Caller) -> None:
+def whos(rest: str, caller: MagicContext) -> None:
     rows = [(each["name"], each["type"], each["summary"]) for each in _names(rest, caller)]
     if not rows:
         print("There are no variables.")
@@ -181,11 +181,11 @@ def whos(rest: str, caller: Caller) -> None:
         print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
 
 
-def lsmagic(rest: str, caller: Caller) -> None:
+def lsmagic(rest: str, caller: MagicContext) -> None:
     print("\n".join(SUMMARIES.values()))
 
 
-def env(rest: str, caller: Caller) -> Any:
+def env(rest: str, caller: MagicContext) -> Any:
     name, sign, value = rest.strip().partition("=")
     if not sign:
         name, sign, value = rest.strip().partition(" ")
@@ -202,13 +202,13 @@ def env(rest: str, caller: Caller) -> Any:
     return None
 
 
-def history(rest: str, caller: Caller) -> None:
+def history(rest: str, caller: MagicContext) -> None:
     for number, source in enumerate(builtins.__dict__["In"]):
         if source:
             print(f"{number}: {source}" if "-n" in rest.split() else source)
 
 
-def pwd(rest: str, caller: Caller) -> str:
+def pwd(rest: str, caller: MagicContext) -> str:
     return os.getcwd()
 
 
@@ -231,15 +231,15 @@ _INSTEAD = {
 _NOT_NEEDED = frozenset(("autosave", "gui", "matplotlib"))
 
 
-def _explain(name: str) -> Callable[[str, Caller], None]:
-    def explain(rest: str, caller: Caller) -> None:
+def _explain(name: str) -> Callable[[str, MagicContext], None]:
+    def explain(rest: str, caller: MagicContext) -> None:
         needed = "is not needed" if name in _NOT_NEEDED else "does nothing here"
         print(f"\x1b[2m%{f'{name} {rest}'.strip()} {needed}: {_INSTEAD[name]}.\x1b[22m")
 
     return explain
 
 
-def _show_figures(rest: str, caller: Caller) -> None:
+def _show_figures(rest: str, caller: MagicContext) -> None:
     """Choose the backend that shows figures here, also where MPLBACKEND or `matplotlib.use` has
     chosen another one."""
     plots = late_import(f"{__package__}.displays")
@@ -291,7 +291,7 @@ class Reloader:
                     print(f"{name} has changed and was reloaded")
 
 
-def autoreload(rest: str, caller: magics.Caller) -> None:
+def autoreload(rest: str, caller: magics.MagicContext) -> None:
     """Turn reloading on or off, or reload changed modules once, as the extension of IPython
     does."""
     mode = rest.strip().lower()
@@ -310,7 +310,7 @@ def autoreload(rest: str, caller: magics.Caller) -> None:
     magics.Reloading.reloader = reloader
 
 
-def load_ext(rest: str, caller: magics.Caller) -> None:
+def load_ext(rest: str, caller: magics.MagicContext) -> None:
     """Begin to watch modules for %autoreload; other extensions are not there."""
     if rest.strip() == "autoreload":
         magics.Reloading.reloader = magics.Reloading.reloader or Reloader(
@@ -325,7 +325,7 @@ def load_ext(rest: str, caller: magics.Caller) -> None:
 reload_ext = load_ext
 
 
-def aimport(rest: str, caller: magics.Caller) -> None:
+def aimport(rest: str, caller: magics.MagicContext) -> None:
     """Import modules, which are reloaded like all others when their file has changed."""
     for name in filter(None, rest.replace(",", " ").split()):
         if not name.startswith("-"):
@@ -390,7 +390,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 Python 3.11.)"""
 
 
-def run(rest: str, caller: Caller) -> None:
+def run(rest: str, caller: MagicContext) -> None:
     """Run a script as `__main__`, and copy its names into the namespace, even if it fails. A
     notebook's cells run in the namespace itself."""
     words = late_import("shlex").split(rest)
@@ -420,7 +420,7 @@ def run(rest: str, caller: Caller) -> None:
         )
 
 
-def _run_notebook(path: str, name: str, caller: Caller) -> None:
+def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
     """Run the code cells of a notebook, without showing their values, as IPython does."""
     lines, compiling = (
         late_import(f"{__package__}.magics"),
@@ -446,13 +446,13 @@ def _run_notebook(path: str, name: str, caller: Caller) -> None:
         compiling.compiled(lines.transform(source), where, *caller)()
 
 
-def cd(rest: str, caller: Caller) -> None:
+def cd(rest: str, caller: MagicContext) -> None:
     """Change the working directory, by default to the home folder."""
     os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
     print(os.getcwd())
 
 
-def pip(rest: str, caller: Caller) -> None:
+def pip(rest: str, caller: MagicContext) -> None:
     """Run pip for this interpreter's environment, or uv if it has no pip."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
     command = [sys.executable, "-c", PIP, *words]
@@ -483,7 +483,7 @@ def pip(rest: str, caller: Caller) -> None:
         print(f"exit code {child.returncode}")
 
 
-def debug(rest: str, caller: Caller) -> None:
+def debug(rest: str, caller: MagicContext) -> None:
     """Start Python's debugger where the last exception was raised; it reads commands like
     `input`."""
     traceback = getattr(sys, "last_traceback", None)
@@ -492,11 +492,11 @@ def debug(rest: str, caller: Caller) -> None:
     late_import(f"{__package__}.environment").post_mortem(traceback)
 
 
-def ls(rest: str, caller: Caller) -> None:
+def ls(rest: str, caller: MagicContext) -> None:
     builtins.__dict__[SHELL](f"ls {rest}", caller.namespace)
 
 
-def bash(rest: str, caller: Caller) -> None:
+def bash(rest: str, caller: MagicContext) -> None:
     if code := late_import("subprocess").call(
         ["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]
     ):
@@ -506,7 +506,7 @@ def bash(rest: str, caller: Caller) -> None:
 sh = bash
 
 
-def writefile(rest: str, caller: Caller) -> None:
+def writefile(rest: str, caller: MagicContext) -> None:
     """Write the lines after the first to the file that it names; -a appends them."""
     first, _, text = rest.partition("\n")
     words = late_import("shlex").split(first)
@@ -525,7 +525,7 @@ def writefile(rest: str, caller: Caller) -> None:
 file = writefile
 
 
-def pylab(rest: str, caller: Caller) -> None:
+def pylab(rest: str, caller: MagicContext) -> None:
     """Import what IPython's pylab imports, without hiding Python's own functions."""
     code = "import numpy\nimport matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp = numpy\nplt = pyplot\n"
     own: dict[str, Any] = {}
@@ -545,8 +545,8 @@ _COMMANDS = {"less": "cat", "more": "cat", "ll": "ls -l", "man": "man -P cat"}
 """Program that runs instead: a pager would wait for keys."""
 
 
-def _shell(name: str) -> Callable[[str, Caller], None]:
-    def run(rest: str, caller: Caller) -> None:
+def _shell(name: str) -> Callable[[str, MagicContext], None]:
+    def run(rest: str, caller: MagicContext) -> None:
         builtins.__dict__[SHELL](f"{_COMMANDS.get(name, name)} {rest}", caller.namespace)
 
     return run
@@ -557,7 +557,7 @@ globals().update(
 )
 
 
-def system(rest: str, caller: Caller) -> object:
+def system(rest: str, caller: MagicContext) -> object:
     """Return the lines that a command prints."""
     return builtins.__dict__[LINES](rest, caller.namespace)
 
@@ -568,7 +568,7 @@ sx = system
 _NAME = "<%time>"
 
 
-def time(source: str, caller: Caller) -> Any:
+def time(source: str, caller: MagicContext) -> Any:
     """Run code, which may await, print how long it took, and return the value of its last
     expression."""
     run = compiled(source, _NAME, *caller)
@@ -580,7 +580,7 @@ def time(source: str, caller: Caller) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
-def timeit(source: str, caller: Caller) -> None:
+def timeit(source: str, caller: MagicContext) -> None:
     """Run code many times and print how long one run takes."""
     loops, repeats, code = _options(source)
     timer = late_import("timeit").Timer(code, globals=caller.namespace)
@@ -593,7 +593,7 @@ def timeit(source: str, caller: Caller) -> None:
     )
 
 
-def prun(source: str, caller: Caller) -> Any:
+def prun(source: str, caller: MagicContext) -> Any:
     """Run code and print in which functions the time went, the longest first."""
     words = source.lstrip().split(" ")
     rows, sort = 30, "tottime"

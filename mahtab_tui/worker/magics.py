@@ -160,7 +160,7 @@ _COMMANDS = frozenset(
 Await = Callable[[Any], Any]
 
 
-class Caller(NamedTuple):
+class MagicContext(NamedTuple):
     """The context of a magic command."""
 
     namespace: dict[str, Any]
@@ -179,7 +179,7 @@ class UnknownMagicError(Exception):
     __module__ = "builtins"  # a traceback names it without the path to this file
 
 
-def run(command: str, rest: str, caller: Caller) -> Any:
+def run(command: str, rest: str, caller: MagicContext) -> Any:
     """Run a magic command and return its value, which is shown. command: without its first percent
     sign."""
     name = command.lstrip("%")
@@ -190,7 +190,9 @@ def run(command: str, rest: str, caller: Caller) -> Any:
             f"There is no %{command}. Available:\n"
             + "\n".join(f"  {summary}" for summary in SUMMARIES.values())
         )
-    work: Callable[[str, Caller], Any] = getattr(late_import(f"{__package__}.magic_commands"), name)
+    work: Callable[[str, MagicContext], Any] = getattr(
+        late_import(f"{__package__}.magic_commands"), name
+    )
     return work(rest, caller)
 
 
@@ -219,6 +221,6 @@ def install(await_: Await) -> None:
     end."""
 
     def magic(command: str, rest: str) -> Any:
-        return run(command, rest, Caller(sys._getframe(1).f_globals, await_))
+        return run(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
 
     builtins.__dict__.update({MAGIC: magic, HELP: show_help})

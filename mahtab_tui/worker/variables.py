@@ -393,7 +393,7 @@ class NamespaceTracker:
         """Every name that is not the interpreter's own."""
         return [described(name, value) for name, value in self._items()]
 
-    def expect(
+    def before_cell(
         self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
     ) -> None:
         """Called before a cell runs: note what it can reach. steps: makes a step to go back to."""

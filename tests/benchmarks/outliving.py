@@ -82,7 +82,9 @@ def _million_lines(home: str) -> Iterator[Row]:
     )
     start = time.perf_counter()
     second = _attached(home)
-    result = second.go_on(1, on_output=lambda kind, text: None, on_display=lambda display: None)
+    result = second.resume_cell(
+        1, on_output=lambda kind, text: None, on_display=lambda display: None
+    )
     assert result is not None
     assert result.output.endswith("line 999999\n")
     yield Row(

@@ -34,7 +34,7 @@ class RecordingHost:
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         self.states.put((info.state, text))
 
-    def late_output(self, text: str) -> None:
+    def background_output(self, text: str) -> None:
         self.late.put(text)
 
     def functions(self) -> Sequence[HostFunction]:

@@ -74,7 +74,7 @@ class Screen:
 
     def go_on(self, cell: int, *, nested: bool = False) -> CellResult | None:
         """Wait for the end of a cell that an earlier screen began."""
-        return self.kernel.go_on(
+        return self.kernel.resume_cell(
             cell, on_output=self._output, on_display=self.displays.append, nested=nested
         )
 

@@ -375,7 +375,7 @@ def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Pat
     (home / ".mahtab" / "run").write_text("in the way")
     screen = Screen()
     assert "This kernel ends with its screen" in screen.host.wait_for_state(KernelState.IDLE)
-    assert not screen.kernel.outlives
+    assert not screen.kernel.can_detach
     assert screen.run(1, "6 * 7").output == "42\n"
     screen.kernel.close()
 

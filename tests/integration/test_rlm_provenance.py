@@ -143,6 +143,6 @@ import gc
 for thing in gc.get_objects():
     if type(thing).__name__ == "EngineConnection":
         talk = thing
-talk.tell("final", {"text": "x straw x", "spans": [[0, 10**20], [6, 11], [0, 5]]})
+talk.send("final", {"text": "x straw x", "spans": [[0, 10**20], [6, 11], [0, 5]]})
 """
     assert [TEXT[start:end] for start, end in answer({"what?": forged}).spans] == ["straw"]

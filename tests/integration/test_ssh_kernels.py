@@ -144,7 +144,7 @@ def test_ssh_kernel_is_reattached_by_another_host(server: SshServer, project: Pa
     )
     second.start(RecordingHost())
     assert asked == []
-    assert second.waited
+    assert second.was_reattached
     assert Cells(second, RecordingHost()).text("os.getpid() == kept") == "True\n"
     second.close()
     assert noted_kernels("far") == []

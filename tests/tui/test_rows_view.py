@@ -104,7 +104,7 @@ async def test_rows_are_rebuilt_only_for_a_new_width_or_theme() -> None:
         view = app.query_one(NumbersView)
         view.focus()
         app.screen.set_focus(None)
-        view.look()
+        view.refresh_view()
         await pilot.pause()
         assert app.numbers.laid_out == before
         await pilot.resize_terminal(60, HEIGHT)

@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store.database import claim
+from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_search import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
@@ -183,7 +183,7 @@ async def test_enter_without_results_resumes_nothing_later() -> None:
 
 
 async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume() -> None:
-    own = claim("2b2b2b2b")
+    own = lock_session("2b2b2b2b")
     assert own is not None
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)

@@ -45,7 +45,7 @@ async def test_fast_growing_log_is_drawn_in_pieces_and_a_long_line_is_cut(
         with path.open("a") as file:
             file.write("passed over\n" * 100_000 + f"{'y' * 999}\n" * 1_000 + "the end\n")
         before = len(log.lines)
-        app.look()
+        app.refresh_view()
         assert len(log.lines) - before <= 2_000
         await until(pilot, lambda: "the end" in seen(pilot))
         assert "bytes skipped" in seen(pilot)
@@ -58,7 +58,7 @@ async def test_event_during_closing_does_not_crash(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)):
         pass
     path.unlink()
-    app.look()
+    app.refresh_view()
     assert "the file is gone" in str(app._head.content)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
-from mahtab_tui.store.database import LockedElsewhere, SessionLock, claim, locked_sessions
+from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.records import made
 
@@ -22,7 +22,7 @@ HOLD = "import sys, time\nfrom mahtab_tui.store.database import claim\nheld = cl
 
 
 def claimed(session: str) -> SessionLock:
-    made = claim(session)
+    made = lock_session(session)
     assert made is not None
     return made
 
@@ -39,7 +39,7 @@ def delete_lock_files(home: Path) -> None:
 def test_session_has_one_lock_until_released(home: Path) -> None:
     first = claimed("abc")
     with pytest.raises(LockedElsewhere) as raised:
-        claim("abc")
+        lock_session("abc")
     assert raised.value.holder.is_here
     assert list(locked_sessions()) == ["abc"]
     first.release()
@@ -57,7 +57,7 @@ def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
 
 
 def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
-    assert claim("x" * 1000) is None
+    assert lock_session("x" * 1000) is None
 
 
 def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
@@ -68,7 +68,7 @@ def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) ->
         assert program.stdout.readline() == "held\n"
         assert locked_sessions()["abc"].pid == program.pid
         with pytest.raises(LockedElsewhere, match=str(program.pid)):
-            claim("abc")
+            lock_session("abc")
         program.send_signal(signal.SIGKILL)
     assert files(home) == ["session-abc.lock"]
     claimed("abc").release()
@@ -108,7 +108,7 @@ def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
         "two",
     ]
     with pytest.raises(LockedElsewhere):
-        claim("abc")
+        lock_session("abc")
     for store in (first, second):
         store.close()
 
@@ -129,7 +129,7 @@ def test_no_session_is_claimed_when_locking_is_unavailable(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    assert claim("abc") is None
+    assert lock_session("abc") is None
     assert locked_sessions() == {}
 
 
@@ -149,7 +149,7 @@ def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
     (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_bytes(content)
     with pytest.raises(LockedElsewhere):
-        claim("abc")
+        lock_session("abc")
     assert "since" in locked_sessions()["abc"].sentence_part()
     assert not made.lost
 

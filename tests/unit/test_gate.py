@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
 
-from mahtab_tui.tui.terminal_driver import TextOnly, let_out
+from mahtab_tui.tui.terminal_driver import TextOnly, filter_output
 from tests.hostile import HOSTILE
 
 COMMANDS = (
@@ -29,12 +29,12 @@ PICTURE = "\x1b[1;1H\x1b[1;38;2;200;10;10mcode\x1b[0m\n\x1b[2;1Hü 中 🙂"
 
 @pytest.mark.parametrize("data", [*COMMANDS, PICTURE])
 def test_textual_output_passes_unchanged(data: str) -> None:
-    assert let_out(data) == data
+    assert filter_output(data) == data
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_inside_a_picture_carries_no_command(text: str) -> None:
-    written = let_out(f"{PICTURE}{text}{PICTURE}")
+    written = filter_output(f"{PICTURE}{text}{PICTURE}")
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*[mH]", "", written))
     assert written.startswith(PICTURE)
     assert written.endswith(PICTURE)

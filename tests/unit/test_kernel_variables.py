@@ -172,7 +172,7 @@ def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str
     exec(before, namespace)
     watch, tree = NamespaceTracker(namespace), ast.parse(after)
     code = compile(tree, "<cell>", "exec")
-    watch.expect(tree, (code,))
+    watch.before_cell(tree, (code,))
     exec(code, namespace)
     return {change["name"]: change["change"] for change in watch.changes(tree)}
 

@@ -18,14 +18,14 @@ from mahtab_tui.session.components import remove_leftovers
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import share_folder
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.database import claim
+from mahtab_tui.store.database import lock_session
 from mahtab_tui.tui.open import _report_past
 
 HOLDS = "import sys, time; from mahtab_tui.store.database import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
 
 
 def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:
-    mine = claim("mine")
+    mine = lock_session("mine")
     assert mine is not None
     with (
         subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) as other,

@@ -12,7 +12,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _with_kernel_of
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.database import claim
+from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import (
     NoSession,
     database,
@@ -87,7 +87,7 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
         save_session(session, tmp_path, 1.0)
     folder, other = saved("abc1"), saved("xyz2")
     row = find_session("abc1", None)
-    own = claim("abc1")
+    own = lock_session("abc1")
     assert own is not None
     with pytest.raises(NoSession, match="The session abc1 is open"):
         remove_session(row)

@@ -301,7 +301,7 @@ class Conversation:
         try:
             self._wire.interrupt()
         except KernelError as error:
-            self._host.late_output(f"{error}\n")
+            self._host.background_output(f"{error}\n")
 
     def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.ready is None:
@@ -421,7 +421,7 @@ class Conversation:
             if cell.running.over_limit and not cell.running.interrupting:
                 self.interrupt()
         elif kind == "stream" and parent in self._ours:
-            self._host.late_output(str(content.get("text", "")))
+            self._host.background_output(str(content.get("text", "")))
 
     def _on_reply(self, content: Mapping[str, Any]) -> None:
         try:

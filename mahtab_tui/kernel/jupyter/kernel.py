@@ -357,7 +357,7 @@ class JupyterKernel(NullPersistence):
         result = talk.run(startup, RunningCell(0, lambda kind, text: None, None), quiet=True)
         if result.status is Status.OK:
             if result.output:
-                self._host.late_output(result.output)
+                self._host.background_output(result.output)
             return ""
         return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
 

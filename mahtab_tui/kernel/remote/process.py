@@ -170,7 +170,11 @@ class RemoteProcess:
         self._asked = connected.asked
         self._noted = connected.noted
         self._wire = wire
-        self.token, self.waited, self.ready = connected.token, connected.waited, connected.ready
+        self.token, self.was_reattached, self.ready = (
+            connected.token,
+            connected.was_reattached,
+            connected.ready,
+        )
         self._link = Link()
         self._code: Future[int] = Future()
         self._exited: int | None = None

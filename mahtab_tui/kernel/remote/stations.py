@@ -110,7 +110,7 @@ class Connected(NamedTuple):
     """Part of each frame of the kernel."""
     cell: int = 0
     """The cell that runs in a kernel that has waited; 0 for none."""
-    waited: bool = False
+    was_reattached: bool = False
     """Whether it has waited for this host."""
     ready: KernelReady | None = None
     """Its message when it was ready."""

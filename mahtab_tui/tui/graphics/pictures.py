@@ -252,7 +252,7 @@ class Drawings:
         """Return the rows of a picture; None if it is not drawn."""
         return self._drawn.get(picture) or None
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Draw the next picture, after the visible ones may have changed."""
         if (
             self._drawing
@@ -277,4 +277,4 @@ class Drawings:
                 if sum(drawing.columns * drawing.rows for drawing in self._drawn) > CELLS:
                     del self._drawn[old]
             (self._came if rows else self._failed)(picture)
-        self.look()
+        self.refresh_view()

@@ -124,7 +124,7 @@ class PlotView(View, Vertical, can_focus=True):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        look, path, kind, size = self.subject.look, self._path, self._kind, self.size
+        look, path, kind, size = self.subject.refresh_view, self._path, self._kind, self.size
         if path is not None and size:
             self.fetcher.ask(
                 "plot",
@@ -267,7 +267,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def reload(self) -> None:
         subject = self.subject
-        file = self._file or partial(subject.look.picture, subject.path)
+        file = self._file or partial(subject.refresh_view.picture, subject.path)
         self.show_status(("…", "$muted"))
         self.fetcher.ask("picture", lambda: decoded(file()), self._show, self.fail)
 
@@ -290,7 +290,7 @@ class PictureView(View, PictureWidget, can_focus=True):
             max(1, round(image.height * scale / down)),
         )
         self._fitted = Picture(object(), columns, lines, lambda: image)
-        self._drawings.look()
+        self._drawings.refresh_view()
 
     def action_open_outside(self) -> None:
         """Show it in the system's viewer, once while the key is held down."""
@@ -383,7 +383,7 @@ class ArrayView(View, Vertical):
         subject = self.subject
         self._shown = ()
         self.fetcher.ask(
-            "array", lambda: subject.look.array(subject.path), self._take_facts, self.fail
+            "array", lambda: subject.refresh_view.array(subject.path), self._take_facts, self.fail
         )
 
     def _take_facts(self, facts: ArrayFacts) -> None:
@@ -395,7 +395,7 @@ class ArrayView(View, Vertical):
         subject = self.subject
         self.fetcher.ask(
             "figures",
-            lambda: subject.look.array_figures(subject.path),
+            lambda: subject.refresh_view.array_figures(subject.path),
             self._take_figures,
             lambda _: None,
         )

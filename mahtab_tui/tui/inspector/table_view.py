@@ -183,7 +183,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def show_path(self, path: ObjectPath) -> None:
         """Open the table at a path, and show it."""
-        look = self.subject.look
+        look = self.subject.refresh_view
 
         def show(opened: InspectedObject) -> None:
             self.show(Subject(look, path, opened))
@@ -260,7 +260,7 @@ class TableView(View, ScrollView, can_focus=True):
     def _fetch(self) -> None:
         """Fetch what is visible and not here, and draw what is here."""
         if self.size and self._table.columns.count:
-            look, path = self.subject.look, self.subject.path
+            look, path = self.subject.refresh_view, self.subject.path
             if (
                 request := self._table.next_request(self._visible_rows, self._visible_columns)
             ) is not None:
@@ -295,7 +295,7 @@ class TableView(View, ScrollView, can_focus=True):
         )
         if column is None:
             return
-        look, path = self.subject.look, self.subject.path
+        look, path = self.subject.refresh_view, self.subject.path
 
         def take(figures: ColumnStatistics | None) -> None:
             self._table.take_figures(column, figures)

@@ -332,7 +332,7 @@ class TextView(View, LongTextView, can_focus=True):
         self._source: TextSource = (
             LocalText("")
             if load
-            else source or KernelText(subject.look, subject.path, subject.opened.size)
+            else source or KernelText(subject.refresh_view, subject.path, subject.opened.size)
         )
         super().__init__(subject, window=BlockWindow(self._source))
         self.problem = ""
@@ -366,7 +366,7 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours = self.found = None
         self.top = min(self.top, source.size)
         self._colour()
-        self.do(self.look)
+        self.do(self.refresh_view)
 
     def reload(self) -> None:
         if self._load is not None:
@@ -378,7 +378,9 @@ class TextView(View, LongTextView, can_focus=True):
                 lambda problem: self.show(LocalText(""), problem=problem),
             )
         elif isinstance(self._source, KernelText):
-            self.show(KernelText(self.subject.look, self.subject.path, self.subject.opened.size))
+            self.show(
+                KernelText(self.subject.refresh_view, self.subject.path, self.subject.opened.size)
+            )
 
     # Fetching
 
@@ -439,14 +441,14 @@ class TextView(View, LongTextView, can_focus=True):
     def text_width(self) -> int:
         return max(10, self.size.width - 1 - self._reserved) if self._wrapped else LINE
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         if not self.size:
             return
-        super().look()
+        super().refresh_view()
         if self._gutter > self._reserved:
             self._reserved = self._gutter
             self.top = self.window.row_at(self.top, self.text_width)
-            super().look()
+            super().refresh_view()
         self._show_status()
 
     def _show_status(self) -> None:
@@ -543,7 +545,7 @@ class TextView(View, LongTextView, can_focus=True):
         if words:
             self.action_next(False)
         else:
-            self.do(self.look)
+            self.do(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
         if not self._words:
@@ -573,7 +575,7 @@ class TextView(View, LongTextView, can_focus=True):
         if not self._wrapped:
             row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
-        self.look()
+        self.refresh_view()
 
 
 def repr_view(subject: Subject) -> TextView:
@@ -581,7 +583,7 @@ def repr_view(subject: Subject) -> TextView:
     view."""
 
     def load() -> TextSource:
-        text, cut = subject.look.representation(subject.path)
+        text, cut = subject.refresh_view.representation(subject.path)
         return LocalText(f"{text}\n… it goes on …" if cut else text)
 
     return TextView(subject, load=load)
@@ -610,7 +612,9 @@ class SourceView(View, Vertical):
 
     def reload(self) -> None:
         subject = self.subject
-        self.fetcher.ask("source", lambda: subject.look.source(subject.path), self._show, self.fail)
+        self.fetcher.ask(
+            "source", lambda: subject.refresh_view.source(subject.path), self._show, self.fail
+        )
 
     def _show(self, source: Source) -> None:
         doc = plain(source.doc).strip()

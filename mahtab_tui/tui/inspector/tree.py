@@ -264,7 +264,7 @@ class TreeView(View, RowsView, can_focus=True):
         self.subject = subject
         self._tree.problem, self._tree.come, self.cursor = "", False, 0
         self.reload()
-        self.look()
+        self.refresh_view()
 
     def reload(self) -> None:
         root = self._tree.root
@@ -278,7 +278,7 @@ class TreeView(View, RowsView, can_focus=True):
         """Show an error: of variables, which have no status line, in place of the tree."""
         if self._kind == "variables":
             self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
-            self.look()
+            self.refresh_view()
         else:
             super().fail(sentence)
 
@@ -315,7 +315,7 @@ class TreeView(View, RowsView, can_focus=True):
 
     def _fetching(self, root: Branch) -> Fetch:
         """Return what gets the pages of a tree, on threads."""
-        look, attributes = self.subject.look, self._kind == "attributes"
+        look, attributes = self.subject.refresh_view, self._kind == "attributes"
         return lambda branch, page: look.children(
             branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
         )
@@ -327,10 +327,10 @@ class TreeView(View, RowsView, can_focus=True):
         ):  # names, without the quotes that they have as the keys of a dict
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.take(branch, page, count, children)
-        self.look()
+        self.refresh_view()
 
-    def look(self) -> None:
-        super().look()
+    def refresh_view(self) -> None:
+        super().refresh_view()
         self.cursor = max(0, min(self.cursor, len(self._tree) - 1))
         self._fetch()
         self._show_status()
@@ -405,7 +405,7 @@ class TreeView(View, RowsView, can_focus=True):
             self.action_move(1)
         elif child.count:
             line.branch.unfold(line.position, child)
-            self.look()
+            self.refresh_view()
 
     def action_fold(self) -> None:
         line = self._line
@@ -413,7 +413,7 @@ class TreeView(View, RowsView, can_focus=True):
             return
         if line.unfolded:
             del line.branch.open[line.position]
-            self.look()
+            self.refresh_view()
         elif line.branch.above is not None:
             self.go_to(line_of(line.branch.above))
 
@@ -436,8 +436,11 @@ class TreeView(View, RowsView, can_focus=True):
 
         def show(found: Child) -> None:
             branch.replace(line.position, found)
-            self.look()
+            self.refresh_view()
 
         self.fetcher.ask(
-            "property", partial(subject.look.evaluate, branch.path, child.label), show, self.fail
+            "property",
+            partial(subject.refresh_view.evaluate, branch.path, child.label),
+            show,
+            self.fail,
         )

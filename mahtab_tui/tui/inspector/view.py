@@ -26,7 +26,7 @@ from mahtab_tui.tui.workers import Fetcher
 class Subject:
     """The object that a view shows. All views of an object share one."""
 
-    look: InspectorClient
+    refresh_view: InspectorClient
     path: ObjectPath
     opened: InspectedObject
     slice: tuple[int | None, ...] | None = None

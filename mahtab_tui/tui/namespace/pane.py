@@ -90,7 +90,7 @@ class NamespacePane(RowsView, can_focus=True):
         if self._laid_out is not None:
             self._drawn.arrange()
         self.cursor = max(0, min(self.cursor, len(self._rows.shown) - 1))
-        self.look()
+        self.refresh_view()
         self._fetch_preview()
 
     # The preview below the list

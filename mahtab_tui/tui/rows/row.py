@@ -347,7 +347,7 @@ class RowsView(ScrollView, can_focus=True):
     def width(self) -> int:
         return self.scrollable_content_region.width
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Lay out and draw again, after rows or the size have changed."""
         if self.is_attached and self.size:
             self.lay_out()
@@ -364,7 +364,7 @@ class RowsView(ScrollView, can_focus=True):
     def reload(self) -> None:
         """Let the source make all rows again, and draw them."""
         self._laid_out = None
-        self.look()
+        self.refresh_view()
 
     def set_row_count(self, rows: int) -> None:
         """Set the number of rows to scroll over, including those at the top."""
@@ -383,7 +383,7 @@ class RowsView(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def on_resize(self, event: Resize) -> None:
-        self.look()
+        self.refresh_view()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -392,7 +392,7 @@ class RowsView(ScrollView, can_focus=True):
             and self.is_attached
             and self._laid_out != (self.width, palette_of(self.app))
         ):
-            self.look()
+            self.refresh_view()
 
     # Drawing
 

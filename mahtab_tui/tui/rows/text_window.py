@@ -255,7 +255,7 @@ class LongTextView(Widget, can_focus=True):
         """Run work on the text, after missing parts of it are fetched."""
         work()
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Draw the rows from `top` on."""
         self.lines = (
             self.window.rows(self.top, max(1, self.size.height), self.text_width)
@@ -274,7 +274,7 @@ class LongTextView(Widget, can_focus=True):
             self.top = self.window.up(
                 self.window.row_at(offset, self.text_width), self.rows_above, self.text_width
             )
-            self.look()
+            self.refresh_view()
 
         self.do(go)
 
@@ -286,7 +286,7 @@ class LongTextView(Widget, can_focus=True):
 
         def wrap() -> None:
             self.top = self.window.row_at(self.top, self.text_width)
-            self.look()
+            self.refresh_view()
 
         self.do(wrap)
 
@@ -301,7 +301,7 @@ class LongTextView(Widget, can_focus=True):
                     self.window.down(self.top, step, self.text_width),
                     max(self.top, self._last_top()),
                 )
-            self.look()
+            self.refresh_view()
 
         self.do(move)
 
@@ -312,7 +312,7 @@ class LongTextView(Widget, can_focus=True):
         """Move to the start of the text (0) or to its end."""
         if offset == 0:
             self.top = self._left = 0
-            self.do(self.look)
+            self.do(self.refresh_view)
         else:
             self.do(self._go_to_end)
 
@@ -323,7 +323,7 @@ class LongTextView(Widget, can_focus=True):
         ):  # longer line numbers make rows narrower, which moves the end down
             width = self.text_width
             self.top = self._last_top()
-            self.look()
+            self.refresh_view()
 
     def _last_top(self) -> int:
         """Return the position of the top row when the end is visible."""

@@ -146,11 +146,11 @@ class TextRows(LongTextView, can_focus=True):
     def mark(self, spans: Sequence[TextSpan]) -> None:
         """Mark the spans that the answer rests on."""
         self._marks = spans
-        self.look()
+        self.refresh_view()
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         self._cells = self._coverage.cells(max(1, self.size.height))
-        super().look()
+        super().refresh_view()
 
     @property
     def rows_above(self) -> int:
@@ -395,7 +395,7 @@ class NodeScreen(Dialog[None], NodeActions):
             self._bar.refresh()
         if seen != self._seen:
             self._seen = seen
-            self._story.look()
+            self._story.refresh_view()
             self._text.rows.mark(node.rests_on)
         elif node.alive:
             self._story.refresh()
@@ -423,7 +423,7 @@ class NodeScreen(Dialog[None], NodeActions):
 
     def action_follow(self) -> None:
         self._story.following = not self._story.following
-        self._story.look()
+        self._story.refresh_view()
 
     def choose(self, node: SearchNode) -> None:
         self.app.switch_screen(

@@ -60,7 +60,7 @@ class StoryRow(NamedTuple):
         return self.span is not None or self.child is not None
 
 
-class Story:
+class CallStory:
     """A `RowSource` of one call. Turns that did not change are not drawn again."""
 
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
@@ -272,7 +272,7 @@ class StoryPane(RowsView, can_focus=True):
     def __init__(
         self, tree: Tree, node: SearchNode, clock: Callable[[], float], *, id: str | None = None
     ) -> None:
-        self._story = Story(tree, node, clock)
+        self._story = CallStory(tree, node, clock)
         super().__init__(self._story, id=id)
         self.following = not node.finished
         self._placed = False
@@ -281,10 +281,10 @@ class StoryPane(RowsView, can_focus=True):
     def marked_row(self) -> int:
         return self.cursor
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         if self._laid_out is not None:
             self._story.update()
-        super().look()
+        super().refresh_view()
         if self.cursor >= 0 and (
             self.cursor >= len(self._story) or not self._story.rows[self.cursor].leads
         ):

@@ -429,10 +429,10 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     # Layout and time
 
     def on_mount(self) -> None:
-        self.look()
+        self.refresh_view()
 
-    def look(self) -> None:
-        super().look()
+    def refresh_view(self) -> None:
+        super().refresh_view()
         self._arrange()
         self._tick_if_needed()
 

@@ -329,7 +329,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def head(self) -> int:
         return self.viewport.head
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         self.viewport.height = self.size.height
         self.lay_out()
         assert self.viewport.window is not None
@@ -350,7 +350,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if self.marker.stay_in_sight() | (viewport.pinned != pinned):
             self.refresh()
         self._refresh_changed()
-        self._drawings.look()
+        self._drawings.refresh_view()
 
     def _refresh_changed(self) -> None:
         """Draw the visible rows that have changed: only the end of a growing answer."""
@@ -378,7 +378,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
         if self._laid_out is None:
-            self.look()  # it is drawn before it is told its size
+            self.refresh_view()  # it is drawn before it is told its size
         if self._laid_out is None:
             return Strip.blank(width, base)
         palette = self._laid_out[1]

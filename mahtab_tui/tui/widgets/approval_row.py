@@ -81,8 +81,8 @@ class WaitingCode(RowsView):
         self.reload()
         self.refresh(layout=True)
 
-    def look(self) -> None:
-        super().look()
+    def refresh_view(self) -> None:
+        super().refresh_view()
         self._note_seen()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

@@ -43,7 +43,7 @@ class FocusLoan:
         return self._holds(self._row.screen.focused)
 
     @property
-    def lender(self) -> Widget | None:
+    def previous_focus(self) -> Widget | None:
         """The widget that had the focus; if none had, because the terminal's window was in the
         background, the text on the screen."""
         if self._lender is not None:
@@ -66,7 +66,7 @@ class FocusLoan:
     def give_back(self) -> None:
         """Give the focus back, if the row still has it."""
         if self.has_focus_loan:
-            self._row.screen.set_focus(self.lender)
+            self._row.screen.set_focus(self.previous_focus)
 
     def _holds(self, widget: Widget | None) -> bool:
         return widget is not None and self._row in widget.ancestors_with_self
@@ -365,7 +365,7 @@ class PromptRow(Widget, Generic[R]):
     @on(Chips.Chosen)
     def _chosen(self, message: Chips.Chosen) -> None:
         message.stop()
-        if message.letter is not None and not self._given and self._loan.lender is not None:
+        if message.letter is not None and not self._given and self._loan.previous_focus is not None:
             self._pending = message
             self._holding = self.set_timer(ALONE, self._answer_pending)
         else:
@@ -398,7 +398,7 @@ class PromptRow(Widget, Generic[R]):
         """Send what was typed for the editor there, with the focus. Ignore keys that come too early
         after the user focused the row."""
         message.stop()
-        if (message.early and self._given) or (lender := self._loan.lender) is None:
+        if (message.early and self._given) or (lender := self._loan.previous_focus) is None:
             return
         pending, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
         if pending is not None and key == "enter":

@@ -216,8 +216,8 @@ class InputRow(Widget):
             self._lingering.stop()
         line = self._line
         typed = "\n".join([*self._ahead, line.value])
-        if typed and not line.password and self._loan.lender is not None:
-            self._loan.lender.post_message(Paste(typed))
+        if typed and not line.password and self._loan.previous_focus is not None:
+            self._loan.previous_focus.post_message(Paste(typed))
         line.value = ""
         self._ahead.clear()
         self._loan.give_back()

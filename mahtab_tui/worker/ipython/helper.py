@@ -260,7 +260,7 @@ class Helper:
         tree, codes = self._compiled(info.raw_cell)
         self._open.append((tree, []))
         if tree is not None:
-            self._watch.expect(tree, codes)
+            self._watch.before_cell(tree, codes)
 
     def _after(self, result: Any) -> None:
         if self._open and threading.current_thread() is threading.main_thread():
