@@ -34,7 +34,7 @@ from mahtab_tui.llm.prompts import (
 )
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens, room_of
-from mahtab_tui.system.processes import result_of
+from mahtab_tui.system.processes import wait_for_result
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -259,7 +259,7 @@ class ReplAgent:
         """
         turn = self._begin(prompt, callbacks or Callbacks(), shown)
         try:
-            return result_of(turn)
+            return wait_for_result(turn)
         except KeyboardInterrupt:
             self._withdraw(turn)
             raise

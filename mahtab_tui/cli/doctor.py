@@ -17,7 +17,7 @@ from typing import Any
 from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import visible
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import find_interpreter, found_environments, has_package
+from mahtab_tui.kernel.launch import find_environments, find_interpreter, has_package
 from mahtab_tui.llm.claude_process import login_hint, login_status
 from mahtab_tui.llm.providers import FoundServer, find_servers
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, Text
@@ -32,7 +32,7 @@ from mahtab_tui.settings.model import (
     resource_folder,
 )
 from mahtab_tui.store.resume import saved_bytes
-from mahtab_tui.system.processes import find_program, sent_to_langsmith
+from mahtab_tui.system.processes import find_program, langsmith_variable
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0
@@ -64,7 +64,7 @@ def report() -> Iterator[str]:
     if executable := find_program("claude"):
         yield _login(executable, use_api_key=settings is not None and settings.claude_api_key)
     yield _model_servers(servers)
-    if variable := sent_to_langsmith():
+    if variable := langsmith_variable():
         yield _line(
             "langsmith",
             f"gets every prompt and answer ({variable}=true)",
@@ -137,7 +137,7 @@ def _environments(settings: Settings | None) -> str:
     if settings is not None:
         with suppress(KernelError):  # the line about the kernel reports it
             used = find_interpreter(settings.python)
-    found = found_environments(Path.cwd(), used)
+    found = find_environments(Path.cwd(), used)
     if not found:
         return _line("others", "no other environment found (.venv, venv, the shell's, conda's)")
     listed = ", ".join(

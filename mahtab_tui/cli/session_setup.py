@@ -20,7 +20,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail
 from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import find_interpreter, found_environments
+from mahtab_tui.kernel.launch import find_environments, find_interpreter
 from mahtab_tui.session.info import SessionBackend
 from mahtab_tui.session.kernel import Waiting, kernel_at, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
@@ -115,9 +115,9 @@ def ground_without_store(settings: Settings) -> SessionBackend:
     """Create the kernel of a session that is not saved, and keep its records in memory. Ends the
     command as `new_ground`."""
     from mahtab_tui.store.sqlite import MemoryStore
-    from mahtab_tui.system.processes import keep_from_langsmith
+    from mahtab_tui.system.processes import disable_langsmith
 
-    keep_from_langsmith()
+    disable_langsmith()
     try:
         return SessionBackend(process_kernel(settings), MemoryStore())
     except KernelError as error:
@@ -190,7 +190,7 @@ def _gone(last: Kernel, settings: Settings, why: str) -> str:
     if not now:
         with suppress(KernelError):  # the kernel's start says why it has none
             now = find_interpreter(settings.python)
-        others = ", ".join(each.path for each in found_environments(Path.cwd(), now)[:3])
+        others = ", ".join(each.path for each in find_environments(Path.cwd(), now)[:3])
     had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
     listed = f"/kernel lists others{f': {others}' * bool(others)}."
     return one_line(f"This session's {had} is gone{why}; it continues with {now}. {listed}")

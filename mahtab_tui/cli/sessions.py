@@ -18,8 +18,8 @@ from mahtab_tui.cli.options import answer, checked_settings, echo, fail, fail_on
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import stop as end_kernel
-from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
-from mahtab_tui.kernel.remote.stations import stop as stop_elsewhere
+from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
+from mahtab_tui.kernel.remote.stations import stop_remote as stop_elsewhere
 from mahtab_tui.session.kernel import Waiting
 from mahtab_tui.session.kernel_control import (
     begun,
@@ -37,7 +37,7 @@ from mahtab_tui.store.resume import find_session, forked_store, reattach, resume
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.remote.stations import Connected
+    from mahtab_tui.kernel.remote.stations import ConnectedKernel
 
 kernels_app = typer.Typer(
     help="Kernels on other machines: remove what they left there.", no_args_is_help=True
@@ -94,7 +94,7 @@ def kernels_that_wait() -> Iterator[str]:
 def stop(session: str) -> None:
     """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it
     cannot."""
-    found: list[WaitingKernel | Noted] = [
+    found: list[WaitingKernel | KernelNote] = [
         kernel for kernel in waiting_kernels() if kernel.session.startswith(session)
     ]
     found += [noted for noted in noted_kernels() if noted.session.startswith(session)]
@@ -108,13 +108,13 @@ def stop(session: str) -> None:
             isinstance(kernel, WaitingKernel) and kernel.has_host
         ):
             fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
-        if isinstance(kernel, Noted):
+        if isinstance(kernel, KernelNote):
             _stop_elsewhere(kernel)
         else:
             _stop_here(kernel)
 
 
-def _stop_elsewhere(kernel: Noted) -> None:
+def _stop_elsewhere(kernel: KernelNote) -> None:
     address = one_line(kernel.station.label)
     echo(f"Connecting to {address} …", err=True)
     try:
@@ -197,8 +197,8 @@ def attach(
         return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
 
 
-def _attach_elsewhere(noted: Noted) -> Connected | None:
-    from mahtab_tui.kernel.remote.stations import attach as attach_to
+def _attach_elsewhere(noted: KernelNote) -> ConnectedKernel | None:
+    from mahtab_tui.kernel.remote.stations import attach_remote as attach_to
     from mahtab_tui.kernel.remote.transport import KernelGone
 
     echo(

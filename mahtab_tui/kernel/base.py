@@ -77,7 +77,7 @@ class KernelInfo:
     """In small letters, of a kernel that does not run Python."""
 
     @property
-    def folder_here(self) -> str:
+    def local_folder(self) -> str:
         """The folder of this machine to which paths of questions and tools belong."""
         return os.getcwd() if self.host else self.cwd
 
@@ -196,7 +196,7 @@ class Kernel(Protocol):
         stored but its code. The arguments are those of `execute`. Everything that it has printed is
         told. Returns None if the kernel does not know it. Raises `KernelError`."""
 
-    def stored(self, cell: int) -> None:
+    def acknowledge(self, cell: int) -> None:
         """The result of a cell is stored: another screen need not be told."""
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
@@ -258,7 +258,7 @@ class Kernel(Protocol):
         described in time. Works while a cell runs. No code of the user's classes runs. Raises
         `KernelError`."""
 
-    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a page of what is inside an object (see `looking.Look`). Works while a cell runs.
         Raises `KernelError`."""
 
@@ -342,14 +342,14 @@ class NullPersistence:
 
     def __init__(self, why: str) -> None:
         """why: a sentence that says why nothing is saved."""
-        self._why_unkept = why
+        self._reason = why
 
     def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> None:
         """Nothing: it knows no cells of an earlier screen."""
 
-    def stored(self, cell: int) -> None: ...
+    def acknowledge(self, cell: int) -> None: ...
 
     def saved_before(self) -> tuple[None, tuple[()]]:
         return None, ()
@@ -357,7 +357,7 @@ class NullPersistence:
     def saved_namespace(self) -> None: ...
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
-        raise KernelError(self._why_unkept)
+        raise KernelError(self._reason)
 
     def restore(self, file: SavedFile) -> NoReturn:
-        raise KernelError(self._why_unkept)
+        raise KernelError(self._reason)

@@ -347,14 +347,14 @@ class RunningCell:
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
 
-    def printed(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         if self._left is not None:
             self.over_limit = self.over_limit or len(text) > self._left
             text = text[: self._left]
             self._left -= len(text)
         self._add("stdout", text)
 
-    def shown(self, frame: Mapping[str, Any]) -> None:
+    def add_display(self, frame: Mapping[str, Any]) -> None:
         mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
         if mime not in get_args(Mime) or not isinstance(data, str):
             self._add("value", text)
@@ -454,7 +454,7 @@ class RunningCells:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cells: list[RunningCell] = []
-        self._retold: list[RunningCell] | None = None
+        self._replayed: list[RunningCell] | None = None
         """While cells of an earlier host are told again: those of them that have not ended."""
 
     def __iter__(self) -> Iterator[RunningCell]:
@@ -465,30 +465,30 @@ class RunningCells:
         with self._lock:
             self._cells.append(cell)
 
-    def add_retold(self, cell: RunningCell) -> None:
+    def add_replayed(self, cell: RunningCell) -> None:
         """A cell began under an earlier host, before those that this one has begun."""
         with self._lock:
-            assert self._retold is not None
-            self._cells.insert(len(self._retold), cell)
-            self._retold.append(cell)
+            assert self._replayed is not None
+            self._cells.insert(len(self._replayed), cell)
+            self._replayed.append(cell)
 
     def remove(self, cell: RunningCell) -> None:
         with self._lock:
             self._cells = [other for other in self._cells if other is not cell]
-            if self._retold is not None:
-                self._retold = [other for other in self._retold if other is not cell]
+            if self._replayed is not None:
+                self._replayed = [other for other in self._replayed if other is not cell]
 
     def innermost(self) -> RunningCell | None:
         """The cell that prints now."""
         with self._lock:
-            cells = self._cells if self._retold is None else self._retold
+            cells = self._cells if self._replayed is None else self._replayed
             return cells[-1] if cells else None
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
         """Within this context, output is that of an earlier host's cells."""
-        self._retold = []
+        self._replayed = []
         try:
             yield
         finally:
-            self._retold = None
+            self._replayed = None

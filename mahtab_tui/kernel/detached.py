@@ -27,14 +27,14 @@ from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
 from mahtab_tui.worker.holder import KEY, LAST, HolderSettings
 from mahtab_tui.worker.spool import Spool
 
-PATIENCE = 2.0
+STATUS_TIMEOUT = 2.0
 """Seconds in which a holder must answer that is only listed."""
 
-SWAPPED = 15.0
+ATTACH_TIMEOUT = 15.0
 """Seconds for the holder of the session that is wanted: it may have slept for hours, on a machine
 without free memory."""
 
-ENDING = 8.0
+STOP_TIMEOUT = 8.0
 """Seconds in which a kernel that was told to end must have ended."""
 
 _LARGEST = 200_000
@@ -96,7 +96,7 @@ def listen(session: str) -> tuple[socket.socket, Path]:
     path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
     listener = socket.socket(socket.AF_UNIX)
     try:
-        with _reachable(path) as address:
+        with _short_path(path) as address:
             listener.bind(address)
         path.chmod(0o600)
         listener.listen(128)
@@ -105,12 +105,12 @@ def listen(session: str) -> tuple[socket.socket, Path]:
             file.write(secrets.token_hex(32))
     except OSError:
         listener.close()
-        remove(path)
+        remove_files(path)
         raise
     return listener, path
 
 
-def remove(path: Path) -> None:
+def remove_files(path: Path) -> None:
     """Remove the files of a kernel that has ended."""
     for each in (path, Path(f"{path}{KEY}")):
         with contextlib.suppress(OSError):
@@ -131,12 +131,14 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
             continue
         try:
             reply, _, _ = ask(
-                path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED
+                path,
+                {"op": "status"},
+                patience=STATUS_TIMEOUT if session is None else ATTACH_TIMEOUT,
             )
             kernels.append(_kernel(path, name, reply))
         except (ConnectionRefusedError, FileNotFoundError):
             if _is_old(path):
-                remove(path)
+                remove_files(path)
         except _NO_HOLDER:
             continue
     return kernels
@@ -158,13 +160,13 @@ def stop(kernel: WaitingKernel) -> bool:
         watched = os.pidfd_open(kernel.pid)
         try:
             ask(kernel.path, {"op": "stop"})
-            return bool(select.select([watched], [], [], ENDING)[0])
+            return bool(select.select([watched], [], [], STOP_TIMEOUT)[0])
         finally:
             os.close(watched)
     return True
 
 
-def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
+def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
     """Yield what cells of a session have printed whose kernel ended without a screen: the cell's
     number, its output, and the file, which is to be removed."""
     with contextlib.suppress(OSError):
@@ -175,7 +177,7 @@ def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
                     yield int(cell), output, path
 
 
-def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
+def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
     """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises
     `OSError`."""
     path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
@@ -191,7 +193,7 @@ def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]
 def _is_old(path: Path) -> bool:
     """Whether a socket without a listener is not one that is just being made."""
     with contextlib.suppress(OSError):
-        return time.time() - path.lstat().st_mtime > PATIENCE
+        return time.time() - path.lstat().st_mtime > STATUS_TIMEOUT
     return False
 
 
@@ -217,7 +219,7 @@ def _attach(kernel: WaitingKernel) -> Connections:
     ours.sendall(token)
     try:
         reply, descriptors, lifeline = ask(
-            kernel.path, {"op": "attach", "by_force": True}, theirs, SWAPPED
+            kernel.path, {"op": "attach", "by_force": True}, theirs, ATTACH_TIMEOUT
         )
         if reply["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
@@ -234,7 +236,7 @@ def ask(
     path: Path,
     frame: dict[str, Any],
     channel: socket.socket | None = None,
-    patience: float = PATIENCE,
+    patience: float = STATUS_TIMEOUT,
 ) -> tuple[dict[str, Any], list[int], socket.socket | None]:
     """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching
     host, the connection. Raises `OSError`, `FrameError`."""
@@ -243,7 +245,7 @@ def ask(
     attached = False
     try:
         connection.settimeout(patience)
-        with _reachable(path) as address:
+        with _short_path(path) as address:
             connection.connect(address)
         data = encode({**frame, "key": key})
         socket.send_fds(connection, [data], [] if channel is None else [channel.fileno()])
@@ -264,7 +266,7 @@ def ask(
 
 
 @contextlib.contextmanager
-def _reachable(path: Path) -> Iterator[str]:
+def _short_path(path: Path) -> Iterator[str]:
     """The socket's path in a form that is short enough for any system."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -299,13 +301,13 @@ class SpoolHandle:
     def ended(self) -> None:
         """The kernel has ended."""
         self.leave()
-        remove(self._path)
+        remove_files(self._path)
 
 
 class AttachedProcess:
     """A `launch.Process` that another host has started."""
 
-    has_our_clock = True
+    shares_clock = True
 
     def __init__(self, connections: Connections) -> None:
         self.channel, self.output, self.token = (
@@ -352,7 +354,7 @@ def start_detachable(
     except BaseException:
         lifeline.close()
         os.close(spool)
-        remove(path)
+        remove_files(path)
         raise
     finally:
         listener.close()

@@ -47,7 +47,7 @@ from mahtab_tui.kernel.values import (
     UndoStep,
     Variable,
 )
-from mahtab_tui.system.processes import result_of
+from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker import detail, toolbox
 from mahtab_tui.worker.awaiting import EventLoop
 from mahtab_tui.worker.capture import LimitedOutput
@@ -148,7 +148,7 @@ class CellOutput(io.TextIOBase):
                 self._changed.wait_for(lambda: self._hurry or self._closing, DELAY)
 
 
-class BorrowedStage(NamedTuple):
+class RedirectState(NamedTuple):
     """The original streams and functions, and the cell's limited output."""
 
     before: list[Replacement]
@@ -164,7 +164,7 @@ class InProcessEnvironment:
         self._replacements = replacements
         self._thread = threading.get_ident()
 
-    def enter(self, limit: int | None) -> BorrowedStage:
+    def enter(self, limit: int | None) -> RedirectState:
         limited = None if limit is None else LimitedOutput(self._output, limit)
         mine: Any = limited or self._output
         here = [*self._replacements]
@@ -179,9 +179,9 @@ class InProcessEnvironment:
         ]
         for replacement in here:
             setattr(*replacement)
-        return BorrowedStage(before, limited)
+        return RedirectState(before, limited)
 
-    def leave(self, stage: BorrowedStage, nested: bool) -> None:
+    def leave(self, stage: RedirectState, nested: bool) -> None:
         for replacement in stage.before:
             setattr(*replacement)
         self._output.drain()
@@ -231,7 +231,7 @@ class InProcessKernel(NullPersistence):
         self._inspection: Inspection | None = None
         self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
         self._answers: CallAnswers
-        self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
     def start(self, host: KernelHost) -> None:
         self._host = host
@@ -265,10 +265,10 @@ class InProcessKernel(NullPersistence):
                 self._jobs.put(frame)
                 self._loop.wake()
             if nested:
-                return result_of(running.result)
+                return wait_for_result(running.result)
             self._report(KernelState.BUSY, "")
             try:
-                return result_of(running.result)
+                return wait_for_result(running.result)
             finally:
                 self._report(KernelState.IDLE, "")
 
@@ -354,7 +354,7 @@ class InProcessKernel(NullPersistence):
 
         return describe(self._namespace, names, limit)
 
-    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
         from mahtab_tui.worker.inspection.columns import AbandonedError, LookError
         from mahtab_tui.worker.inspection.inspection import Inspection
 
@@ -362,7 +362,7 @@ class InProcessKernel(NullPersistence):
             if self._inspection is None:
                 self._inspection = Inspection(self._namespace)
         try:
-            return self._inspection.answer(dict(asked))
+            return self._inspection.answer(dict(request))
         except (LookError, AbandonedError) as error:
             raise KernelError(str(error)) from None
 
@@ -381,13 +381,13 @@ class InProcessKernel(NullPersistence):
         return checked(tuple[UndoStep, ...], self._undo.steps())
 
     def preview_undo(self, cell: int) -> Restoration:
-        return self._undone("preview", cell)
+        return self._run_undo("preview", cell)
 
     def undo(self, cell: int) -> Restoration:
-        return self._undone("undo", cell)
+        return self._run_undo("undo", cell)
 
     def redo(self) -> Restoration:
-        return self._undone("redo", 0)
+        return self._run_undo("redo", 0)
 
     def info(self) -> KernelInfo:
         return KernelInfo(
@@ -408,7 +408,7 @@ class InProcessKernel(NullPersistence):
             builtins.__dict__.pop(name, None)
         self._report(KernelState.DEAD, "")
 
-    def _undone(self, action: str, cell: int) -> Restoration:
+    def _run_undo(self, action: str, cell: int) -> Restoration:
         with between_cells(self._turn, "undo"):
             answer = self._undo.answer(action, cell)
             self._executor.watch.changes(None)
@@ -418,13 +418,13 @@ class InProcessKernel(NullPersistence):
 
     # The kernel's thread.
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         self._calls = HostCalls(self._send, self._execute)
         self._answers = CallAnswers(self._host, self._calls.deliver)
         self._output = CellOutput(self._printed)
-        surroundings = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
+        environment = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
         before = dict(builtins.__dict__)
-        self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
+        self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
         self._executor.undo = self._undo
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
@@ -481,14 +481,14 @@ class InProcessKernel(NullPersistence):
 
     def _printed(self, text: str) -> None:
         if self._cells:
-            self._cells[-1].printed(text)
+            self._cells[-1].add_output(text)
         else:
             self._host.background_output(text)
 
     def _shown(self, shown: Frame) -> None:
         self._output.drain()
         if self._cells:
-            self._cells[-1].shown(shown)
+            self._cells[-1].add_display(shown)
         else:
             self._host.background_output(shown["text"])
 

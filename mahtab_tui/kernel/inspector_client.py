@@ -90,7 +90,7 @@ class TablePage:
 
     rows: int
     """How many rows match the filters."""
-    of: int
+    total_rows: int
     """How many rows the table has."""
     columns: int
     """How many columns the table has."""
@@ -312,7 +312,7 @@ class InspectorClient:
         self, do: str, path: ObjectPath, slot: str | None = None, **more: Any
     ) -> dict[str, Any]:
         slot = do if slot is None else slot
-        return self._kernel.look(
+        return self._kernel.inspect_object(
             {
                 "client": self._client,
                 "slot": slot,

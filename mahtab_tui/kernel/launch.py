@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EnvironmentKind = Literal["virtual environment", "conda environment"]
 
-INSIDE = (".venv", "venv")
+VENV_NAMES = (".venv", "venv")
 """Names of a project's virtual environment."""
 
 _SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -57,16 +57,16 @@ def environment_kind(folder: Path) -> EnvironmentKind | None:
     return "conda environment" if (folder / "conda-meta").is_dir() else None
 
 
-def prefix_of(python: str) -> Path | None:
+def environment_prefix(python: str) -> Path | None:
     """Return the environment of an interpreter; None for a system interpreter."""
     folder = Path(python).parent.parent
     return folder if environment_kind(folder) else None
 
 
-def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
+def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     """Find the environments of a project's folder (also uv's), the shell and conda, except the one
     of `python`, which is in use."""
-    used = prefix_of(python)
+    used = environment_prefix(python)
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _folders(folder):
         try:
@@ -81,7 +81,7 @@ def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     return list(found.values())
 
 
-def found_kernelspecs() -> list[str]:
+def find_kernelspecs() -> list[str]:
     """Find the names of Jupyter's kernels on this machine."""
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
@@ -116,7 +116,7 @@ def has_package(prefix: Path, name: str) -> bool:
 
 
 def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
-    for name in INSIDE:
+    for name in VENV_NAMES:
         yield name, folder / name
     for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
         if configured := os.environ.get(variable):
@@ -206,7 +206,7 @@ class Process(Protocol):
         it."""
 
     @property
-    def has_our_clock(self) -> bool:
+    def shares_clock(self) -> bool:
         """Whether `time.monotonic` means the same there."""
 
     @property
@@ -230,7 +230,7 @@ class LocalProcess:
     token: bytes
     reader: Output
     detach_handle: DetachHandle | None = None
-    has_our_clock = True
+    shares_clock = True
 
     def signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -240,7 +240,7 @@ class LocalProcess:
         return self.child.wait(timeout)
 
 
-class Wire:
+class ConnectionState:
     """The state of the wire to a kernel elsewhere. Its methods are called from threads of the
     wire's own."""
 
@@ -297,7 +297,7 @@ class Launcher(Protocol):
         """For ``--kernel``; empty for this machine."""
 
     @property
-    def waits(self) -> bool:
+    def will_reattach(self) -> bool:
         """Whether the next `start` returns a kernel that has waited."""
 
     @property
@@ -308,7 +308,7 @@ class Launcher(Protocol):
         """Return the interpreter that the user means. Raises `KernelError`."""
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`,
         `KernelError`."""
@@ -323,13 +323,13 @@ class LocalLauncher:
 
     label = address = ""
     problem = ""
-    waits = False
+    will_reattach = False
 
     def find(self, python: str | None) -> str:
         return find_interpreter(python)
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         return spawn(executable, cwd, environment(color, *size))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 PASS_THROUGH = frozenset(
-    "can_detach was_reattached stored saved_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
+    "can_detach was_reattached acknowledge saved_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
     "undo_steps keep info close".split()
 )
 """Operations that pass unmasked: orders, names, numbers, and answers that nobody is shown."""
@@ -41,7 +41,7 @@ PASS_THROUGH = frozenset(
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 """`Kernel.look`."""
 
-_WORDS = {
+_TEXT_FIELDS = {
     "open": ("summary", "shown", "problem"),
     "children": ("rows",),
     "evaluate": ("label", "summary"),
@@ -52,7 +52,7 @@ _WORDS = {
     "repr": ("text",),
 }
 """The fields with text in each answer; the others are numbers or identify objects."""
-_WAYS = ("step", "path", "expression", "known", "kind", "state", "views")
+_IDENTIFIER_FIELDS = ("step", "path", "expression", "known", "kind", "state", "views")
 """Fields inside those that identify objects."""
 
 
@@ -99,7 +99,7 @@ class MaskedKernel:
         lock: Lock | None = None,
     ) -> CellResult:
         output = _Output(self._secrets, on_output)
-        show = None if on_display is None else self._shows(on_display)
+        show = None if on_display is None else self._masking_callback(on_display)
         result = self.inner.execute(
             code,
             cell=cell,
@@ -117,7 +117,10 @@ class MaskedKernel:
     ) -> CellResult | None:
         output = _Output(self._secrets, on_output)
         result = self.inner.resume_cell(
-            cell, on_output=output.take, on_display=self._shows(on_display), nested=nested
+            cell,
+            on_output=output.take,
+            on_display=self._masking_callback(on_display),
+            nested=nested,
         )
         output.end()
         return None if result is None else self._result(result)
@@ -142,8 +145,8 @@ class MaskedKernel:
             name: self._masked_cut(text) for name, text in self.inner.describe(names, limit).items()
         }
 
-    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return _masked_look(self.inner.look, asked, self._secrets)
+    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return _masked_reply(self.inner.inspect_object, request, self._secrets)
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete without candidates that would write a secret."""
@@ -199,7 +202,7 @@ class MaskedKernel:
             displays=tuple(map(self._display, result.displays)),
         )
 
-    def _shows(self, on_display: OnDisplay) -> OnDisplay:
+    def _masking_callback(self, on_display: OnDisplay) -> OnDisplay:
         return lambda display: on_display(self._display(display))
 
     def _display(self, display: Display) -> Display:
@@ -283,14 +286,17 @@ def _kinds(
     return tuple(result)
 
 
-def _masked_look(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+def _masked_reply(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
     question = asked["do"]
     if question == "text":
         return _text(ask, asked, secrets)
     reply = ask(asked)
     if not secrets.forms.secrets:
         return reply
-    return {**reply, **{name: _masked(reply[name], secrets) for name in _WORDS.get(question, ())}}
+    return {
+        **reply,
+        **{name: _masked(reply[name], secrets) for name in _TEXT_FIELDS.get(question, ())},
+    }
 
 
 def _masked(value: Any, secrets: Secrets) -> Any:
@@ -300,7 +306,8 @@ def _masked(value: Any, secrets: Secrets) -> Any:
         return [_masked(each, secrets) for each in value]
     if isinstance(value, dict):
         return {
-            name: each if name in _WAYS else _masked(each, secrets) for name, each in value.items()
+            name: each if name in _IDENTIFIER_FIELDS else _masked(each, secrets)
+            for name, each in value.items()
         }
     return value
 

@@ -128,18 +128,18 @@ class ProcessKernel:
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
-            worker = self._processes.needed()
+            worker = self._processes.require()
             if not worker.was_reattached:  # the kernel has died meanwhile
                 return None
             with self._processes.busy(nested):
                 return worker.detach_state.resume_cell(cell, on_output, on_display)
 
-    def stored(self, cell: int) -> None:
+    def acknowledge(self, cell: int) -> None:
         if self._processes.worker is not None:
-            self._processes.worker.detach_state.stored(cell)
+            self._processes.worker.detach_state.on_stored(cell)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        saved = self._processes.needed().detach_state.saved(VARIABLES_TIMEOUT)
+        saved = self._processes.require().detach_state.saved(VARIABLES_TIMEOUT)
         return saved.carried, saved.lost
 
     def interrupt(self) -> bool:
@@ -158,19 +158,19 @@ class ProcessKernel:
 
     def activate(self, python: str) -> None:
         executable = self._launcher.find(python)
-        now = self._processes.empty("Switched to {executable} (Python {python})")
+        now = self._processes.new_process_text("Switched to {executable} (Python {python})")
         self._processes.replace(executable, "The interpreter was changed.", now)
         self._python = python
 
     def change_directory(self, path: str) -> str:
-        worker = self._processes.needed()
+        worker = self._processes.require()
         worker.cwd = str(worker.request("chdir", VARIABLES_TIMEOUT, path=path))
         return worker.cwd
 
     def installed(self, module: str, *, load: bool = False) -> bool:
         return checked(
             bool,
-            self._processes.needed().request(
+            self._processes.require().request(
                 "installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load
             ),
         )
@@ -187,17 +187,17 @@ class ProcessKernel:
 
     def variables(self) -> list[Variable]:
         return checked(
-            list[Variable], self._processes.needed().request("variables", VARIABLES_TIMEOUT)
+            list[Variable], self._processes.require().request("variables", VARIABLES_TIMEOUT)
         )
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        reply = self._processes.needed().request(
+        reply = self._processes.require().request(
             "private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)
         )
         return checked(PrivateUse, reply)
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        reply = self._processes.needed().request(
+        reply = self._processes.require().request(
             "inspect", INSPECT_TIMEOUT, name=name, run_code=run_code
         )
         return checked(Detail, reply)
@@ -205,33 +205,33 @@ class ProcessKernel:
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         return checked(
             dict[str, str],
-            self._processes.needed().request(
+            self._processes.require().request(
                 "describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit
             ),
         )
 
-    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return checked(
-            dict[str, Any], self._processes.needed().request("look", LOOK_TIMEOUT, asked=asked)
+            dict[str, Any], self._processes.require().request("look", LOOK_TIMEOUT, asked=request)
         )
 
     def complete(self, code: str, cursor: int) -> Completions:
         return checked(
             Completions,
-            self._processes.needed(wait=False).request(
+            self._processes.require(wait=False).request(
                 "complete", COMPLETE_TIMEOUT, code=code, cursor=cursor
             ),
         )
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        found = self._processes.needed(wait=False).request(
+        found = self._processes.require(wait=False).request(
             "explain", VARIABLES_TIMEOUT, code=code, cursor=cursor
         )
         return None if found is None else checked(Explanation, found)
 
     @property
     def cannot_lock(self) -> str:
-        return checked(str, self._processes.needed().request("cannot_lock", VARIABLES_TIMEOUT))
+        return checked(str, self._processes.require().request("cannot_lock", VARIABLES_TIMEOUT))
 
     @property
     def cannot_undo(self) -> str:
@@ -241,7 +241,7 @@ class ProcessKernel:
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return checked(
-            tuple[UndoStep, ...], self._processes.needed().request("undo_steps", VARIABLES_TIMEOUT)
+            tuple[UndoStep, ...], self._processes.require().request("undo_steps", VARIABLES_TIMEOUT)
         )
 
     def preview_undo(self, cell: int) -> Restoration:
@@ -254,7 +254,7 @@ class ProcessKernel:
         return self._undo("redo", 0)
 
     def _undo(self, action: str, cell: int) -> Restoration:
-        worker = self._processes.needed()
+        worker = self._processes.require()
         with between_cells(self._turn, "undo"):
             reply = checked(
                 UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell)
@@ -268,18 +268,18 @@ class ProcessKernel:
         self._launcher.keep_settings(self._save_target)
         if not self._launcher.label and not os.path.lexists(self._save_target.folder):
             return SavedNamespace((), ())
-        return checked(SavedNamespace, self._processes.needed().request("kept", RESTORE_TIMEOUT))
+        return checked(SavedNamespace, self._processes.require().request("kept", RESTORE_TIMEOUT))
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
         return checked(
             KeepResult,
-            self._processes.needed().request(
+            self._processes.require().request(
                 "keep", seconds, carried=list(carried), lost=list(lost)
             ),
         )
 
     def restore(self, file: SavedFile) -> RestoredFile:
-        worker = self._processes.needed()
+        worker = self._processes.require()
         with self._turn:
             try:
                 return checked(

@@ -243,7 +243,7 @@ ONE_BY_ONE = frozenset({"complete"})
 """Requests at each key press. The next one is sent only after the last reply, so that they do not
 pile up in a busy kernel."""
 
-GIVEN_UP = 10.0
+STALE_AFTER = 10.0
 """Seconds after which the next one is sent anyway, since the last one may wait for a lost disk."""
 
 MOST = 100
@@ -293,7 +293,7 @@ class ControlRequests:
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 
-    def replied(self, frame: Frame) -> None:
+    def on_reply(self, frame: Frame) -> None:
         """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""
         error = frame.get("error")
         value = frame["value"] if error is None else None
@@ -316,7 +316,7 @@ class ControlRequests:
 
     def _may_send(self, op: str, now: float) -> bool:
         if op in ONE_BY_ONE and any(
-            request.op == op and now - request.sent < GIVEN_UP for request in self._open.values()
+            request.op == op and now - request.sent < STALE_AFTER for request in self._open.values()
         ):
             return False
         return len(self._open) < MOST

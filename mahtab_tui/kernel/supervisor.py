@@ -20,11 +20,11 @@ from mahtab_tui.kernel.base import (
     OnOutput,
 )
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
-from mahtab_tui.kernel.launch import Launcher, Wire
+from mahtab_tui.kernel.launch import ConnectionState, Launcher
 from mahtab_tui.kernel.requests import CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import Display, OutputKind, SaveTarget, Status
 from mahtab_tui.kernel.worker_process import SeekableOutput
-from mahtab_tui.system.processes import existing_folder, moved
+from mahtab_tui.system.processes import existing_folder, moved_message
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker_process import WorkerProcess
@@ -52,7 +52,7 @@ class EventBacklog:
     kept: SavedBefore
 
 
-class LateListener:
+class BufferedListener:
     """Keeps a cell's output until there is a listener, and passes it on then."""
 
     def __init__(self) -> None:
@@ -82,15 +82,15 @@ class LateListener:
                 send(*self._listener)
 
 
-BacklogCells = dict[int, tuple[RunningCell, LateListener]]
+BacklogCells = dict[int, tuple[RunningCell, BufferedListener]]
 """The cells of a story by their numbers."""
 
 
-def cells_of(story: EventBacklog) -> BacklogCells:
+def backlog_cells(story: EventBacklog) -> BacklogCells:
     cells: BacklogCells = {}
     for event in story.events:
         if "begin" in event:
-            late = LateListener()
+            late = BufferedListener()
             cells[event["begin"]] = (
                 RunningCell(event["begin"], late.output, event["limit"], late.display),
                 late,
@@ -98,7 +98,7 @@ def cells_of(story: EventBacklog) -> BacklogCells:
     return cells
 
 
-def retell(
+def replay(
     story: EventBacklog,
     output: SeekableOutput,
     cells: BacklogCells,
@@ -124,7 +124,7 @@ def retell(
         feed(output.until(event["at"]))
         if "begin" in event:
             chunks.flush()
-            running.add_retold(cells[event["begin"]][0])
+            running.add_replayed(cells[event["begin"]][0])
             depth += 1
         elif "shown" in event:
             chunks.flush()
@@ -135,7 +135,7 @@ def retell(
             depth -= 1
     if not depth:
         output.go_to(story.told)
-    feed(output.waiting())
+    feed(output.available())
 
 
 ATTEMPTS = 3
@@ -173,10 +173,10 @@ class KernelSupervisor:
         """The process that runs."""
         self.failure = "The kernel was not started."
         """Why there is none."""
-        self.attached = launcher.waits
+        self.attached = launcher.will_reattach
         """Whether the process had waited for this host."""
         self._launcher = launcher
-        self._wire = Wire(
+        self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
             lambda name, args: self._host.call(name, args),
@@ -205,7 +205,7 @@ class KernelSupervisor:
         try:
             executable = self._launcher.find(python)
             with self._swap:
-                self._become(self._launch(executable), executable)
+                self._set_worker(self._launch(executable), executable)
         except KernelError as error:
             if not self._closed:
                 self.failure = str(error)
@@ -236,13 +236,13 @@ class KernelSupervisor:
                 raise KernelError(self.failure)
             old = self.worker
             new = self._launch(executable)
-            self._become(new, executable)
+            self._set_worker(new, executable)
             self.state = KernelState.STARTING
         if old is not None:
             old.end(Status.KILLED, why)
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
-    def empty(self, event: str) -> str:
+    def new_process_text(self, event: str) -> str:
         """Return the sentence about a new process. Where variables are saved, the session says
         which of them come back."""
         return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
@@ -253,7 +253,7 @@ class KernelSupervisor:
             self._changed.wait_for(lambda: self.state is not KernelState.STARTING)
             return self.worker
 
-    def needed(self, *, wait: bool = True) -> WorkerProcess:
+    def require(self, *, wait: bool = True) -> WorkerProcess:
         """The process. wait: for one that starts. Raises `KernelError` where there is none."""
         worker = self.ready() if wait else self.worker
         if worker is None:
@@ -294,7 +294,7 @@ class KernelSupervisor:
                 self._launcher.label,
                 address=self._launcher.address,
             )
-        return self._info_of(worker, self.state)
+        return self._worker_info(worker, self.state)
 
     def close(self, *, leave: bool, on_purpose: bool) -> None:
         """End the process, or leave it to the next host."""
@@ -330,7 +330,7 @@ class KernelSupervisor:
             self._cwd = worker.cwd
             self.state = KernelState.STARTING
         try:
-            self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
+            self._host.kernel_state(self._worker_info(worker, KernelState.DEAD), how)
             self._restart()
         except (
             Exception
@@ -344,14 +344,14 @@ class KernelSupervisor:
                 if self._closed or self.worker is not None:
                     return
                 try:
-                    self._become(self._launch(self.executable), self.executable)
+                    self._set_worker(self._launch(self.executable), self.executable)
                 except KernelError as error:
                     if attempt == ATTEMPTS:
                         self._failed(
                             f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
                         )
                     continue
-            self._begin(self.empty("Started a new kernel"))
+            self._begin(self.new_process_text("Started a new kernel"))
             return
 
     def _begin(self, text: str) -> None:
@@ -409,10 +409,10 @@ class KernelSupervisor:
         self.attached = worker.was_reattached
         self._wire.next_try = 0.0
         if worker.cwd != cwd and (folder != cwd or (self._launcher.label and cwd)):
-            self._moved = moved(cwd, worker.cwd)
+            self._moved = moved_message(cwd, worker.cwd)
         return worker
 
-    def _become(self, worker: WorkerProcess, executable: str) -> None:
+    def _set_worker(self, worker: WorkerProcess, executable: str) -> None:
         with self._changed:
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
@@ -429,7 +429,7 @@ class KernelSupervisor:
         self.failure = text
         self.report(KernelState.DEAD, text)
 
-    def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
+    def _worker_info(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
         launcher = self._launcher
         return KernelInfo(

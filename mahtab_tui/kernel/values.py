@@ -327,7 +327,7 @@ class Author(NamedTuple):
     """Whether a later cell may have changed it in place."""
 
 
-class _Replaced(NamedTuple):
+class _PreviousState(NamedTuple):
     """The author and description of a name before a cell changed it."""
 
     cell: int
@@ -342,12 +342,12 @@ class Provenance:
     def __init__(self) -> None:
         self._authors: dict[str, Author] = {}
         self._described: dict[str, Variable] = {}
-        self._replaced: list[_Replaced] = []
+        self._replaced: list[_PreviousState] = []
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         for change in changes:
             name = change.name
-            before = _Replaced(cell, name, self._authors.get(name), self._described.get(name))
+            before = _PreviousState(cell, name, self._authors.get(name), self._described.get(name))
             if change.variable is None:
                 self._described.pop(change.name, None)
             else:
@@ -372,7 +372,7 @@ class Provenance:
             _put(self._described, name, variable)
         del self._replaced[first:]
 
-    def who(self, name: str) -> Author | None:
+    def author(self, name: str) -> Author | None:
         """Return who made or last changed a name; None if no cell has."""
         return self._authors.get(name)
 

@@ -32,14 +32,14 @@ from mahtab_tui.kernel.requests import (
     checked,
 )
 from mahtab_tui.kernel.values import CellResult, Lock, Status
-from mahtab_tui.system.processes import result_of
+from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.spool import PIECE, Spool, in_pipe, omission
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.supervisor import BacklogCells, EventBacklog, SavedBefore
 
-MUCH = 2**20
+RELEASE_SIZE = 2**20
 """Bytes from which on it is worth freeing their memory."""
 
 
@@ -49,7 +49,7 @@ class Output(Protocol):
     def read(self) -> bytes | None:
         """Return the next bytes; none at the end, None if there are none now."""
 
-    def waiting(self) -> Iterator[bytes]:
+    def available(self) -> Iterator[bytes]:
         """Yield what is there now, and no more: a thread of the user's may print without end."""
 
 
@@ -57,7 +57,7 @@ class SeekableOutput(Output, Protocol):
     """Output that another host can read again. An offset in it is the number of a byte."""
 
     @property
-    def at(self) -> int:
+    def position(self) -> int:
         """The offset of the next byte to be read."""
 
     def go_to(self, offset: int) -> None:
@@ -66,7 +66,7 @@ class SeekableOutput(Output, Protocol):
     def until(self, end: int) -> Iterator[bytes]:
         """Yield the bytes before an offset, as far as they were printed."""
 
-    def stored(self, offset: int) -> bool:
+    def release(self, offset: int) -> bool:
         """Note that output before an offset is stored, and need not stay. Returns whether that was
         much."""
 
@@ -80,7 +80,7 @@ class PipeOutput:
     def read(self) -> bytes | None:
         return os.read(self._pipe, PIECE)
 
-    def waiting(self) -> Iterator[bytes]:
+    def available(self) -> Iterator[bytes]:
         left = in_pipe(self._pipe)
         while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
             yield data
@@ -93,32 +93,35 @@ class SpooledOutput:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self.at = 0
+        self.position = 0
 
     def go_to(self, offset: int) -> None:
-        self.at = max(self.at, offset)
+        self.position = max(self.position, offset)
 
     def read(self, most: int = PIECE) -> bytes | None:
         try:
-            if self.at >= self._spool.size and self._spool.move() == 0:
+            if self.position >= self._spool.size and self._spool.move() == 0:
                 return b""
         except BlockingIOError:
             return None
-        if data := self._spool.read(self.at, most):
-            self.at += len(data)
+        if data := self._spool.read(self.position, most):
+            self.position += len(data)
             return data
-        start, self.at = self.at, max(self.at, self._spool.next_byte(self.at))
-        return omission(self.at - start)
+        start, self.position = (
+            self.position,
+            max(self.position, self._spool.next_byte(self.position)),
+        )
+        return omission(self.position - start)
 
-    def waiting(self) -> Iterator[bytes]:
+    def available(self) -> Iterator[bytes]:
         return self.until(self._spool.printed())
 
     def until(self, end: int) -> Iterator[bytes]:
-        while self.at < end and (data := self.read(min(end - self.at, PIECE))):
+        while self.position < end and (data := self.read(min(end - self.position, PIECE))):
             yield data
 
-    def stored(self, offset: int) -> bool:
-        if offset - self._spool.start < MUCH:
+    def release(self, offset: int) -> bool:
+        if offset - self._spool.start < RELEASE_SIZE:
             return False
         self._spool.release(offset)
         return True
@@ -164,13 +167,13 @@ class DetachState:
         """Wait for the end of a cell that began under an earlier host; it may have ended meanwhile.
         None if the kernel does not know it."""
         with contextlib.suppress(KernelError):
-            result_of(self._story)
+            wait_for_result(self._story)
         resumed = self._resumed.pop(cell, None)
         if resumed is None:
             return None
         running, late = resumed
         late.listen(on_output, on_display)
-        return result_of(running.result)
+        return wait_for_result(running.result)
 
     def saved(self, seconds: float) -> SavedBefore:
         """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
@@ -180,27 +183,27 @@ class DetachState:
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 
-    def ended(self, cell: int) -> None:
+    def on_cell_end(self, cell: int) -> None:
         """A cell has ended, and all its output is read."""
         if self.output is not None:
             with self._lock:
-                self._ends[cell] = self.output.at
+                self._ends[cell] = self.output.position
 
     def printed_outside(self) -> None:
         """Note that output outside cells is stored."""
         if self.output is not None:
             with self._lock:
-                self._received = self.output.at
+                self._received = self.output.position
             self.acknowledge()
 
-    def stored(self, cell: int) -> None:
+    def on_stored(self, cell: int) -> None:
         """A cell's end and output are stored: the kernel need not tell them to another host."""
         with self._lock:
             if self.output is None:
                 return
             self._stored.append(cell)
             end = self._ends.pop(cell, 0)
-        if self.output.stored(end):
+        if self.output.release(end):
             self.acknowledge()
 
     def acknowledge(self) -> None:
@@ -223,7 +226,7 @@ site-packages."""
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
-UNHEARD = 1.0
+INTERRUPT_REPLY_TIMEOUT = 1.0
 """Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
 
 _RESTORING = -1
@@ -281,7 +284,7 @@ class WorkerProcess:
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
         # The thread lives as long as the process: it is also the one that starts it (see `spawn`).
-        self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
     def start(self) -> None:
         """Start it and wait until it is ready. Raises `KernelError`."""
@@ -334,7 +337,7 @@ class WorkerProcess:
         except (FrameError, OutgoingFullError) as error:
             self._cells.remove(running)
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
-        return result_of(running.result)
+        return wait_for_result(running.result)
 
     @property
     def can_detach(self) -> bool:
@@ -365,10 +368,13 @@ class WorkerProcess:
         return cell is not None
 
     def _interrupt(self, cell: RunningCell, asked: float) -> None:
-        has_our_clock = self._process is not None and self._process.has_our_clock
+        has_our_clock = self._process is not None and self._process.shares_clock
         try:
             self.request(
-                "interrupt", UNHEARD, cell=cell.cell, asked=asked if has_our_clock else None
+                "interrupt",
+                INTERRUPT_REPLY_TIMEOUT,
+                cell=cell.cell,
+                asked=asked if has_our_clock else None,
             )
         except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
             with self._lock:
@@ -433,7 +439,7 @@ class WorkerProcess:
 
     # The reader thread.
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
             process = self._process = self._start()
         except KernelError as error:
@@ -453,7 +459,7 @@ class WorkerProcess:
             self.detach_state.output = cast("SeekableOutput", output)
         outgoing = self._outbox.queue = SendQueue(process.channel)
         if handle is not None and handle.ready is not None:
-            self._introduced(handle.ready)
+            self._on_ready(handle.ready)
         claimed = False
         try:
             claimed = self._read(process, output)
@@ -559,7 +565,7 @@ class WorkerProcess:
                         selector.register(process.output, selectors.EVENT_READ)
 
     def _drain(self, output: Output) -> None:
-        for data in output.waiting():
+        for data in output.available():
             self._chunks.feed(data)
 
     def _reap(self, process: Process) -> int:
@@ -578,7 +584,7 @@ class WorkerProcess:
     def _printed(self, text: str) -> None:
         cell = self._cells.innermost()
         if cell is not None:
-            cell.printed(text)
+            cell.add_output(text)
             if cell.over_limit:
                 self.interrupt()
         elif not self._ready.done():
@@ -587,7 +593,7 @@ class WorkerProcess:
             self._host.background_output(text)
             self.detach_state.printed_outside()
 
-    def _introduced(self, hello: KernelReady) -> None:
+    def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello
         self.cwd = hello.cwd or self.cwd
         self._ready.set_result(None)
@@ -595,14 +601,14 @@ class WorkerProcess:
     def _receive(self, message: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what
         no kernel says."""
-        from mahtab_tui.kernel.supervisor import EventBacklog, cells_of, retell
+        from mahtab_tui.kernel.supervisor import EventBacklog, backlog_cells, replay
 
         story = checked(EventBacklog, message)
-        cells = cells_of(story)
+        cells = backlog_cells(story)
         assert self.detach_state.output is not None
         with self._cells.replaying():
             self.detach_state.receive(story, cells)
-            retell(
+            replay(
                 story,
                 self.detach_state.output,
                 cells,
@@ -618,7 +624,7 @@ class WorkerProcess:
         """Raises an exception of any class for what is not said by the kernel."""
         op = frame["op"]
         if not self._ready.done():
-            self._introduced(checked(KernelReady, frame))
+            self._on_ready(checked(KernelReady, frame))
         elif op == "done":
             self._drain(output)
             self._chunks.end()
@@ -631,7 +637,7 @@ class WorkerProcess:
         elif op == "ready" and self.was_reattached and not self.detach_state.has_received:
             self._receive(frame["story"])
         elif op == "reply":
-            self._requests.replied(frame)
+            self._requests.on_reply(frame)
         elif op == "call":
             self._answers.begin(checked(HostCall, frame))
         elif op == "cancelled":
@@ -644,7 +650,7 @@ class WorkerProcess:
         if cell.seal and cell.seal != done.seal:
             raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
-        self.detach_state.ended(done.cell)
+        self.detach_state.on_cell_end(done.cell)
         self.cwd = done.cwd or self.cwd  # empty: it was deleted
         cell.done(done)
 
@@ -653,4 +659,4 @@ class WorkerProcess:
         if cell is None:
             self._host.background_output(shown["text"])
         else:
-            cell.shown(shown)
+            cell.add_display(shown)

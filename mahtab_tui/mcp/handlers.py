@@ -15,7 +15,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
 from mahtab_tui.kernel.cells import GRACE, pieces
-from mahtab_tui.kernel.launch import prefix_of
+from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status, Variable
 from mahtab_tui.mcp.connection import Evaluation, Journal, SessionContents, ViewerMode, log_file
 from mahtab_tui.mcp.packages import Action, find_environment, plan, project_of, run_command
@@ -55,7 +55,7 @@ def describe_contents(contents: SessionContents, mode: Literal["private", "share
     rows = variable_lines(contents)
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
-        f"environment: {prefix_of(kernel.executable) or 'none of its own'}",
+        f"environment: {environment_prefix(kernel.executable) or 'none of its own'}",
         f"project: {project_of(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
         f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
         f"modules: {', '.join(modules) or 'none'}",

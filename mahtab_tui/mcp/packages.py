@@ -14,7 +14,12 @@ from typing import Literal
 
 import anyio
 
-from mahtab_tui.kernel.launch import INSIDE, EnvironmentKind, environment_kind, prefix_of
+from mahtab_tui.kernel.launch import (
+    VENV_NAMES,
+    EnvironmentKind,
+    environment_kind,
+    environment_prefix,
+)
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.system.processes import find_program
 from mahtab_tui.worker.magic_commands import PIP
@@ -57,7 +62,7 @@ def _found(found: Path, path: str) -> Environment:
         raise EnvironmentNotFound(f"{found} does not exist.")
     if kind := environment_kind(found):
         return Environment(kind, found, found / "bin" / "python", None)
-    for name in INSIDE:
+    for name in VENV_NAMES:
         if environment_kind(found / name):
             return Environment("project", found, found / name / "bin" / "python", found)
     if (
@@ -117,7 +122,7 @@ def plan(
         raise PackageError(f"{odd} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
-    project, prefix = project_of(cwd), prefix_of(python)
+    project, prefix = project_of(cwd), environment_prefix(python)
     environment = {"VIRTUAL_ENV": str(prefix)} if prefix is not None else {}
     if action == "test":
         return PackageCommands([[python, "-m", "pytest", *packages]], project or cwd, environment)

@@ -266,14 +266,14 @@ class ForkServer:
         self._loop.remove_reader(self._channel)
         self._channel.close()
         if not self._hello.done():
-            self._hello.set_exception(SandboxError(self._why_not()))
+            self._hello.set_exception(SandboxError(self._start_failure()))
         for answer in self._requests.values():
             _fail(answer, "The process that makes sandboxes has ended.")
         for ended in self._running.values():
             ended.set_result(_KILLED)
         self._running.clear()
 
-    def _why_not(self) -> str:
+    def _start_failure(self) -> str:
         """Say why the process could not start, from its stderr."""
         self._process.kill()
         errors = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()

@@ -71,7 +71,7 @@ class ProcessSandboxes:
     async def child(self, text: str, host: SandboxHost, about: Frame) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. about: how its code
         gets the text. Raises `SandboxError`."""
-        memory = await _memory_file_of(text)
+        memory = await _write_memory_file(text)
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -161,7 +161,7 @@ class ProcessSandbox:
             await child.closed()
 
 
-async def _memory_file_of(text: str) -> int:
+async def _write_memory_file(text: str) -> int:
     """Write a text to a file in memory, a long one on a thread. Raises `SandboxError`."""
     if len(text) < _SHORT:
         return _memory_file(text)

@@ -23,7 +23,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import Consent, ConsentRequest, EndState, NodeOutcome
 from mahtab_tui.search.log import Emit, Events, SessionLog
 from mahtab_tui.search.requests import ToolRunner, Tools
-from mahtab_tui.system.processes import result_of
+from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.answers import Result, SearchUsage
 from mahtab_tui.worker.contexts import take
 
@@ -218,7 +218,7 @@ class Search:
         if caller is not None:
             caller.attach(future)
         try:
-            return result_of(future)
+            return wait_for_result(future)
         except (
             CancelledError
         ):  # by the caller's `stop`, or by `close`, which does not wait for ever

@@ -232,11 +232,11 @@ class Attachments:
         )
 
     def _path(self, name: str) -> Path:
-        return Path(self._kernel.info().folder_here, os.path.expanduser(name))
+        return Path(self._kernel.info().local_folder, os.path.expanduser(name))
 
     def _split(self, name: str) -> tuple[Path, str]:
         """See `followed`. Raises `OSError`, too."""
-        return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().folder_here)))
+        return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().local_folder)))
 
     def _attachments(
         self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
@@ -259,7 +259,7 @@ class Attachments:
         self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
     ) -> Attachment:
         if mention.kind == "command":
-            text, size = texts.printed(mention.name, self._kernel.info().folder_here, stopped)
+            text, size = texts.printed(mention.name, self._kernel.info().local_folder, stopped)
             return Attachment(chip.label, size, text)
         if mention.kind == "variable":
             return self._of_variable(mention.name, chip)

@@ -339,7 +339,7 @@ class Cells:
                 rewritten=result.rewritten,
             ),
         )
-        self._kernel.stored(cell)
+        self._kernel.acknowledge(cell)
         if used:
             self._private.refresh()
         if result.status is Status.INTERRUPTED:
@@ -399,7 +399,7 @@ class Cells:
             made: dict[tuple[int, str, int | None], list[Variable]] = {}
             for variable in variables:
                 if (
-                    author := self.provenance.who(variable.name)
+                    author := self.provenance.author(variable.name)
                 ) is not None:  # a cell that has ended since this screen came
                     made.setdefault((author.cell, author.party, None), []).append(variable)
                 elif (record := makers.get(variable.name)) is not None:
@@ -414,7 +414,7 @@ class Cells:
                 new = [
                     Change(variable.name, "added", variable)
                     for variable in each
-                    if self.provenance.who(variable.name) is None
+                    if self.provenance.author(variable.name) is None
                 ]
                 self.provenance.fold(cell, party, new)
                 emit(

@@ -38,8 +38,8 @@ from mahtab_tui.kernel.base import (
     KernelState,
 )
 from mahtab_tui.kernel.cells import TerminalOutput
-from mahtab_tui.kernel.detached import last_outputs
-from mahtab_tui.kernel.launch import Launcher, LocalLauncher, Process, Wire, environment
+from mahtab_tui.kernel.detached import recovered_output
+from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher, Process, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
@@ -57,7 +57,7 @@ from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.detached import Connections
-    from mahtab_tui.kernel.remote.stations import Connected
+    from mahtab_tui.kernel.remote.stations import ConnectedKernel
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.searches import ServerCalls
 
@@ -66,7 +66,7 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
     """Return the past records of a resumed session, with the whole output of a cell in which its
     kernel ended. Raises `StoreError`."""
     records = list(past)
-    for cell, output, path in last_outputs(store.session):
+    for cell, output, path in recovered_output(store.session):
         # What the screen has stored of it before it went is its beginning.
         pieces = [
             record
@@ -116,7 +116,7 @@ class Waiting(NamedTuple):
     """The kernel of a session that has outlived its screen, if there is one."""
 
     here: Connections | None = None
-    elsewhere: Connected | None = None
+    elsewhere: ConnectedKernel | None = None
 
 
 def process_kernel(
@@ -164,10 +164,10 @@ def kernel_at(settings: Settings, keep: SaveTarget | None, session: str, address
 def check_address(address: str) -> None:
     """Raise `KernelError` if this is no address of a kernel."""
     if address.startswith(JUPYTER):
+        from mahtab_tui.kernel.jupyter.kernel import find_token
         from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
-        from mahtab_tui.kernel.jupyter.kernel import token_in
 
-        if token_in(address):
+        if find_token(address):
             raise KernelError(
                 "A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address."
             )
@@ -189,11 +189,11 @@ class LocalDetachable(LocalLauncher):
         self._waiting = waiting
 
     @property
-    def waits(self) -> bool:  # type: ignore[override]
+    def will_reattach(self) -> bool:  # type: ignore[override]
         return self._waiting is not None
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         from mahtab_tui.kernel.detached import AttachedProcess, start_detachable
 
@@ -211,11 +211,11 @@ def _launcher(settings: Settings, session: str, waiting: Waiting) -> Launcher | 
     if settings.kernel is None:
         detachable = session and settings.keep_kernel and sys.platform == "linux"
         return LocalDetachable(session, settings.keep_kernel, waiting.here) if detachable else None
-    from mahtab_tui.kernel.remote.process import Elsewhere
+    from mahtab_tui.kernel.remote.process import RemoteLauncher
     from mahtab_tui.kernel.remote.transport import parse
 
     keeping = session if settings.keep_kernel else ""
-    return Elsewhere(
+    return RemoteLauncher(
         parse(settings.kernel), settings.keep_kernel or SHORT, keeping, waiting.elsewhere
     )
 

@@ -16,7 +16,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
+from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import MakeKernel
 from mahtab_tui.session.namespace_store import NamespaceStore
@@ -33,7 +33,7 @@ _CODE = 60
 """Characters of a cell's code that are shown."""
 
 
-def waiting_elsewhere() -> list[Noted]:
+def waiting_elsewhere() -> list[KernelNote]:
     """Return the kernels on other machines whose sessions no program has open, without asking
     whether they are still there."""
     open_now = locked_sessions()
@@ -114,7 +114,7 @@ def work(kernel: WaitingKernel) -> str:
     )
 
 
-def begun(noted: Noted) -> str:
+def begun(noted: KernelNote) -> str:
     """Say how long ago a kernel elsewhere began."""
     return _age(time.time() - noted.since)
 

@@ -195,7 +195,7 @@ class Models:
                 name or self._profile.model,
                 timeout=self._settings.model_timeout,
                 on_notice=on_notice or self._notice,
-                folder=lambda: self._kernel.info().folder_here,
+                folder=lambda: self._kernel.info().local_folder,
                 max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
                 thinking=thinking,
                 **self._settings.model_access(),

@@ -408,7 +408,7 @@ class TurnHost:
 
     @property
     def folder(self) -> str:
-        return self._kernel.info().folder_here
+        return self._kernel.info().local_folder
 
     def usage(self, used: Usage) -> None:
         self.spending.count(used)

@@ -146,7 +146,7 @@ class Undo:
             if (
                 change.variable is None or change.variable.type
             ):  # not the environment, random numbers, or a library's settings
-                by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
+                by_author.setdefault(self._cells.provenance.author(change.name), []).append(change)
         for author, changes in by_author.items():
             rows = tuple(change_row(change, change.before) for change in changes)
             party, cell = (author.party, author.cell) if author else (YOU, 0)

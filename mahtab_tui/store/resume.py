@@ -263,7 +263,7 @@ def forked_store(
 def remove_session(row: SessionRow) -> None:
     """Delete a session: its records and its variables. Raises `NoSession` if a program has it open
     or its kernel waits, `StoreError`."""
-    from mahtab_tui.kernel.detached import last_outputs, waiting_kernels
+    from mahtab_tui.kernel.detached import recovered_output, waiting_kernels
     from mahtab_tui.kernel.remote.stations import noted_kernels
     from mahtab_tui.store.session_index import delete_session
 
@@ -282,7 +282,7 @@ def remove_session(row: SessionRow) -> None:
     try:
         delete_session(database(), row.id)
         remove_namespace(row.id)
-        for _, _, path in last_outputs(row.id):
+        for _, _, path in recovered_output(row.id):
             path.unlink(missing_ok=True)
     finally:
         if own is not None:

@@ -78,12 +78,12 @@ class ImportOrder:
         """While a thread imports a large library. Waits for its turn; not for the main thread of a
         screen."""
         self.wait_for_screen()
-        with self._lock, _without_collecting():
+        with self._lock, _gc_paused():
             yield
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
+def _gc_paused() -> Iterator[None]:
     """Garbage is not looked for meanwhile: modules make hundreds of thousands of objects, which all
     stay."""
     collecting = gc.isenabled()

@@ -21,13 +21,13 @@ _VARIABLES = (
 """In the order in which langsmith looks at them; the first that is not blank counts."""
 
 
-def sent_to_langsmith() -> str:
+def langsmith_variable() -> str:
     """Return the variable that has prompts and answers sent to LangSmith; empty if none does."""
     asks = next((name for name in _VARIABLES if os.environ.get(name, "").strip()), "")
     return asks if asks and os.environ[asks] == "true" else ""
 
 
-def keep_from_langsmith() -> None:
+def disable_langsmith() -> None:
     """Have nothing sent from this process, and from those that it starts."""
     for name in _VARIABLES:
         if os.environ.get(name):
@@ -47,13 +47,13 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=safe_path())
 
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 _AGAIN = 0.5
 """Seconds."""
 
 
-def result_of(future: Future[T]) -> T:
+def wait_for_result(future: Future[ResultT]) -> ResultT:
     """`future.result()`, for the main thread: a signal that comes in the moment before it sleeps
     does not wake it, so it looks up now and then."""
     while True:
@@ -80,7 +80,7 @@ def existing_folder(path: str) -> str:
     )
 
 
-def moved(gone: str, now: str) -> str:
+def moved_message(gone: str, now: str) -> str:
     """The sentence that says where work goes on."""
     return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
 
@@ -96,7 +96,7 @@ def leave_deleted_folder() -> str:
         return ""
     now = existing_folder(gone)
     os.chdir(now)
-    return moved(gone, now)
+    return moved_message(gone, now)
 
 
 def _deleted_folder() -> str:

@@ -103,7 +103,7 @@ class Tool(NamedTuple):
         except (ToolError, NoSkill, CodeError) as error:
             raise ToolError(str(error)) from None
         except BaseException as error:  # a plug-in's code
-            raise ToolError(f"{self.name} failed: {in_words(error)}") from error
+            raise ToolError(f"{self.name} failed: {format_error(error)}") from error
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Add the defaults of missing arguments, as JSON values."""
@@ -154,7 +154,7 @@ class Tool(NamedTuple):
         return "" if self.description else "its function has no docstring"
 
 
-def in_words(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Format a plug-in's exception, which may have no message."""
     return "".join(traceback.format_exception_only(error)).strip()
 

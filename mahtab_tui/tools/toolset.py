@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeSearcher
 from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary, SkillsBudgetExceeded
-from mahtab_tui.tools.definition import Tool, ToolError, Workplace, in_words
+from mahtab_tui.tools.definition import Tool, ToolError, Workplace, format_error
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -147,7 +147,7 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
     }
     used = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
     for entry in sorted(entry_points(group=ENTRY_POINTS)):
-        loaded = _loaded(entry)
+        loaded = _load_plugin(entry)
         if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
             loaded = f"cannot be used: a function {min(twice)} already exists."
         if isinstance(loaded, str):
@@ -158,7 +158,7 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
     return tools
 
 
-def _loaded(entry: EntryPoint) -> Tool | str:
+def _load_plugin(entry: EntryPoint) -> Tool | str:
     """Load the tool of a plug-in, or return why that failed, as the end of a sentence."""
     found: list[Tool | str] = []
 
@@ -170,7 +170,7 @@ def _loaded(entry: EntryPoint) -> Tool | str:
             )
             found.append(f"cannot be used: {problem}." if problem else tool)
         except BaseException as error:  # a plug-in's code
-            found.append(f"cannot be loaded: {in_words(error)}")
+            found.append(f"cannot be loaded: {format_error(error)}")
 
     # Its code cannot be stopped, but nobody has to wait for it.
     thread = threading.Thread(target=load, name=f"plug-in {entry.name}", daemon=True)

@@ -18,7 +18,7 @@ from textual.widgets import Input, Static, TextArea
 from mahtab_tui.bus import tags
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
-from mahtab_tui.system.processes import sent_to_langsmith
+from mahtab_tui.system.processes import langsmith_variable
 from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
@@ -88,7 +88,7 @@ class Panes(Screen[None]):
     def parts(self) -> ComposeResult:
         """Yield the widgets; the application composes them, so that they exist before it starts."""
         session = self._session
-        yield HeaderBar(session.in_use, sent_to_langsmith(), id="header")
+        yield HeaderBar(session.in_use, langsmith_variable(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield Greeting(id="greeting")

@@ -83,9 +83,9 @@ def welcome_of(
     version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
 ) -> tuple[str, Offer | None]:
     """Describe the kernel's Python for the first screen, and offer a better one."""
-    from mahtab_tui.kernel.launch import prefix_of
+    from mahtab_tui.kernel.launch import environment_prefix
 
-    folder = str(prefix_of(python) or python)
+    folder = str(environment_prefix(python) or python)
     home = os.path.expanduser("~")
     folder = f"~{folder.removeprefix(home)}" if folder.startswith(f"{home}/") else folder
     runs = f"{version} in {folder}, {'with' if pandas else 'without'} pandas"
@@ -226,10 +226,10 @@ class Offers:
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Find the environments that the kernel could use; none for a kernel in the caller's own
     process."""
-    from mahtab_tui.kernel.launch import found_environments
+    from mahtab_tui.kernel.launch import find_environments
 
     return (
         []
         if info.pid == os.getpid() or info.host
-        else found_environments(Path(info.cwd), info.executable)
+        else find_environments(Path(info.cwd), info.executable)
     )

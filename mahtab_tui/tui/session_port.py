@@ -316,4 +316,4 @@ class SessionPort:
     @property
     def _folder(self) -> Path:
         """The folder to which paths belong."""
-        return Path(self._session.kernel.info().folder_here)
+        return Path(self._session.kernel.info().local_folder)

@@ -10,8 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import Elsewhere
-from mahtab_tui.kernel.remote.stations import attach, noted_kernels
+from mahtab_tui.kernel.remote.process import RemoteLauncher
+from mahtab_tui.kernel.remote.stations import attach_remote, noted_kernels
 from tests.benchmarks.screen import OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal
@@ -86,14 +86,14 @@ def _attached_again(road: Road) -> float:
     home = road.folder / "home-here"
     home.mkdir()
     with patch.dict(os.environ, HOME=str(home)):
-        first = ProcessKernel(launcher=Elsewhere(road.address, 1.0, "session"))
+        first = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session"))
         first.start(RecordingHost())
         Cells(first, RecordingHost()).text("for n in range(10_000): globals()[f'v{n}'] = [n]")
         first.variables()
         first.close(leave=True)
         start = time.perf_counter()
-        connected = attach(noted_kernels("session")[0], lambda prompt, hidden: None)
-        second = ProcessKernel(launcher=Elsewhere(road.address, 1.0, "session", connected))
+        connected = attach_remote(noted_kernels("session")[0], lambda prompt, hidden: None)
+        second = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session", connected))
         second.start(RecordingHost())
         assert len(second.variables()) >= 10_000
         seconds = time.perf_counter() - start

@@ -105,7 +105,7 @@ def _attached(home: str) -> ProcessKernel:
 def _run(kernel: ProcessKernel, cell: int, code: str) -> None:
     result = kernel.execute(code, cell=cell, on_output=lambda kind, text: None)
     assert result.status == "ok", result.output
-    kernel.stored(cell)
+    kernel.acknowledge(cell)
 
 
 def _holder(kernel: int) -> int:

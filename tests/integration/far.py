@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import Address, parse
 from mahtab_tui.kernel.values import SaveTarget
 from tests.integration.kernels import Cells, RecordingHost
@@ -59,7 +59,7 @@ class Road:
     def kernel(self, *, keep: SaveTarget | None = None, keep_hours: float = 0.01) -> Cells:
         """Start a kernel there."""
         kernel, host = (
-            ProcessKernel(launcher=Elsewhere(self.address, keep_hours), keep=keep),
+            ProcessKernel(launcher=RemoteLauncher(self.address, keep_hours), keep=keep),
             RecordingHost(),
         )
         self._open.append(kernel)

@@ -68,5 +68,5 @@ if __name__ == "__main__":
         for kernel in waiting_kernels(SESSION):
             stop(kernel)
         for noted in noted_kernels(SESSION):
-            stations.stop(noted, no_answer)
+            stations.stop_remote(noted, no_answer)
         os._exit(0 if sys.exc_info()[0] is None else 1)

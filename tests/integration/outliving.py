@@ -10,7 +10,7 @@ from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import stations
-from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.stations import noted_kernels
 from mahtab_tui.kernel.remote.transport import Address
 from mahtab_tui.kernel.values import CellResult, Display, SaveTarget
@@ -53,7 +53,7 @@ class Screen:
         result = self.kernel.execute(
             code, cell=cell, on_output=self._output, on_display=self.displays.append, limit=limit
         )
-        self.kernel.stored(cell)
+        self.kernel.acknowledge(cell)
         return result
 
     def begin(self, cell: int, code: str) -> Future[CellResult]:
@@ -89,11 +89,11 @@ class Screen:
 def _launcher(again: bool, hours: float) -> Launcher:
     if ELSEWHERE:
         found = (
-            [stations.attach(noted, no_answer) for noted in noted_kernels(SESSION)]
+            [stations.attach_remote(noted, no_answer) for noted in noted_kernels(SESSION)]
             if again
             else [None]
         )
-        return Elsewhere(ELSEWHERE[0], hours, SESSION, found[0])
+        return RemoteLauncher(ELSEWHERE[0], hours, SESSION, found[0])
     waiting = attach(SESSION) if again else None
     assert (waiting is not None) == again
     return LocalDetachable(SESSION, hours, waiting)

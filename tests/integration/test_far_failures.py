@@ -17,7 +17,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
-from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost, executable
@@ -44,7 +44,7 @@ from tests.waiting import wait_for
 )
 def test_unusable_address_is_refused_with_a_sentence(address: str, sentence: str) -> None:
     with pytest.raises(KernelError, match=sentence.replace(".", r"\.")):
-        ProcessKernel(launcher=Elsewhere(parse(address), 1.0)).start(RecordingHost())
+        ProcessKernel(launcher=RemoteLauncher(parse(address), 1.0)).start(RecordingHost())
 
 
 def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(
         KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"
     ):
-        ProcessKernel(launcher=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
+        ProcessKernel(launcher=RemoteLauncher(parse(f"command: {old}"), 1.0)).start(RecordingHost())
 
 
 def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_station_that_cannot_start_gives_one_sentence() -> None:
 def test_failed_kernel_start_is_reported_once() -> None:
     """The caller of `start` tells it."""
     for kernel in (
-        ProcessKernel(launcher=Elsewhere(parse("command: false"), 1.0)),
+        ProcessKernel(launcher=RemoteLauncher(parse("command: false"), 1.0)),
         ProcessKernel("/no/such/python"),
     ):
         host = RecordingHost()
@@ -126,7 +126,7 @@ def test_hostile_machine_receives_only_a_sentence(
     hostile = executable(
         tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n"
     )
-    kernel = ProcessKernel(launcher=Elsewhere(parse(f"command: {hostile}"), 1.0))
+    kernel = ProcessKernel(launcher=RemoteLauncher(parse(f"command: {hostile}"), 1.0))
     before = set(threading.enumerate())
     with pytest.raises(KernelError):
         kernel.start(RecordingHost())

@@ -19,7 +19,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
-from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import clean_up, parse
 from mahtab_tui.kernel.values import OutputKind, SaveTarget, Status
 from mahtab_tui.worker import spool
@@ -119,7 +119,7 @@ def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: P
     assert cells.kernel.keep((), (), 60.0).error == ""
     cells.kernel.close()
     assert list(above.iterdir()) == []
-    assert Elsewhere(road.address, 1.0).keep_settings(location)["key"] != location.key
+    assert RemoteLauncher(road.address, 1.0).keep_settings(location)["key"] != location.key
     there = road.home / ".mahtab" / "elsewhere" / "session-1"
     assert location.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
     again = road.kernel(keep=location)
@@ -201,13 +201,13 @@ def test_any_number_of_signals_while_disconnected_does_not_block(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[process.RemoteProcess] = []
-    start = Elsewhere.start
+    start = RemoteLauncher.start
 
     def watched(*args: Any) -> process.RemoteProcess:
         started.append(start(*args))
         return started[-1]
 
-    monkeypatch.setattr(Elsewhere, "start", watched)
+    monkeypatch.setattr(RemoteLauncher, "start", watched)
     cells = road.kernel()
     (road.folder / "refuse").touch()
     road.break_wire()
@@ -283,7 +283,7 @@ def test_login_banner_and_existing_files_do_not_matter(
     for name in ("json", "re", "struct", "socket", "selectors"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the user has a file of this name')")
     road = Road(tmp_path)
-    launcher = Elsewhere(
+    launcher = RemoteLauncher(
         parse(
             f"command: {wrapper} env HOME={road.home} XDG_CACHE_HOME={road.home}/.cache {road.python}"
         ),
@@ -331,7 +331,7 @@ def test_cleaning_leaves_nothing(road: Road, tmp_path: Path) -> None:
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
 def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> None:
     (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
-    kernel = ProcessKernel(launcher=Elsewhere(parse("command: sh hang.sh"), 1.0))
+    kernel = ProcessKernel(launcher=RemoteLauncher(parse("command: sh hang.sh"), 1.0))
     failures: list[KernelError] = []
 
     def start() -> None:

@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.detached import last_outputs, sockets_folder
+from mahtab_tui.kernel.detached import recovered_output, sockets_folder
 from mahtab_tui.kernel.remote import process, stations
-from mahtab_tui.kernel.remote.process import FarOutput
-from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
+from mahtab_tui.kernel.remote.process import RemoteOutput
+from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker_process import CLAIMED, MUCH
+from mahtab_tui.kernel.worker_process import CLAIMED, RELEASE_SIZE
 from mahtab_tui.worker.spool import Spool, omission
 from tests.integration.far import Road
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
@@ -45,7 +45,7 @@ def road(tmp_path: Path) -> Iterator[Road]:
         OPEN.pop().close()
 
 
-def the_note() -> Noted:
+def the_note() -> KernelNote:
     (noted,) = noted_kernels(SESSION)
     return noted
 
@@ -77,10 +77,10 @@ def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -
     if busy:
         screen.begin(2, "print('begun', flush=True); time.sleep(1000)")
     screen.leave()
-    stations.stop(the_note(), no_answer)
+    stations.stop_remote(the_note(), no_answer)
     assert not alive(pid)
     assert noted_kernels() == []
-    assert [(cell, output) for cell, output, _ in last_outputs(SESSION)] == (
+    assert [(cell, output) for cell, output, _ in recovered_output(SESSION)] == (
         [(2, b"begun\n")] if busy else []
     )
     wait_for(lambda: road.sockets() == [])
@@ -94,8 +94,8 @@ def test_kernel_that_ended_meanwhile_is_gone(road: Road) -> None:
     with pytest.raises(
         KernelGone, match=r"the kernel (has ended in the meantime|is not there any more)"
     ):
-        stations.attach(the_note(), no_answer)
-    stations.stop(the_note(), no_answer)
+        stations.attach_remote(the_note(), no_answer)
+    stations.stop_remote(the_note(), no_answer)
 
 
 def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road)
     Path("go").touch()
     wait_for(lambda: not alive(pid))
     with pytest.raises(KernelGone, match="has ended in the meantime"):
-        stations.attach(the_note(), no_answer)
-    ((number, output, path),) = last_outputs(SESSION)
+        stations.attach_remote(the_note(), no_answer)
+    ((number, output, path),) = recovered_output(SESSION)
     assert number == 2
     assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000))]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -137,9 +137,9 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
     noted = the_note()
     stranger = noted._replace(station=noted.station._replace(token="0" * 32))
     with pytest.raises(KernelError):
-        stations.attach(stranger, no_answer)
+        stations.attach_remote(stranger, no_answer)
     with pytest.raises(KernelError):
-        stations.stop(stranger, no_answer)
+        stations.stop_remote(stranger, no_answer)
     assert screen.run(1, "6 * 7").output == "42\n"
 
 
@@ -228,24 +228,24 @@ def test_omitted_output_of_a_spool_is_noted() -> None:
 
 def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     stored: list[int] = []
-    output = FarOutput(stored.append)
+    output = RemoteOutput(stored.append)
     output.skip_to(10)
     output.write(b"0123456789")
     output.skip_to(25)
     output.write(b"abc")
     output.go_to(12)
     assert b"".join(output.until(15)) == b"234"
-    assert output.at == 15
+    assert output.position == 15
     assert b"".join(output.until(25)) == b"56789"[:5] + omission(5)
-    assert b"".join(output.waiting()) == b"abc"
+    assert b"".join(output.available()) == b"abc"
     output.write(b"d")
     assert output.read() == b"d"
     threading.Timer(0.05, lambda: output.write(b"late")).start()
     assert b"".join(output.until(33)) == b"late"
-    assert not output.stored(5)
-    assert output.stored(MUCH)
-    assert not output.stored(MUCH + 5)
-    assert stored == [MUCH]
+    assert not output.release(5)
+    assert output.release(RELEASE_SIZE)
+    assert not output.release(RELEASE_SIZE + 5)
+    assert stored == [RELEASE_SIZE]
     output.end()
     assert output.read() == b""
     assert list(output.until(100)) == []

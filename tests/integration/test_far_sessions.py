@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
 from mahtab_tui.settings.model import load_settings
@@ -29,7 +29,7 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
         load_settings(model="demo", approval="auto"),
         Lazy.of(
             SessionBackend(
-                ProcessKernel(launcher=Elsewhere(road.address, 0.01)),
+                ProcessKernel(launcher=RemoteLauncher(road.address, 0.01)),
                 store,
                 make_kernel=lambda address: ProcessKernel(),
             )

@@ -28,7 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "RECONNECT", 0.7)
-    monkeypatch.setattr(server, "LOOK_FOR_KERNEL", 0.2)
+    monkeypatch.setattr(server, "KERNEL_CHECK_INTERVAL", 0.2)
     monkeypatch.setattr(conversation, "LATE", 0.5)
 
 

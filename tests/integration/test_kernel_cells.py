@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.launch import LocalLauncher, Process, Wire
+from mahtab_tui.kernel.launch import ConnectionState, LocalLauncher, Process
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
@@ -411,7 +411,12 @@ def test_omitted_frames_of_a_traceback_map_to_no_line(cells: Cells) -> None:
 def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
     class Resized(LocalLauncher):
         def start(
-            self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+            self,
+            executable: str,
+            cwd: str,
+            color: bool,
+            size: tuple[int, int],
+            wire: ConnectionState,
         ) -> Process:
             process = super().start(executable, cwd, color, size, wire)
             kernel.set_size(117, 33)

@@ -77,7 +77,7 @@ def test_filters_of_several_columns_combine(frame: Looking) -> None:
     assert frame.table("df", 0, c3="> 2026-03-02").labels == ("d", "e")
     page = frame.table("df", 0, sort=(2, False), c1="!= 5")
     assert page.labels == ("e", "a", "d", "b")
-    assert (page.rows, page.of) == (4, 5)
+    assert (page.rows, page.total_rows) == (4, 5)
 
 
 def test_condition_not_fitting_the_column_gives_one_sentence(frame: Looking) -> None:

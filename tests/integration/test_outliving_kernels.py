@@ -18,7 +18,7 @@ import pytest
 
 from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.detached import attach, last_outputs, stop, waiting_kernels
+from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.supervisor import KernelSupervisor
 from mahtab_tui.kernel.values import SaveTarget, Status
@@ -129,7 +129,7 @@ def test_stored_cell_is_not_replayed_and_an_unknown_one_is_ignored() -> None:
     first.leave()
     second = Screen(again=True)
     assert [second.go_on(cell) for cell in (1, 3)] == [None, None]
-    second.kernel.stored(2)
+    second.kernel.acknowledge(2)
     assert second.run(3, "x + 1").output == "3\n"
     second.leave()
     third = Screen(again=True)
@@ -255,14 +255,14 @@ def test_kernel_claimed_during_a_screens_startup_is_gone(
     first.leave()
     launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
     third = Screen(again=True)
-    become = KernelSupervisor._become
+    become = KernelSupervisor._set_worker
 
     def late(self: KernelSupervisor, worker: WorkerProcess, executable: str) -> None:
         wait_for(lambda: worker.claimed)
         become(self, worker, executable)
 
     if when == "before it is in its place":
-        monkeypatch.setattr(KernelSupervisor, "_become", late)
+        monkeypatch.setattr(KernelSupervisor, "_set_worker", late)
     second = ProcessKernel(launcher=launcher)
     OPEN.append(second)
     host = RecordingHost()
@@ -365,7 +365,7 @@ def test_detached_kernel_is_ended_from_outside_with_its_children(code: str) -> N
     assert stop(kernel)
     wait_for(lambda: not alive(kernel.pid) and not alive(child))
     assert attach(SESSION) is None
-    recovered = [(cell, output) for cell, output, _ in last_outputs(SESSION)]
+    recovered = [(cell, output) for cell, output, _ in recovered_output(SESSION)]
     assert recovered == ([(2, b"begun\n")] if code else [])
     assert len(list(kernel.path.parent.iterdir())) == len(recovered)
 
@@ -383,7 +383,7 @@ def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Pat
 def test_launcher_offers_its_detached_kernel_once() -> None:
     left_with("")
     launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
-    assert launcher.waits
+    assert launcher.will_reattach
     go()
 
 
@@ -484,12 +484,12 @@ def test_output_survives_a_kernel_that_ends_without_a_host() -> None:
     first.leave()
     (kernel,) = waiting_kernels(SESSION)
     Path("go").touch()
-    wait_for(lambda: not alive(kernel.pid) and list(last_outputs(SESSION)))
-    ((cell, output, path),) = last_outputs(SESSION)
+    wait_for(lambda: not alive(kernel.pid) and list(recovered_output(SESSION)))
+    ((cell, output, path),) = recovered_output(SESSION)
     assert cell == 2
     assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000)), "end"]
     assert path.stat().st_mode & 0o777 == 0o600
-    assert list(last_outputs("other")) == []
+    assert list(recovered_output("other")) == []
     assert attach(SESSION) is None
 
 

@@ -42,7 +42,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
         ("you", 1, ["items"]),
         ("you", 0, ["new"]),
     ]
-    author = it.session.cells.provenance.who("items")
+    author = it.session.cells.provenance.author("items")
     assert author is not None
     assert author.cell == 1
     transcript, prompt = Transcript(0.0), PromptHandler()
@@ -79,7 +79,7 @@ def test_redo_restores_names_and_authors_until_another_cell_runs(
     it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
     it.session.undo.redo()
-    author = it.session.cells.provenance.who("items")
+    author = it.session.cells.provenance.author("items")
     assert author is not None
     assert author.cell == 2
     assert it.value("items") == "[1, 2]"
@@ -113,7 +113,7 @@ def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
     it = open_session(undo_steps=200)
     it.run("items = []; other = 0", *[f"items.append({number})" for number in range(110)])
     it.session.undo.undo(3)
-    who = it.session.cells.provenance.who
+    who = it.session.cells.provenance.author
     assert (who("items"), who("other")) == (("you", 2, False), ("you", 1, False))
     it.session.undo.redo()
     assert who("items") == ("you", 111, False)

@@ -13,8 +13,8 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import Elsewhere
-from mahtab_tui.kernel.remote.stations import attach, noted_kernels
+from mahtab_tui.kernel.remote.process import RemoteLauncher
+from mahtab_tui.kernel.remote.stations import attach_remote, noted_kernels
 from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd
@@ -45,7 +45,7 @@ def started(server: SshServer, *, session: str = "", **answers: str) -> Cells:
 
     host.answer = answer
     kernel = ProcessKernel(
-        launcher=Elsewhere(
+        launcher=RemoteLauncher(
             parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"),
             0.01,
             session,
@@ -116,7 +116,9 @@ def test_users_ssh_configuration_applies(server: SshServer, host: str, more: str
     names = f"Host near far\nHostName 127.0.0.1\nPort {server.port}\nStrictHostKeyChecking no\n"
     config.write_text(config.read_text() + names + more.format(folder=server.folder))
     for _ in range(2):
-        kernel = ProcessKernel(launcher=Elsewhere(parse(f"ssh://{host}{sys.executable}"), 0.01))
+        kernel = ProcessKernel(
+            launcher=RemoteLauncher(parse(f"ssh://{host}{sys.executable}"), 0.01)
+        )
         kernel.start(host_of_kernel := RecordingHost())
         assert Cells(kernel, host_of_kernel).text("6 * 7") == "42\n"
         kernel.close()
@@ -140,7 +142,9 @@ def test_ssh_kernel_is_reattached_by_another_host(server: SshServer, project: Pa
     (noted,) = noted_kernels("far")
     assert noted.station.label == f"{getpass.getuser()}@127.0.0.1"
     second = ProcessKernel(
-        launcher=Elsewhere(parse(noted.station.address), 0.01, "far", attach(noted, ask))
+        launcher=RemoteLauncher(
+            parse(noted.station.address), 0.01, "far", attach_remote(noted, ask)
+        )
     )
     second.start(RecordingHost())
     assert asked == []

@@ -15,7 +15,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from mahtab_tui.session.cells import FinishedCell
 from tests.integration.far import Road
@@ -39,7 +39,7 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share, project:
 
 
 async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path: Path) -> None:
-    it = share(kernel=ProcessKernel(launcher=Elsewhere(Road(tmp_path).address, 0.01)))
+    it = share(kernel=ProcessKernel(launcher=RemoteLauncher(Road(tmp_path).address, 0.01)))
     it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     async with agent("--attach", cwd=project) as a:

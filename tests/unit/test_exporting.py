@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langsmith.utils import get_env_var
 
-from mahtab_tui.system.processes import keep_from_langsmith, sent_to_langsmith
+from mahtab_tui.system.processes import disable_langsmith, langsmith_variable
 
 NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
 
@@ -39,9 +39,9 @@ def test_tracing_by_environment_variables_is_detected(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert sent_to_langsmith() == found
+    assert langsmith_variable() == found
     assert is_tracing() is bool(found)
-    keep_from_langsmith()
+    disable_langsmith()
     assert not is_tracing()
-    assert not sent_to_langsmith()
+    assert not langsmith_variable()
     assert os.environ.keys() & set(NAMES) == variables.keys()

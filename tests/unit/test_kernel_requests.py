@@ -19,7 +19,7 @@ def test_completion_is_sent_only_after_the_previous_reply() -> None:
         with pytest.raises(KernelError, match="does not answer"):
             requests.ask("complete", 0.001, code="os.pa", cursor=5)
     assert len(sent) == 1
-    requests.replied({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
+    requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
     with pytest.raises(KernelError, match="does not answer"):
         requests.ask("complete", 0.001, code="os.pat", cursor=6)
     assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
@@ -39,7 +39,7 @@ def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None
         thread.start()
     for number in (1, 2):
         wait_for(lambda number=number: len(sent) == number)  # type: ignore[misc]
-        requests.replied({"op": "reply", "id": sent[-1]["id"], "value": number})
+        requests.on_reply({"op": "reply", "id": sent[-1]["id"], "value": number})
     for thread in threads:
         thread.join(60)
     assert sorted(map(str, answers)) == ["1", "2"]
@@ -71,7 +71,7 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
     bad: list[Frame] = [{"id": sent[0]["id"]}, {"id": []}, {}]
     for frame in bad:
         with pytest.raises((KeyError, TypeError)):
-            requests.replied({"op": "reply", **frame})
+            requests.on_reply({"op": "reply", **frame})
     requests.end("The kernel died.")
     thread.join(60)
     assert errors == ["The kernel died."]

@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import (
     UserReplIn,
     UserReplOut,
 )
-from mahtab_tui.kernel.detached import keep_last_output, sockets_folder
+from mahtab_tui.kernel.detached import save_last_output, sockets_folder
 from mahtab_tui.session.kernel import with_last_outputs
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 
@@ -33,7 +33,7 @@ def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Rec
     store.close()
     assert store.claim is not None
     store.claim.release()
-    keep_last_output(store.session, "abc", 3, [b"begun \x1b[31mred\x1b[0m\n", printed.encode()])
+    save_last_output(store.session, "abc", 3, [b"begun \x1b[31mred\x1b[0m\n", printed.encode()])
     recovered = []
     for _ in range(2):
         again, _, past = resumed_store(find_session(store.session, None))
@@ -78,7 +78,7 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
     session, _, _ = resumed(
         project, UserReplIn("work()", cell=3, party="you", time=time.time()), ""
     )
-    keep_last_output(session, "def", 9, [b"more"])
+    save_last_output(session, "def", 9, [b"more"])
     remove_session(find_session(session, None))
     assert list(sockets_folder().iterdir()) == []
     assert database().exists()

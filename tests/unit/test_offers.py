@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.launch import PythonEnvironment, found_environments, has_package
+from mahtab_tui.kernel.launch import PythonEnvironment, find_environments, has_package
 from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.tui.offers import greeting_of, missing_module, offer_for, welcome_of
 from tests.records import made
@@ -50,11 +50,11 @@ def test_environments_are_found_without_starting_them(
     )
     monkeypatch.setenv("CONDA_PREFIX", str(conda))
     monkeypatch.setenv("VIRTUAL_ENV", str(own))
-    assert found_environments(project, "/usr/bin/python3") == [
+    assert find_environments(project, "/usr/bin/python3") == [
         PythonEnvironment(".venv", own),
         PythonEnvironment(str(conda), conda),
     ]
-    assert found_environments(project, str(own / "bin" / "python")) == [
+    assert find_environments(project, str(own / "bin" / "python")) == [
         PythonEnvironment(str(conda), conda)
     ]
     assert has_package(own, "pandas")
@@ -65,7 +65,7 @@ def test_environments_are_found_without_starting_them(
 def test_non_environments_are_not_offered(tmp_path: Path) -> None:
     (tmp_path / ".venv").write_text("a file")
     (tmp_path / "venv" / "bin").mkdir(parents=True)
-    assert found_environments(tmp_path, "/usr/bin/python3") == []
+    assert find_environments(tmp_path, "/usr/bin/python3") == []
 
 
 def ended(text: str, status: str = "error", tag: str = tags.USER_REPL_OUT) -> Record:

@@ -25,11 +25,11 @@ Message = Mapping[str, Any]
 OnMessage = Callable[[Channel, Message], None]
 
 
-class NotConnected(KernelError):
+class ConnectionLost(KernelError):
     """The connection to the kernel is lost, and is tried again."""
 
 
-class Wire(Protocol):
+class KernelConnection(Protocol):
     """The way to one kernel. Any thread may call it."""
 
     label: str
@@ -96,7 +96,7 @@ class KernelCalls:
         """Whether the kernel waits for a frame to the innermost call."""
         self._pending: dict[int, deque[Frame]] = {}
 
-    def asked(self, prompt: str, password: bool) -> None:
+    def on_prompt(self, prompt: str, password: bool) -> None:
         """The kernel asks. Raises `KernelError`, `ValueError` if a marked question is malformed."""
         number = next(self._ids)
         if not prompt.startswith(self._token):
@@ -210,7 +210,7 @@ class JupyterCell:
         self._rows = 0
         """Lines of text since the last display."""
 
-    def take(self, kind: str, content: Mapping[str, Any]) -> None:
+    def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
         """Add what the kernel publishes."""
         self._begun = True
         if kind == "stream":
@@ -267,7 +267,7 @@ class JupyterCell:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
                 if isinstance(text, str):
-                    self.running.shown(
+                    self.running.add_display(
                         {"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"}
                     )
         return any(each.get("source") == "ask_exit" for each in payloads)
@@ -304,12 +304,12 @@ class JupyterCell:
         if self._clear:
             self._cleared()
         self._rows += text.count("\n")
-        self.running.printed(text)
+        self.running.add_output(text)
 
     def _cleared(self) -> None:
         """Take back the lines that were printed, as far as a terminal could."""
         self._clear = False
-        self.running.printed("\r" + (f"\x1b[{self._rows}A" if self._rows else "") + "\x1b[J")
+        self.running.add_output("\r" + (f"\x1b[{self._rows}A" if self._rows else "") + "\x1b[J")
         self._rows = 0
 
     def _show(self, data: object, *, value: bool) -> None:
@@ -328,7 +328,7 @@ class JupyterCell:
                 and (mime in TEXTS or _is_base64(form))
             ):
                 self._rows = 0
-                self.running.shown(
+                self.running.add_display(
                     {
                         "mime": mime,
                         "data": form.replace("\n", "") if mime in PICTURES else form,
@@ -340,7 +340,7 @@ class JupyterCell:
             text = f"<{', '.join(sorted(map(str, data))[:5])}>\n"
         if value:
             self._rows = 0
-            self.running.shown({"mime": "", "text": text})
+            self.running.add_display({"mime": "", "text": text})
         else:
             self._print(text)
 
@@ -360,7 +360,7 @@ def _traceback(error: Mapping[str, Any]) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def parent_of(message: Message) -> str:
+def parent_id(message: Message) -> str:
     """The id of the message that this one answers; empty if it answers none."""
     parent = message.get("parent_header")
     return str(parent.get("msg_id", "")) if isinstance(parent, Mapping) else ""

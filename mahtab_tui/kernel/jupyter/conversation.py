@@ -20,17 +20,17 @@ from mahtab_tui.kernel.base import KernelError, KernelHost
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import (
     Channel,
+    ConnectionLost,
     JupyterCell,
     KernelCalls,
+    KernelConnection,
     Message,
-    NotConnected,
-    Wire,
-    parent_of,
+    parent_id,
 )
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
-from mahtab_tui.system.processes import result_of
+from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame
 
 NAME = "_mahtab_tui"
@@ -42,7 +42,7 @@ ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 """The expression that tells what the cell before it has changed."""
 
 
-def loading(token: str, session: str) -> dict[str, str]:
+def loader_expressions(token: str, session: str) -> dict[str, str]:
     """Return expressions that load the helper, and that name nothing in the namespace."""
     return {"load": _loader(), "hello": f"{_HELPER}.begin({token!r}, {session!r})"}
 
@@ -55,7 +55,7 @@ def _loader() -> str:
     return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
 
 
-def value_of(reply: Mapping[str, Any], name: str) -> Any:
+def read_expression(reply: Mapping[str, Any], name: str) -> Any:
     """Return the JSON that an expression has told. Raises `KernelError`."""
     expressions = reply.get("user_expressions")
     each = expressions.get(name) if isinstance(expressions, Mapping) else None
@@ -91,7 +91,7 @@ _SEND_AGAIN = 0.1
 class Conversation:
     """One kernel's life: the cells that it runs, and what it is asked."""
 
-    def __init__(self, wire: Wire, host: KernelHost) -> None:
+    def __init__(self, wire: KernelConnection, host: KernelHost) -> None:
         self._wire = wire
         self._host = host
         self._token = f"\x02mahtab-tui:{secrets.token_hex(16)}:"
@@ -116,7 +116,7 @@ class Conversation:
         self.cwd = ""
         self.language = ""
         self.version = ""
-        self.dead: Callable[[str, bool], None] = lambda how, restarts: None
+        self.on_dead: Callable[[str, bool], None] = lambda how, restarts: None
         """Told when the kernel has ended, and whether its server starts it anew."""
         self._begun = False
 
@@ -124,7 +124,7 @@ class Conversation:
 
     def begin(self) -> None:
         """Wait until the kernel answers, and bring our helper in. Raises `KernelError`."""
-        info = self._first_words()
+        info = self._wait_for_info()
         self._begun = True
         language = info.get("language_info")
         language = language if isinstance(language, Mapping) else {}
@@ -135,12 +135,14 @@ class Conversation:
         if self.language != "python" or info.get("implementation") != "ipython":
             return
         content = self._execution(
-            "", loading(self._token, str(self._wire.session.session)), silent=True
+            "", loader_expressions(self._token, str(self._wire.session.session)), silent=True
         )
         try:
             self.ready = checked(
                 KernelReady,
-                value_of(self._asked("shell", "execute_request", content).result(READY), "hello"),
+                read_expression(
+                    self._request("shell", "execute_request", content).result(READY), "hello"
+                ),
             )
         except FutureTimeout:
             raise KernelError(
@@ -149,7 +151,7 @@ class Conversation:
         self.cwd = self.ready.cwd
         features = info.get("supported_features")
         if isinstance(features, list) and "kernel subshells" in features:
-            subshell = self._asked("control", "create_subshell_request", {}).result(READY)
+            subshell = self._request("control", "create_subshell_request", {}).result(READY)
             self._subshell = str(subshell.get("subshell_id", ""))
         self._report(
             "shell",
@@ -165,7 +167,7 @@ class Conversation:
         if servers := self._host.servers():
             self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
 
-    def _first_words(self) -> Mapping[str, Any]:
+    def _wait_for_info(self) -> Mapping[str, Any]:
         """Ask the kernel who it is, until its answer and its output come through. The control
         channel of one that we have not started answers while a cell runs."""
         deadline, asked = time.monotonic() + READY, 0.0
@@ -174,7 +176,9 @@ class Conversation:
         while time.monotonic() < deadline:
             if time.monotonic() - asked > AGAIN:
                 asked = time.monotonic()
-                replies += [self._asked(channel, "kernel_info_request", {}) for channel in channels]
+                replies += [
+                    self._request(channel, "kernel_info_request", {}) for channel in channels
+                ]
             if (
                 self._received.wait(0.02)
                 and (done := next((each for each in replies if each.done()), None)) is not None
@@ -202,7 +206,7 @@ class Conversation:
                 }
             )
             cell.finish({}, 0.0)
-            return result_of(running.result)
+            return wait_for_result(running.result)
         message = self._message(
             "execute_request",
             self._execution(code, ENDED_CODE if self.ready else {}, silent=quiet),
@@ -218,7 +222,7 @@ class Conversation:
                 running.lost(
                     Status.INTERRUPTED, "The cell was not sent, because the connection was lost."
                 )
-                return result_of(running.result)
+                return wait_for_result(running.result)
             cell.sent = True
             reply = self._reply_to(cell)
             if cell.payloads():
@@ -231,14 +235,14 @@ class Conversation:
             self._calls.end()
             with self._lock:
                 self._cells = [each for each in self._cells if each is not cell]
-        return result_of(running.result)
+        return wait_for_result(running.result)
 
     def _sent(self, message: Message, cell: JupyterCell) -> bool:
         """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises
         `KernelError`."""
         while not self._over:
             cell.sent_at = time.monotonic()
-            with suppress(NotConnected):
+            with suppress(ConnectionLost):
                 self._wire.send("shell", message)
                 return True
             if cell.running.interrupting:
@@ -246,7 +250,7 @@ class Conversation:
             time.sleep(_SEND_AGAIN)
         raise KernelError(self._over)
 
-    def connected_again(self, lost: float) -> None:
+    def on_reconnect(self, lost: float) -> None:
         """See to it that a cell whose end was lost with the connection ends.
 
         lost: when the connection was lost, as `time.monotonic` has it. A cell that was sent since
@@ -256,12 +260,12 @@ class Conversation:
             cell = self._cells[0] if self._cells else None
         if cell is not None and cell.sent and cell.sent_at < lost:
             threading.Thread(
-                target=self._look_after, args=(cell,), name="mahtab-jupyter-look", daemon=True
+                target=self._recover_cell, args=(cell,), name="mahtab-jupyter-look", daemon=True
             ).start()
 
-    def _look_after(self, cell: JupyterCell) -> None:
+    def _recover_cell(self, cell: JupyterCell) -> None:
         with suppress(KernelError):  # the connection is lost again, or the kernel has ended
-            self._asked(
+            self._request(
                 "shell", "kernel_info_request", {}
             ).result()  # it answers after the cell's end
             time.sleep(LATE)
@@ -284,7 +288,7 @@ class Conversation:
             with self._lock:
                 self._nested.pop(running.cell, None)
             running.lost(Status.INTERRUPTED, "The cell that asked for it no longer waits.")
-        return result_of(running.result)
+        return wait_for_result(running.result)
 
     def interrupt(self) -> bool:
         """Interrupt the running cell; False if none runs. A server is not waited for."""
@@ -308,7 +312,7 @@ class Conversation:
             return {}
         try:
             answer = (
-                value_of(reply, "mahtab")
+                read_expression(reply, "mahtab")
                 if reply.get("status") == "ok"
                 else self._requests.ask("ended", ENDED)
             )
@@ -337,7 +341,7 @@ class Conversation:
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """Ask the kernel by its own protocol. Raises `KernelError`."""
         try:
-            return self._asked("shell", kind, content).result(timeout)
+            return self._request("shell", kind, content).result(timeout)
         except FutureTimeout:
             raise KernelError("The kernel does not answer while a cell runs.") from None
 
@@ -352,7 +356,7 @@ class Conversation:
         if self.ready is not None and not self._over:
             self._requests.ask("leave", QUESTION)
             if self._subshell:
-                self._asked(
+                self._request(
                     "control", "delete_subshell_request", {"subshell_id": self._subshell}
                 ).result(QUESTION)
 
@@ -378,16 +382,16 @@ class Conversation:
 
     # What the kernel says. On the wire's threads.
 
-    def take(self, channel: Channel, message: Message) -> None:
+    def on_message(self, channel: Channel, message: Message) -> None:
         """Take a message. What is malformed is passed over."""
         header, content = message.get("header"), message.get("content")
         if not isinstance(header, Mapping) or not isinstance(content, Mapping):
             return
-        kind, parent = str(header.get("msg_type")), parent_of(message)
+        kind, parent = str(header.get("msg_type")), parent_id(message)
         if channel == "iopub":
-            self._published(kind, parent, content)
+            self._on_publish(kind, parent, content)
         elif channel == "stdin" and kind == "input_request":
-            self._asked_for_input(content)
+            self._on_input_request(content)
         elif kind.endswith("_reply"):
             self._replied(parent, content)
 
@@ -400,10 +404,10 @@ class Conversation:
         elif cell is not None:
             cell.reply(content)
 
-    def _published(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
+    def _on_publish(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
         self._received.set()
         if kind == "mahtab_tui":
-            self._marked(content)
+            self._on_marker(content)
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
             self._on_reply(content)
         elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
@@ -412,12 +416,12 @@ class Conversation:
                 content["execution_state"] == "restarting",
             )
             if self._begun:
-                self.dead(how, restarts)
+                self.on_dead(how, restarts)
             elif not restarts:  # otherwise it is asked until it answers
                 self.end(Status.DIED, how)
         elif self._cells and parent == self._cells[0].request:
             cell = self._cells[0 if kind == "status" else -1]
-            cell.take(kind, content)
+            cell.add_message(kind, content)
             if cell.running.over_limit and not cell.running.interrupting:
                 self.interrupt()
         elif kind == "stream" and parent in self._ours:
@@ -425,11 +429,11 @@ class Conversation:
 
     def _on_reply(self, content: Mapping[str, Any]) -> None:
         try:
-            self._requests.replied(checked(dict[str, Any], json.loads(content["data"]["frame"])))
+            self._requests.on_reply(checked(dict[str, Any], json.loads(content["data"]["frame"])))
         except (KeyError, TypeError, ValueError, RecursionError, KernelError):
             return
 
-    def _marked(self, content: Mapping[str, Any]) -> None:
+    def _on_marker(self, content: Mapping[str, Any]) -> None:
         """A nested cell begins or ends, or a call is no longer waited for."""
         if content.get("token") != self._token:
             return
@@ -458,9 +462,9 @@ class Conversation:
             except KernelError as error:
                 cell.running.lost(Status.DIED, str(error))
 
-    def _asked_for_input(self, content: Mapping[str, Any]) -> None:
+    def _on_input_request(self, content: Mapping[str, Any]) -> None:
         try:
-            self._calls.asked(str(content.get("prompt", "")), bool(content.get("password")))
+            self._calls.on_prompt(str(content.get("prompt", "")), bool(content.get("password")))
         except (ValueError, RecursionError, KernelError):
             self._send_line("{}")
 
@@ -481,7 +485,7 @@ class Conversation:
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))
 
-    def _asked(
+    def _request(
         self, channel: Channel, kind: str, content: Mapping[str, Any]
     ) -> Future[Mapping[str, Any]]:
         """Send a request; returns its reply. Raises `KernelError`, as waiting for the reply
@@ -518,4 +522,4 @@ class Conversation:
 
     def _echo(self, text: str) -> None:
         if self._cells:
-            self._cells[-1].take("stream", {"text": text})
+            self._cells[-1].add_message("stream", {"text": text})

@@ -22,7 +22,7 @@ from mahtab_tui.kernel.base import (
     OnOutput,
 )
 from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.jupyter.cell import Channel, Message, Wire
+from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
 from mahtab_tui.kernel.process import (
     COMPLETE_TIMEOUT,
@@ -53,14 +53,14 @@ LOCAL, SERVER, EXISTING = "jupyter:", "jupyter+", "existing:"
 WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.json"
 
 
-class Local(NamedTuple):
+class LocalAddress(NamedTuple):
     """A kernel of this machine, which we start."""
 
     name: str
     """Name of its kernelspec."""
 
 
-class Server(NamedTuple):
+class ServerAddress(NamedTuple):
     """A kernel of a server, which we start there, or join."""
 
     url: str
@@ -84,20 +84,20 @@ class Server(NamedTuple):
         return f"{SERVER}{self.url}{'?' * bool(query)}{query}"
 
 
-class Existing(NamedTuple):
+class ExistingAddress(NamedTuple):
     """A kernel of this machine that another program has started."""
 
     file: str
     """Its connection file."""
 
 
-def parse(text: str, token: str = "") -> Local | Server | Existing:
+def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | ExistingAddress:
     """Read an address. token: for a server whose address names none. Raises `KernelError`, which
     does not repeat a token."""
     if text.startswith(EXISTING):
-        return Existing(_named(text.removeprefix(EXISTING), EXISTING))
+        return ExistingAddress(_named(text.removeprefix(EXISTING), EXISTING))
     if text.startswith(LOCAL):
-        return Local(_named(text.removeprefix(LOCAL), LOCAL))
+        return LocalAddress(_named(text.removeprefix(LOCAL), LOCAL))
     try:
         parts = urlsplit(text.removeprefix(SERVER))
         host, query = parts.hostname, parse_qs(parts.query)
@@ -114,10 +114,12 @@ def parse(text: str, token: str = "") -> Local | Server | Existing:
         )
     values = {name: each[-1] for name, each in query.items()}
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    return Server(url, values.get("token", token), values.get("kernel", ""), values.get("id", ""))
+    return ServerAddress(
+        url, values.get("token", token), values.get("kernel", ""), values.get("id", "")
+    )
 
 
-def token_in(text: str) -> str:
+def find_token(text: str) -> str:
     """The token that an address names; empty if it names none."""
     _, found, rest = text.partition("?") if text.startswith(SERVER) else ("", "", "")
     return (parse_qs(rest).get("token") or [""])[-1] if found else ""
@@ -129,7 +131,7 @@ def _named(name: str, kind: str) -> str:
     return name.strip()
 
 
-LOOK_EVERY = 0.5
+POLL_INTERVAL = 0.5
 """Seconds between two looks whether the kernel is there."""
 MOST = 200
 """Completions that are shown of a kernel for another language."""
@@ -141,7 +143,7 @@ class JupyterKernel(NullPersistence):
     cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
 
-    def __init__(self, wire: Wire, startup: str = "") -> None:
+    def __init__(self, wire: KernelConnection, startup: str = "") -> None:
         """startup: code that runs in each new Python kernel that we start."""
         super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
@@ -152,7 +154,7 @@ class JupyterKernel(NullPersistence):
         self._swap = threading.Lock()
         """Held while a kernel starts or ends."""
         self._state = KernelState.DEAD
-        self._talk: Conversation | None = None
+        self._conversation: Conversation | None = None
         self._failure = "The kernel was not started."
         self._closed = threading.Event()
         self._size = (80, 24)
@@ -162,7 +164,7 @@ class JupyterKernel(NullPersistence):
         self._report(KernelState.STARTING, "")
         try:
             with self._swap:
-                self._wire.open(self._take)
+                self._wire.open(self._on_message)
                 self._begin()
         except KernelError as error:
             self._failure = str(error)
@@ -190,7 +192,7 @@ class JupyterKernel(NullPersistence):
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
             with self._swap:  # a kernel that starts anew is waited for
-                talk = self._talk
+                talk = self._conversation
             if talk is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
             if nested:
@@ -203,7 +205,7 @@ class JupyterKernel(NullPersistence):
                     self._report(KernelState.IDLE, "")
 
     def interrupt(self) -> bool:
-        talk = self._talk
+        talk = self._conversation
         return talk is not None and talk.interrupt()
 
     def kill(self) -> None:
@@ -218,7 +220,7 @@ class JupyterKernel(NullPersistence):
         )
 
     def change_directory(self, path: str) -> str:
-        talk = self._needed()
+        talk = self._require()
         talk.cwd = str(talk.ask("chdir", VARIABLES_TIMEOUT, path=path))
         return talk.cwd
 
@@ -232,7 +234,7 @@ class JupyterKernel(NullPersistence):
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
-        talk = self._talk
+        talk = self._conversation
         if talk is not None:
             talk.send_size(columns, lines)
 
@@ -240,7 +242,7 @@ class JupyterKernel(NullPersistence):
         """Nothing: IPython has ``%autoreload`` for this."""
 
     def variables(self) -> list[Variable]:
-        talk = self._talk
+        talk = self._conversation
         if talk is not None and talk.ready is None:
             return []
         return checked(list[Variable], self._ask("variables", VARIABLES_TIMEOUT))
@@ -259,11 +261,11 @@ class JupyterKernel(NullPersistence):
             dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit)
         )
 
-    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=asked))
+    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=request))
 
     def complete(self, code: str, cursor: int) -> Completions:
-        talk = self._needed()
+        talk = self._require()
         if talk.ready is not None:
             return checked(
                 Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor)
@@ -286,7 +288,7 @@ class JupyterKernel(NullPersistence):
         )
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        if self._needed().ready is None:
+        if self._require().ready is None:
             return None
         found = self._ask("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
@@ -304,7 +306,7 @@ class JupyterKernel(NullPersistence):
         self.preview_undo(0)
 
     def info(self) -> KernelInfo:
-        talk = self._talk
+        talk = self._conversation
         if talk is None or talk.ready is None:
             return self._info_as(self._state)
         ready = talk.ready
@@ -324,7 +326,7 @@ class JupyterKernel(NullPersistence):
             return
         self._closed.set()
         with self._swap:
-            talk, self._talk = self._talk, None
+            talk, self._conversation = self._conversation, None
             self._failure = CLOSED
             if talk is not None and not self._wire.ours:
                 with suppress(KernelError, TimeoutError):
@@ -339,19 +341,19 @@ class JupyterKernel(NullPersistence):
     def _begin(self) -> None:
         """Wait until a kernel that was started is ready. Raises `KernelError`."""
         talk = Conversation(self._wire, self._host)
-        talk.dead = partial(self._report_death, talk)
-        self._talk = talk
+        talk.on_dead = partial(self._report_death, talk)
+        self._conversation = talk
         try:
             talk.begin()
         except (KernelError, TimeoutError) as error:
-            self._talk = None
+            self._conversation = None
             talk.end(Status.DIED, str(error))
             raise KernelError(str(error) or "The kernel does not answer.") from None
         talk.send_size(*self._size)
 
     def _run_startup(self) -> str:
         """Run what each kernel begins with; returns a sentence if it does not end well."""
-        talk, startup = self._talk, self._startup
+        talk, startup = self._conversation, self._startup
         if talk is None or talk.ready is None or not startup:
             return ""
         result = talk.run(startup, RunningCell(0, lambda kind, text: None, None), quiet=True)
@@ -369,7 +371,7 @@ class JupyterKernel(NullPersistence):
         if not self._wire.ours:
             self._wire.restart()  # says why it cannot
         with self._swap:
-            talk, self._talk = self._talk, None
+            talk, self._conversation = self._conversation, None
             if talk is not None:
                 talk.end(Status.KILLED, why)
             self._host.kernel_state(self._info_as(KernelState.DEAD), why)
@@ -390,13 +392,13 @@ class JupyterKernel(NullPersistence):
     def _watch(self) -> None:
         """See to it that the end of the kernel is noticed."""
         lost, lost_at = False, 0.0
-        while not self._closed.wait(LOOK_EVERY):
+        while not self._closed.wait(POLL_INTERVAL):
             with self._swap:
-                talk = self._talk
+                talk = self._conversation
             if talk is None:
                 continue
             if how := self._wire.ended():
-                self._died(how, talk)
+                self._on_death(how, talk)
             elif lost != bool(self._wire.next_try):
                 lost = not lost
                 gone = f"Lost the connection to {self._wire.label}. The kernel keeps running; what you run now is sent once you are reconnected."
@@ -404,24 +406,24 @@ class JupyterKernel(NullPersistence):
                 if lost:
                     lost_at = time.monotonic()
                 else:
-                    talk.connected_again(lost_at)
+                    talk.on_reconnect(lost_at)
 
     def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
         """On a thread of its own: the wire's thread must go on reading."""
         threading.Thread(
-            target=self._died,
+            target=self._on_death,
             args=(how, talk, restarts),
             name="mahtab-jupyter-restart",
             daemon=True,
         ).start()
 
-    def _died(self, how: str, talk: Conversation, restarts: bool = False) -> None:
+    def _on_death(self, how: str, talk: Conversation, restarts: bool = False) -> None:
         """restarts: the server starts the kernel anew, which it does badly if it is asked to at the
         same time."""
         with self._swap:
-            if talk is not self._talk or self._closed.is_set():
+            if talk is not self._conversation or self._closed.is_set():
                 return
-            self._talk = None
+            self._conversation = None
             self._failure = how
             talk.end(Status.DIED, how)
             self._host.kernel_state(self._info_as(KernelState.DEAD), how)
@@ -440,22 +442,22 @@ class JupyterKernel(NullPersistence):
             f"Started a new kernel; its namespace is empty. {self._run_startup()}".strip(),
         )
 
-    def _take(self, channel: Channel, message: Message) -> None:
-        talk = self._talk
+    def _on_message(self, channel: Channel, message: Message) -> None:
+        talk = self._conversation
         if talk is not None:
-            talk.take(channel, message)
+            talk.on_message(channel, message)
 
-    def _needed(self) -> Conversation:
-        talk = self._talk
+    def _require(self) -> Conversation:
+        talk = self._conversation
         if talk is None:
             raise KernelError(self._failure)
         return talk
 
     def _ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        return self._needed().ask(op, timeout, **fields)
+        return self._require().ask(op, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        language = "" if self._talk is None else self._talk.language.lower()
+        language = "" if self._conversation is None else self._conversation.language.lower()
         other = "" if language == "python" else language
         wire = self._wire
         return KernelInfo("", "", "", 0, state, wire.label, wire.next_try, wire.address, other)
@@ -473,17 +475,17 @@ def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
     see `JupyterKernel`. Raises `KernelError`."""
     address = parse(text, token)
     try:
-        if isinstance(address, Local):
-            from mahtab_tui.kernel.jupyter.local import LocalWire
+        if isinstance(address, LocalAddress):
+            from mahtab_tui.kernel.jupyter.local import LocalConnection
 
-            return JupyterKernel(LocalWire(address, cwd), startup)
-        if isinstance(address, Existing):
-            from mahtab_tui.kernel.jupyter.local import ExistingWire
+            return JupyterKernel(LocalConnection(address, cwd), startup)
+        if isinstance(address, ExistingAddress):
+            from mahtab_tui.kernel.jupyter.local import ExistingConnection
 
-            return JupyterKernel(ExistingWire(address))
-        from mahtab_tui.kernel.jupyter.server import ServerWire
+            return JupyterKernel(ExistingConnection(address))
+        from mahtab_tui.kernel.jupyter.server import ServerConnection
 
-        return JupyterKernel(ServerWire(address), startup)
+        return JupyterKernel(ServerConnection(address), startup)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("mahtab_tui"):
             raise

@@ -19,7 +19,7 @@ from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
-from mahtab_tui.kernel.jupyter.kernel import Existing, Local
+from mahtab_tui.kernel.jupyter.kernel import ExistingAddress, LocalAddress
 from mahtab_tui.kernel.launch import environment
 
 ERROR_CHARS = 1_000
@@ -44,7 +44,7 @@ class Sockets:
             sys.maxsize
         )  # messages that are not copied need a thread of zmq's, which our end could leave behind
         client.start_channels(hb=False)
-        self._thread = threading.Thread(target=self._live, name="mahtab-jupyter", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mahtab-jupyter", daemon=True)
         self._thread.start()
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class Sockets:
             if not self._closed:
                 os.write(self._wake_write, b"w")
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         client = self._client
         channels: dict[Channel, Any] = {
             name: getattr(client, f"{name}_channel").socket for name in get_args(Channel)
@@ -113,7 +113,7 @@ class Sockets:
             self._on_message(channel, message)
 
 
-class ZmqWire:
+class ZmqConnection:
     """Common base of kernels of this machine."""
 
     next_try = 0.0
@@ -139,12 +139,12 @@ class ZmqWire:
             self._sockets.close()
 
 
-class LocalWire(ZmqWire):
+class LocalConnection(ZmqConnection):
     """A kernel that we start from a kernelspec."""
 
     ours = True
 
-    def __init__(self, address: Local, cwd: str) -> None:
+    def __init__(self, address: LocalAddress, cwd: str) -> None:
         super().__init__()
         self.label = self.address = f"jupyter:{address.name}"
         self._name = address.name
@@ -208,12 +208,12 @@ class LocalWire(ZmqWire):
         self._errors.close()
 
 
-class ExistingWire(ZmqWire):
+class ExistingConnection(ZmqConnection):
     """A kernel that another program has started, by its connection file."""
 
     ours = False
 
-    def __init__(self, address: Existing) -> None:
+    def __init__(self, address: ExistingAddress) -> None:
         super().__init__()
         self._file = address.file
         self.label = f"existing:{os.path.basename(address.file)}"

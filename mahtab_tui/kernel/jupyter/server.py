@@ -16,8 +16,8 @@ import requests
 from jupyter_kernel_client.manager import KernelHttpManager, fetch
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.jupyter.cell import Channel, NotConnected, OnMessage
-from mahtab_tui.kernel.jupyter.kernel import Server
+from mahtab_tui.kernel.jupyter.cell import Channel, ConnectionLost, OnMessage
+from mahtab_tui.kernel.jupyter.kernel import ServerAddress
 
 ANSWER = 15.0
 """Seconds that a server may take to answer a request."""
@@ -31,15 +31,15 @@ SILENT = 10
 """Seconds between two pings. The connection counts as lost if two have no answer."""
 _TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
 """Names of the two variables, each of which another library reads."""
-LOOK_FOR_KERNEL = 5.0
+KERNEL_CHECK_INTERVAL = 5.0
 """Seconds between two questions whether a server that is there again still has the kernel."""
 _LOOK = 0.5
 
 
-class ServerWire:
+class ServerConnection:
     """One kernel of a server."""
 
-    def __init__(self, address: Server) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self.label = address.label
         self.address = address.text
@@ -48,7 +48,7 @@ class ServerWire:
         self._log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)
         self._manager: Any = None
         self._client: Any = None
-        self._next_look = 0.0
+        self._next_check = 0.0
         """When the server is asked for the kernel, as `time.monotonic` has it; 0 while there is a
         connection."""
         self._since = 0.0
@@ -91,7 +91,7 @@ class ServerWire:
                 f"{self.label} has started a kernel, but refuses a connection to it.{trust}"
             )
         connection = self._client.kernel_socket
-        connection.on_message = partial(_acknowledged, connection.on_message)
+        connection.on_message = partial(_receive_with_ack, connection.on_message)
         for channel in get_args(Channel):
             threading.Thread(
                 target=self._read,
@@ -108,7 +108,7 @@ class ServerWire:
         try:
             getattr(self._client, f"{channel}_channel").send(dict(message))
         except Exception as error:  # the library passes on what its own libraries raise
-            raise NotConnected(
+            raise ConnectionLost(
                 f"The connection to {self.label} is lost ({type(error).__name__})."
             ) from None
 
@@ -118,7 +118,7 @@ class ServerWire:
             connection, "sock", None
         )  # the library does not tell while it tries to connect again
         if websocket is not None and websocket.connected:
-            self._next_look = self.next_try = 0.0
+            self._next_check = self.next_try = 0.0
             if connection.last_ping_tm - max(connection.last_pong_tm, self._since) > 1.5 * SILENT:
                 with suppress(OSError):  # its reader notices, and connects again
                     websocket.sock.shutdown(socket.SHUT_RDWR)
@@ -126,12 +126,12 @@ class ServerWire:
         self._since = time.time()
         if self.next_try < time.time():
             self.next_try = time.time() + RECONNECT
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_check:
             return ""
-        first, self._next_look = not self._next_look, time.monotonic() + LOOK_FOR_KERNEL
-        return "" if first else self._gone()
+        first, self._next_check = not self._next_check, time.monotonic() + KERNEL_CHECK_INTERVAL
+        return "" if first else self._why_gone()
 
-    def _gone(self) -> str:
+    def _why_gone(self) -> str:
         """Why the server can never again connect us with the kernel, as a sentence; empty if it
         may."""
         if not self._manager.has_kernel:
@@ -155,7 +155,7 @@ class ServerWire:
     def restart(self) -> None:
         if not self.ours:
             raise KernelError("Only the program that started this kernel should restart it.")
-        if self._gone():
+        if self._why_gone():
             self._hang_up()
             self.open(self._on_message)
         else:
@@ -225,7 +225,9 @@ class ServerWire:
             raise KernelError(f"{self.label} is not a Jupyter server.") from None
 
 
-def _acknowledged(on_message: Callable[[Any, Any], None], connection: Any, message: Any) -> None:
+def _receive_with_ack(
+    on_message: Callable[[Any, Any], None], connection: Any, message: Any
+) -> None:
     """Take a message, and acknowledge it at once: Linux would wait for 40 ms, and the server with
     its next message until then."""
     if hasattr(socket, "TCP_QUICKACK"):

@@ -20,11 +20,11 @@ from pathlib import PurePath
 from typing import Any
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import DetachHandle, Wire, screen_variables
-from mahtab_tui.kernel.remote.stations import Connected, start
+from mahtab_tui.kernel.launch import ConnectionState, DetachHandle, screen_variables
+from mahtab_tui.kernel.remote.stations import ConnectedKernel, start_remote
 from mahtab_tui.kernel.remote.transport import (
-    LAST_WORDS,
-    LONGEST_LAST_WORDS,
+    FINISH_TIMEOUT,
+    MAX_FINISH_TIMEOUT,
     Address,
     KernelClaimed,
     KernelGone,
@@ -32,7 +32,7 @@ from mahtab_tui.kernel.remote.transport import (
     parse,
 )
 from mahtab_tui.kernel.values import SaveTarget
-from mahtab_tui.kernel.worker_process import MUCH
+from mahtab_tui.kernel.worker_process import RELEASE_SIZE
 from mahtab_tui.worker.spool import PIECE, in_pipe, omission
 from mahtab_tui.worker.station.kernel import (
     AT,
@@ -49,14 +49,14 @@ from mahtab_tui.worker.station.kernel import (
 from mahtab_tui.worker.station.station import FOLDER
 
 
-class FarOutput:
+class RemoteOutput:
     """The `seekable_output.SeekableOutput` of a kernel elsewhere. The wire's thread writes to it, the
     thread that reads the kernel reads it."""
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
         """tell_stored: tells the station up to which offset output is stored."""
         self.pipe, self._write_end = os.pipe()
-        self.at = 0
+        self.position = 0
         self._acknowledge = acknowledge
         self._written = self._read = 0
         """Bytes that went through the pipe."""
@@ -90,29 +90,29 @@ class FarOutput:
     # The thread that reads.
 
     def read(self) -> bytes | None:
-        return (self._give() or None) if self._take() else b""
+        return (self._next_output() or None) if self._fill() else b""
 
-    def waiting(self) -> Iterator[bytes]:
+    def available(self) -> Iterator[bytes]:
         left = self._read + in_pipe(self.pipe)
-        while self._pieces or (self._read < left and self._take()):
-            yield self._give()
+        while self._pieces or (self._read < left and self._fill()):
+            yield self._next_output()
 
     def until(self, end: int) -> Iterator[bytes]:
         """Yield the bytes before an offset; those that have not come yet are waited for."""
-        while self.at < end and (self._pieces or self._take()):
-            yield self._give(end)
+        while self.position < end and (self._pieces or self._fill()):
+            yield self._next_output(end)
 
     def go_to(self, offset: int) -> None:
-        self.at = max(self.at, offset)
+        self.position = max(self.position, offset)
 
-    def stored(self, offset: int) -> bool:
-        if offset - self._stored < MUCH:
+    def release(self, offset: int) -> bool:
+        if offset - self._stored < RELEASE_SIZE:
             return False
         self._stored = offset
         self._acknowledge(offset)
         return True
 
-    def _take(self) -> bool:
+    def _fill(self) -> bool:
         """Read from the pipe, and wait if there is nothing; returns False at its end."""
         data = rest = os.read(self.pipe, PIECE)
         while rest:
@@ -123,23 +123,23 @@ class FarOutput:
             self._read, self._next, rest = self._read + count, self._next + count, rest[count:]
         return bool(data)
 
-    def _give(self, end: int | None = None) -> bytes:
+    def _next_output(self, end: int | None = None) -> bytes:
         """Return what was read, and say what is missing before it. end: only what was printed
         before this offset."""
         given = b""
-        while self._pieces and (end is None or self.at < end):
+        while self._pieces and (end is None or self.position < end):
             offset, data = self._pieces.popleft()
-            data = data[max(0, self.at - offset) :]
+            data = data[max(0, self.position - offset) :]
             if not data:
                 continue
-            if offset > self.at:
-                given += omission(offset - self.at)
-                self.at = offset
-            if end is not None and len(data) > max(0, end - self.at):
-                count = max(0, end - self.at)
-                self._pieces.appendleft((self.at + count, data[count:]))
+            if offset > self.position:
+                given += omission(offset - self.position)
+                self.position = offset
+            if end is not None and len(data) > max(0, end - self.position):
+                count = max(0, end - self.position)
+                self._pieces.appendleft((self.position + count, data[count:]))
                 data = data[:count]
-            self.at += len(data)
+            self.position += len(data)
             given += data
         return given
 
@@ -163,9 +163,9 @@ class RemoteProcess:
     """A kernel process elsewhere: the `launch.Process` of it, and the `launch.Held`. One thread
     carries everything over the wire."""
 
-    has_our_clock = False
+    shares_clock = False
 
-    def __init__(self, connected: Connected, wire: Wire) -> None:
+    def __init__(self, connected: ConnectedKernel, wire: ConnectionState) -> None:
         self._address = parse(connected.station.address)
         self._asked = connected.asked
         self._noted = connected.noted
@@ -184,7 +184,7 @@ class RemoteProcess:
         self._wake, self._woken = socket.socketpair()
         for each in (self._wake, self._woken):
             each.setblocking(False)
-        self.reader = FarOutput(lambda offset: self._order(STORED, str(offset).encode()))
+        self.reader = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
         self.output = self.reader.pipe
         self._orders: deque[tuple[bytes, bytes]] = deque()
         """Messages for the station beside frames."""
@@ -196,7 +196,7 @@ class RemoteProcess:
         self._killed = False
         self._last_tries = LAST_TRIES
         self._thread = threading.Thread(
-            target=self._live, args=(connected.transport,), name="mahtab-wire", daemon=True
+            target=self._run, args=(connected.transport,), name="mahtab-wire", daemon=True
         )
         self._thread.start()
 
@@ -217,7 +217,7 @@ class RemoteProcess:
             if not self._connected:
                 self._ended(-number)
             elif self._wire.given_up.is_set():
-                waiting = threading.Timer(LAST_WORDS, self._ended, (-number,))
+                waiting = threading.Timer(FINISH_TIMEOUT, self._ended, (-number,))
                 waiting.daemon = True
                 waiting.start()
 
@@ -228,14 +228,14 @@ class RemoteProcess:
         except FutureTimeout:
             raise subprocess.TimeoutExpired(self._address.label, timeout or 0.0) from None
         if self._exited is not None:
-            self._thread.join(LAST_WORDS)
+            self._thread.join(FINISH_TIMEOUT)
         return code
 
     def leave(self) -> None:
         """Let the kernel go on there. It is told so, if there is a wire."""
         self._leaving.set()
         self._order()
-        self._thread.join(LAST_WORDS)
+        self._thread.join(FINISH_TIMEOUT)
         self.lifeline.close()
 
     def ended(self) -> None:
@@ -253,7 +253,7 @@ class RemoteProcess:
 
     # The thread.
 
-    def _live(self, first: Transport) -> None:
+    def _run(self, first: Transport) -> None:
         transport: Transport | None = first
         try:
             while transport is not None:
@@ -313,7 +313,7 @@ class RemoteProcess:
         link = self._link
         try:
             link.connect(transport.received)
-            self._take(transport.take())
+            self._take(transport.take_buffered())
         except LinkError as error:
             return str(error)
         received = beat = time.monotonic()
@@ -368,7 +368,7 @@ class RemoteProcess:
             OSError
         ):  # that its end is known here; if this is lost, the station leaves later
             os.write(transport.stdin, link.outgoing)
-        transport.finish(LONGEST_LAST_WORDS)
+        transport.finish(MAX_FINISH_TIMEOUT)
         return ""
 
     def _forward(self) -> bool:
@@ -384,24 +384,24 @@ class RemoteProcess:
             if message.kind == OUTPUT:
                 self.reader.write(message.data)
             elif message.kind == AT:
-                self.reader.skip_to(_number(message.data))
+                self.reader.skip_to(_parse_number(message.data))
             elif message.kind == FRAMES:
                 with contextlib.suppress(OSError):  # nobody reads: this host leaves
                     self._inner.sendall(message.data)
             elif message.kind == EXITED:
-                self._exited = _number(message.data)
+                self._exited = _parse_number(message.data)
             else:
                 raise LinkError("the other machine sent something that only the host may send")
 
 
-def _number(data: bytes) -> int:
+def _parse_number(data: bytes) -> int:
     """Raises `LinkError`."""
     if len(data) > 20 or not data.removeprefix(b"-").isdigit():
         raise LinkError("the other machine sent something other than a number")
     return int(data)
 
 
-class Elsewhere:
+class RemoteLauncher:
     """A `launch.Place` behind an address."""
 
     problem = ""
@@ -411,7 +411,7 @@ class Elsewhere:
         address: Address,
         keep_hours: float,
         session: str = "",
-        waiting: Connected | None = None,
+        waiting: ConnectedKernel | None = None,
     ) -> None:
         """keep_hours: how long an idle kernel is kept there without a wire, or without a screen.
 
@@ -424,7 +424,7 @@ class Elsewhere:
         self._waiting = waiting
 
     @property
-    def waits(self) -> bool:
+    def will_reattach(self) -> bool:
         return self._waiting is not None
 
     @property
@@ -440,7 +440,7 @@ class Elsewhere:
         return python or ""
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> RemoteProcess:
         waiting, self._waiting = self._waiting, None
         asked = {
@@ -449,7 +449,9 @@ class Elsewhere:
             "env": screen_variables(color, *size),
             "keep": self._keep,
         }
-        connected = waiting or start(self._address, asked, self._session, wire.ask, wire.given_up)
+        connected = waiting or start_remote(
+            self._address, asked, self._session, wire.ask, wire.given_up
+        )
         if self._session and connected.noted is None:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used there."
         return RemoteProcess(connected, wire)

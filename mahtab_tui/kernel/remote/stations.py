@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.detached import keep_last_output, sockets_folder
+from mahtab_tui.kernel.detached import save_last_output, sockets_folder
 from mahtab_tui.kernel.launch import BOOTSTRAP
 from mahtab_tui.kernel.remote.transport import (
-    LAST_WORDS,
+    FINISH_TIMEOUT,
     Address,
     Ask,
     KernelGone,
@@ -29,8 +29,8 @@ from mahtab_tui.worker.frames import TOKEN_SIZE
 from mahtab_tui.worker.spool import HEAD, TAIL
 from mahtab_tui.worker.station.kernel import EXITED, OUTPUT, Link, LinkError
 
-_END = ".far"
-_LARGEST = 10_000
+_NOTE_SUFFIX = ".far"
+_MAX_NOTE = 10_000
 """Bytes of a note that are read."""
 
 
@@ -46,7 +46,7 @@ class Station(NamedTuple):
     """Secret that a host must know, in hexadecimal."""
 
 
-class Noted(NamedTuple):
+class KernelNote(NamedTuple):
     """A kernel elsewhere that a session had when it was last open."""
 
     session: str
@@ -62,44 +62,44 @@ class Noted(NamedTuple):
             self.path.unlink()
 
 
-def note(session: str, station: Station) -> Noted | None:
+def save_note(session: str, station: Station) -> KernelNote | None:
     """Write down where a session's kernel is; None if that cannot be written."""
     with contextlib.suppress(OSError):
-        path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{_END}"
+        path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{_NOTE_SUFFIX}"
         with open(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),
             "w",
             encoding="utf-8",
         ) as file:
             json.dump(station._asdict(), file)
-        return Noted(session, time.time(), station, path)
+        return KernelNote(session, time.time(), station, path)
     return None
 
 
-def noted_kernels(session: str | None = None) -> list[Noted]:
+def noted_kernels(session: str | None = None) -> list[KernelNote]:
     """Return the kernels elsewhere of one session or of all, the last first, without asking whether
     they are still there."""
     try:
-        paths = list(sockets_folder().glob(f"*{_END}"))
+        paths = list(sockets_folder().glob(f"*{_NOTE_SUFFIX}"))
     except OSError:
         return []
     return sorted(
-        (noted for noted in map(_read, paths) if noted and session in (None, noted.session)),
+        (noted for noted in map(_read_note, paths) if noted and session in (None, noted.session)),
         key=lambda noted: -noted.since,
     )
 
 
-def _read(path: Path) -> Noted | None:
+def _read_note(path: Path) -> KernelNote | None:
     with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
         with path.open("rb") as file:
-            since, note = os.fstat(file.fileno()).st_mtime, json.loads(file.read(_LARGEST))
+            since, note = os.fstat(file.fileno()).st_mtime, json.loads(file.read(_MAX_NOTE))
         station = Station(**note)
         if all(isinstance(part, str) for part in station):
-            return Noted(unquote(path.name.rsplit(".", 2)[0]), since, station, path)
+            return KernelNote(unquote(path.name.rsplit(".", 2)[0]), since, station, path)
     return None
 
 
-class Connected(NamedTuple):
+class ConnectedKernel(NamedTuple):
     """A kernel elsewhere, as its host is connected with it."""
 
     station: Station
@@ -114,22 +114,22 @@ class Connected(NamedTuple):
     """Whether it has waited for this host."""
     ready: KernelReady | None = None
     """Its message when it was ready."""
-    noted: Noted | None = None
+    noted: KernelNote | None = None
     """The note that leads to it; None if no other host shall find it."""
 
     @property
     def asked(self) -> dict[str, Any]:
         """First message of each further wire."""
-        return _asked(self.station, self.host)
+        return _request_fields(self.station, self.host)
 
 
-def start(
+def start_remote(
     address: Address,
     asked: Mapping[str, Any],
     session: str,
     ask: Ask,
     given_up: threading.Event,
-) -> Connected:
+) -> ConnectedKernel:
     """Start a kernel elsewhere. Raises `KernelError`, also when it is given up.
 
     asked: of it, as `worker.station.station` reads it. session: the id of the one that shall find
@@ -139,30 +139,30 @@ def start(
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
     transport = Transport(
-        address, {**_asked(station, host), "received": 0, "start": began}, ask, given_up
+        address, {**_request_fields(station, host), "received": 0, "start": began}, ask, given_up
     )
-    return Connected(
-        station, host, transport, token, noted=note(session, station) if session else None
+    return ConnectedKernel(
+        station, host, transport, token, noted=save_note(session, station) if session else None
     )
 
 
-def attach(noted: Noted, ask: Ask) -> Connected:
+def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
     """Take a kernel from where it is, also from another host.
 
     Raises `KernelGone` if it has ended: what its last cell has printed is kept then as that of a
     kernel of this machine. Raises `KernelError`.
     """
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
-    asked = {**_asked(noted.station, host), "received": 0, "attach": token.hex()}
+    asked = {**_request_fields(noted.station, host), "received": 0, "attach": token.hex()}
     transport = Transport(parse(noted.station.address), asked, ask)
     if "last" in transport.answer:
         with contextlib.closing(transport):
-            _keep_last(noted, transport)
+            _save_last_output(noted, transport)
         raise KernelGone(f"The kernel on {noted.station.label} has ended in the meantime.")
     try:
         hello = transport.answer["hello"]
         ready = checked(KernelReady, hello) if hello else None
-        return Connected(
+        return ConnectedKernel(
             noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted
         )
     except (KeyError, TypeError, ValueError, KernelError):
@@ -170,28 +170,28 @@ def attach(noted: Noted, ask: Ask) -> Connected:
         raise KernelError(f"{noted.station.label} does not respond like a kernel.") from None
 
 
-def stop(noted: Noted, ask: Ask) -> None:
+def stop_remote(noted: KernelNote, ask: Ask) -> None:
     """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises
     `KernelError` if the other machine cannot be reached."""
     with contextlib.suppress(KernelGone):
         transport = Transport(
-            parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask
+            parse(noted.station.address), {**_request_fields(noted.station, ""), "stop": True}, ask
         )
         with contextlib.closing(transport):
             if "last" in transport.answer:
-                _keep_last(noted, transport)
+                _save_last_output(noted, transport)
     noted.forget()
 
 
-def _asked(station: Station, host: str) -> dict[str, Any]:
+def _request_fields(station: Station, host: str) -> dict[str, Any]:
     return {"session": station.name, "token": station.token, "host": host}
 
 
-def _keep_last(noted: Noted, transport: Transport) -> None:
+def _save_last_output(noted: KernelNote, transport: Transport) -> None:
     """Keep what the cell has printed in which a kernel has ended. Raises `KernelError`, and the
     other machine keeps it."""
     link, output, size = Link(), list[bytes](), 0
-    data, ended = transport.take(), False
+    data, ended = transport.take_buffered(), False
     try:
         link.connect(transport.received)
         while not ended:
@@ -205,7 +205,7 @@ def _keep_last(noted: Noted, transport: Transport) -> None:
             confirmed = bytes(link.outgoing)
             link.outgoing.clear()
             data = b"" if ended else transport.exchange(confirmed)
-        keep_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
+        save_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
     except (OSError, TypeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise KernelError(
@@ -213,4 +213,4 @@ def _keep_last(noted: Noted, transport: Transport) -> None:
         ) from None
     with contextlib.suppress(OSError):
         os.write(transport.stdin, confirmed)  # it may leave then
-    transport.finish(LAST_WORDS)
+    transport.finish(FINISH_TIMEOUT)

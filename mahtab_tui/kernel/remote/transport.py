@@ -39,7 +39,7 @@ _LONGEST = 4_000
 """Characters of a prompt."""
 
 
-class Questions:
+class AskpassServer:
     """A folder of the user's own with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket
     where it asks. Close it."""
 
@@ -180,13 +180,13 @@ CONNECT_TIMEOUT = 60.0
 """Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password
 that is typed."""
 
-LAST_WORDS = 1.0
+FINISH_TIMEOUT = 1.0
 """Seconds that somebody waits for the command to carry the last words and to end."""
-LONGEST_LAST_WORDS = 10.0
+MAX_FINISH_TIMEOUT = 10.0
 """Seconds after which the command is ended although it still carries the last words, on a thread
 for which nobody waits."""
 
-_LOOK = 0.2
+_POLL_INTERVAL = 0.2
 """Seconds between two checks whether the user waits no more."""
 _BANNER = 2**20
 """Bytes that the way there may print before the loader's line."""
@@ -220,7 +220,7 @@ class Transport:
         self._errors = ""
         self._buffer = b""
         try:
-            self._questions = Questions(ask)
+            self._questions = AskpassServer(ask)
         except OSError as error:
             raise KernelError(f"Temporary files cannot be written: {error.strerror}.") from None
         try:
@@ -252,7 +252,7 @@ class Transport:
         finally:
             self._questions.close()
 
-    def take(self) -> bytes:
+    def take_buffered(self) -> bytes:
         """Return what has come after the greeting and is not read yet."""
         data, self._buffer = self._buffer, b""
         return data
@@ -388,7 +388,7 @@ class Transport:
                 raise KernelError(
                     f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.errors[:200]})' if self.errors else ''}."
                 )
-            ready = dict(poll.poll(min(left, _LOOK) * 1000))
+            ready = dict(poll.poll(min(left, _POLL_INTERVAL) * 1000))
             if self.stderr in ready and not self.read_stderr():
                 poll.unregister(self.stderr)
             if descriptor in ready:

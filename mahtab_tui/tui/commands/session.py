@@ -104,7 +104,7 @@ def mcp(work: CommandContext) -> None:
                 "messages.txt",
                 lambda: text,
                 session.look(),
-                Path(session.kernel.info().folder_here),
+                Path(session.kernel.info().local_folder),
             )
         )
 

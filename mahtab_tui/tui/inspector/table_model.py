@@ -248,14 +248,14 @@ class TableModel:
             self.columns.take_headings(answer.request.headings, answer.headings)
         for part, page in zip(answer.request.parts, answer.pages, strict=True):
             if (
-                page.of != self.of
+                page.total_rows != self.of
             ):  # rows were added or removed meanwhile: what is here is out of date
                 self.cache.clear()
                 self.columns.figures.clear()
             self.cache.take(part, page)
             for column, cells in zip(part.columns, page.cells, strict=True):
                 self.columns.take_cells(column, cells)
-            self.rows, self.of = page.rows, page.of
+            self.rows, self.of = page.rows, page.total_rows
         return True
 
     def take_failure(self) -> bool:

@@ -22,7 +22,7 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError, KernelInfo
-from mahtab_tui.kernel.launch import found_environments, found_kernelspecs
+from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
 from mahtab_tui.llm.providers import ModelChoice, found_models, problem_of, server_models
 from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.editor.code_area import CodeArea
@@ -480,7 +480,7 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     if not info.host:
         found += [
             KernelChoice("python", each.path, "an environment of this machine")
-            for each in found_environments(Path(info.cwd), info.executable)
+            for each in find_environments(Path(info.cwd), info.executable)
         ]
     waits = [each for each in waiting_kernels() if not each.has_host]
     found += [
@@ -498,7 +498,7 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     if find_spec("jupyter_client") is not None:
         found += [
             KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
-            for name in found_kernelspecs()
+            for name in find_kernelspecs()
         ]
     return found + [KernelChoice("address", address, "used before") for address in recent]
 
