@@ -49,7 +49,7 @@ def leak(text: str) -> str:
 
 
 def assert_masked(text: str, *, expect_mask: bool = True) -> None:
-    """Nothing of the key is in a text. told: the mask is there in its place."""
+    """Nothing of the key is in a text. expect_mask: the mask is there in its place."""
     found = leak(text)
     assert not found, f"{found!r} in {text!r}"
     assert not expect_mask or MASK in text or json.dumps(MASK)[1:-1] in text, text

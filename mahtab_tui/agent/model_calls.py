@@ -232,7 +232,7 @@ def read_answer(
     """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is
     kept.
 
-    options: further arguments for the model, such as `tool_messages.binding` returns. If the
+    options: further arguments for the model, such as `state.binding` returns. If the
     service is busy before the first token, it is asked again after a pause; on_pause is called with
     a sentence each time.
     """

@@ -232,7 +232,7 @@ class AnswerSplitter:
         self._pending, self._at = "", 0
         """The text that is held, and the position up to which it is processed."""
         self._before = ""
-        """The character before `_held`."""
+        """The character before `_pending`."""
         self._final = False
         self._line_start = True
         self._step = self._words

@@ -760,7 +760,7 @@ class Plan(Record, tag=tags.PLAN):
 
 
 class Hide(Record, tag=tags.HIDE, in_prompt=True):
-    """The user hides an entry from the model, or unhides it. `bus.left_out` names entries."""
+    """The user hides an entry from the model, or unhides it. `bus.prompt.HiddenEntries` names entries."""
 
     entry: Word
     hidden: bool = False

@@ -34,7 +34,7 @@ LONGEST_NAME = 255
 def named_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
     """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
 
-    paths: the files that were named as such. kept: the one that is kept up to date; it need not
+    paths: the files that were named as such. opened: the one that is kept up to date; it need not
     exist.
     """
     if len(paths) + (opened is not None) > 1:

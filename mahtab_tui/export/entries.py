@@ -53,13 +53,13 @@ class Annotation:
     party: str
     turn: int | None
     entry: str
-    """Its name in `bus.left_out`; of a search, that of the cell that made it. Empty if there is
+    """Its name in `bus.prompt.HiddenEntries`; of a search, that of the cell that made it. Empty if there is
     none."""
     calls: list[list[Part]] = field(default_factory=list)
     """The texts of each call, in the order in which the calls began."""
 
     def cover(self, mask: Callable[[str], str]) -> None:
-        """Replace each text by what `told` returns for it."""
+        """Replace each text by what `mask` returns for it."""
         self.title = mask(self.title)
         for call in self.calls:
             call[:] = [part._replace(text=mask(part.text)) for part in call]
@@ -196,7 +196,7 @@ class Words:
     party: str
     turn: int | None
     entry: str
-    """Its name in `bus.left_out`."""
+    """Its name in `bus.prompt.HiddenEntries`."""
     attached: list[str] = field(default_factory=list)
     """Labels of a question's attachments."""
 
@@ -299,7 +299,7 @@ class Conversation:
                     yield from (output.text, output.text.strip().strip("'\""))
 
     def cover(self, mask: Callable[[str], str]) -> None:
-        """Replace each text by what `told` returns for it."""
+        """Replace each text by what `mask` returns for it."""
         for entry in self.entries:
             if isinstance(entry, Annotation):
                 entry.cover(mask)

@@ -120,7 +120,7 @@ def notebook(selected: Selected) -> Any:
 
 
 def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
-    """Return a cell for each entry. taken: ids that other cells of the notebook have."""
+    """Return a cell for each entry. used: ids that other cells of the notebook have."""
     ids: dict[str, int] = {}
     for entry in selected.entries:
         name = _ID.sub("-", entry.entry)[:40] or "text"

@@ -212,7 +212,7 @@ def content_of(
     """Return the notebook with the cells that ran, and with what was said and run besides at its
     end.
 
-    ran: the last run of each cell, by its index in the file. told: covers what must not be written,
+    ran: the last run of each cell, by its index in the file. mask: covers what must not be written,
     as it was covered in the entries.
     """
     made = [

@@ -125,7 +125,7 @@ class Chunks:
 
 _RECENT = 128_000
 """Characters at the end of plain text that the cursor may still reach, if they are fewer than
-`overwrite.HEIGHT` lines."""
+`terminal_screen.HEIGHT` lines."""
 _BULK = 4_000
 """From so many characters of plain text on, it is worth dropping the screen."""
 

@@ -280,7 +280,7 @@ UNKNOWN_END = 0
 
 
 class SpoolHandle:
-    """The `launch.Held` of a kernel of this machine."""
+    """The `launch.DetachHandle` of a kernel of this machine."""
 
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None

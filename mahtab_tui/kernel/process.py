@@ -76,7 +76,7 @@ class ProcessKernel:
         modules of the project anew.
 
         undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest
-        steps go first. keep: where the namespace is kept; None for nowhere. place: where the kernel
+        steps go first. keep: where the namespace is kept; None for nowhere. launcher: where the kernel
         runs; None for this machine.
         """
         self._launcher = launcher or LocalLauncher()

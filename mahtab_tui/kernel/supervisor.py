@@ -199,7 +199,7 @@ class KernelSupervisor:
         """The process that is being started."""
 
     def start(self, host: KernelHost, python: str | None) -> None:
-        """Start the first process. python: as for `launch.Place.find`. Raises `KernelError`."""
+        """Start the first process. python: as for `launch.Launcher.find`. Raises `KernelError`."""
         self._host = host
         self.report(KernelState.STARTING, "")
         try:

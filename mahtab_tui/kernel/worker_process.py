@@ -131,7 +131,7 @@ CLAIMED = "The other terminal now has the kernel and its variables."
 
 
 class DetachState:
-    """Used by any thread, but `hear`, `ended` and `printed_outside` only by the one that reads."""
+    """Used by any thread, but `receive`, `on_cell_end` and `printed_outside` only by the one that reads."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self.output: SeekableOutput | None = None

@@ -124,11 +124,11 @@ class ConfinedFolder:
     """Reads files inside one folder. Links may point elsewhere inside it, never out of it."""
 
     def __init__(self, folder: Path | str) -> None:
-        """folder: its own path may contain links. Using a missing folder raises `HeldError`."""
+        """folder: its own path may contain links. Using a missing folder raises `ConfinedFolderError`."""
         self.folder = Path(folder)
 
     def open(self, path: str) -> int:
-        """Open a regular file for reading and return its descriptor. Raises `HeldError`."""
+        """Open a regular file for reading and return its descriptor. Raises `ConfinedFolderError`."""
         parts = self._parts(path)
         try:
             root = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -151,7 +151,7 @@ class ConfinedFolder:
         return opened
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """Read a file. Raises `HeldError`, also if it has more than `limit` bytes."""
+        """Read a file. Raises `ConfinedFolderError`, also if it has more than `limit` bytes."""
         with open(self.open(path), "rb") as file:
             try:
                 data = file.read(limit + 1)
@@ -162,7 +162,7 @@ class ConfinedFolder:
         return data
 
     def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
-        """Read a file as text, in the given or the detected encoding. Raises `HeldError`."""
+        """Read a file as text, in the given or the detected encoding. Raises `ConfinedFolderError`."""
 
         try:
             return decoded(self.read_bytes(path, limit), encoding)

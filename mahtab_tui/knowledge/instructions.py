@@ -126,7 +126,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
 def _parts(
     confined: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
 ) -> Iterator[Part]:
-    """Read a file and what it imports, each once. Raises `HeldError` for the first file only."""
+    """Read a file and what it imports, each once. Raises `ConfinedFolderError` for the first file only."""
     text = confined.read_text(str(path), _LARGEST)
     yield Part(f"~/{path}" if own else str(path), text)
     if len(above) == _DEPTH:

@@ -269,7 +269,7 @@ def not_run(block: int, *, undone: bool = False) -> str:
 
 
 def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "") -> str:
-    """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of
+    """Return the prompt that asks for a summary. before: the earlier summary. turns: (type, text) of
     each message. keep: what the person wants it to keep, in their words."""
     names = {"human": "person", "ai": "assistant"}
     escaped = [
@@ -376,7 +376,7 @@ def render_surroundings(folder: str, python: str, executable: str, host: str = "
     """Format where and when code runs. folder: the kernel's working directory. python: its version;
     empty if not known yet.
 
-    place: the other machine where it runs; empty for this one.
+    host: the other machine where it runs; empty for this one.
     """
     system = platform.uname()
     platform_line = f"Platform: {system.system} {system.release}, {system.machine}"

@@ -49,7 +49,7 @@ class Connection:
         report: Callable[[str], None],
         start_seconds: float,
     ) -> None:
-        """tell: called with a sentence for the user."""
+        """report: called with a sentence for the user."""
         self._state = state
         self._server = server
         self._folder = folder

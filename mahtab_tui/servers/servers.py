@@ -265,7 +265,7 @@ class Servers:
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """folder: where programs run by default. tell: called with sentences for the user. logins:
+        """folder: where programs run by default. report: called with sentences for the user. logins:
         by default they are forgotten with the session.
 
         reserved: names that no server may have.

@@ -138,7 +138,7 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent, with a name and a colour of its own. told: the last finished cell.
+        """Add an agent, with a name and a colour of its own. last_sent: the last finished cell.
 
         While a pause lasts, new agents are paused too: the paused agent could come back under
         another name.

@@ -22,7 +22,7 @@ _REPLACED = "The greyed entries are removed from the conversation; the namespace
 
 
 class Entries:
-    """Hides, pins and replaces entries. entry: its name, from `bus.left_out`."""
+    """Hides, pins and replaces entries. entry: its name, from `bus.prompt.HiddenEntries`."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log

@@ -110,7 +110,7 @@ def export_session(
     whole: bool = False,
     over: bool = False,
 ) -> str:
-    """Export a saved session, and say so in a sentence. told: covers what must not be written. The
+    """Export a saved session, and say so in a sentence. mask: covers what must not be written. The
     others: as in `ExportOrder`.
 
     Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and

@@ -69,7 +69,7 @@ class PrivateNames(logging.Handler):
         hidden: HiddenEntries,
         past: Iterable[Record] = (),
     ) -> None:
-        """left_out: folds the records of marks. past: the records of a resumed session."""
+        """hidden: folds the records of marks. past: the records of a resumed session."""
         super().__init__()
         self._log = log
         self._kernel = kernel

@@ -239,7 +239,7 @@ class Session:
 
     def hide(self, entry: str, hidden: bool) -> None:
         """Hide an entry from the model from the next question on, or unhide it. entry: its name,
-        from `bus.left_out`."""
+        from `bus.prompt.HiddenEntries`."""
         self.entries.hide(entry, hidden)
 
     def pin(self, entry: str, pinned: bool) -> None:

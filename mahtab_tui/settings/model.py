@@ -374,7 +374,7 @@ class Settings(BaseSettings):
 
     def of_project(self, key: str) -> bool:
         """Return whether the value comes from a file of the project, which anybody may have
-        written. Raises `SettingsError` as `place_of`."""
+        written. Raises `SettingsError` as `origin`."""
         origin, (project, own) = self.origin(key), config_files(project_folder())
         return origin.text.startswith(ENV_FILE) or origin.file == project != own
 

@@ -87,7 +87,7 @@ class SessionLock:
 
 
 def lock_session(session: str) -> SessionLock | None:
-    """Claim a session; None if the system has no way to lock it. Raises `HeldElsewhere`."""
+    """Claim a session; None if the system has no way to lock it. Raises `LockedElsewhere`."""
     for attempt in range(_ATTEMPTS):
         try:
             path = _path(session)

@@ -164,7 +164,7 @@ def resumed_store(
     row: SessionRow, *, variables: bool = False
 ) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records. Raises `NoSession`, or
-    `HeldElsewhere` if another program has it open.
+    `LockedElsewhere` if another program has it open.
 
     variables: whether those that were kept come back, too.
     """
@@ -302,7 +302,7 @@ _QUESTION = (
 
 def fork(session: str, entry: str = "") -> str:
     """Make a new session that begins as another one, or as it was before an entry (as
-    `bus.left_out` names it); returns its id.
+    `bus.prompt.HiddenEntries` names it); returns its id.
 
     A copy of all of it has the variables that were kept, too. Raises `StoreError`.
     """

@@ -61,7 +61,7 @@ class Worker:
     """The parts of a kernel process, put together."""
 
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
-        """beside: the holder, with which it may outlive its host; None for none."""
+        """holder: the holder, with which it may outlive its host; None for none."""
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main

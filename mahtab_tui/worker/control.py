@@ -252,7 +252,7 @@ class Channel:
         token: bytes = b"",
         holder: HolderClient | None = None,
     ) -> None:
-        """beside: the holder, with which the kernel may outlive its host; None for none."""
+        """holder: the holder, with which the kernel may outlive its host; None for none."""
         self.fd = fd
         self.holder = holder
         self.absent = False

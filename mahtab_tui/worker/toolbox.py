@@ -77,7 +77,7 @@ def _shell_argv(command: str) -> list[str]:
 
 
 def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    """Put the functions that `habits.lines.transform` calls into builtins."""
+    """Put the functions that `magics.transform` calls into builtins."""
 
     def run(command: str, names: dict[str, Any] | None = None) -> None:
         """Run a command. names: for `{expression}` in it; None: the caller's."""
@@ -458,7 +458,7 @@ def install(call_host: CallHost) -> None:
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `attribution.CellAttribution`."""
+    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `executor.CellAttribution`."""
     made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers, origins.of_caller)
     builtins.__dict__.update(made)
     return made

@@ -195,7 +195,7 @@ def _formatted(
     described: traceback.TracebackException, repeated: Iterable[traceback.FrameSummary] = ()
 ) -> Traceback:
     """Format a traceback, and find the locations in its text with random marks that no message can
-    contain. left_out: frames not in the text."""
+    contain. repeated: frames not in the text."""
     lot = os.urandom(16).hex()
     locations: dict[tuple[str, int, str], str] = {}
 

@@ -119,7 +119,7 @@ class Canaries:
         return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _TOOLS
 
     def dead(self, output: str, pid: int | None) -> list[str]:
-        """Goals that were reached. said: all output of the code. pid: the process it ran in, while
+        """Goals that were reached. output: all output of the code. pid: the process it ran in, while
         that exists."""
         found = [
             (self.token in output, "the secret came out"),

@@ -51,7 +51,7 @@ class KernelConnection(Protocol):
         """The library's session: `msg` makes messages, in whose headers is our `session`."""
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
-        """Send a message. Raises `NotConnected` if it can be sent later, `KernelError`."""
+        """Send a message. Raises `ConnectionLost` if it can be sent later, `KernelError`."""
 
     def ended(self) -> str:
         """Why the kernel can no longer be reached, as a sentence; empty while it can, or may come
@@ -273,7 +273,7 @@ class JupyterCell:
         return any(each.get("source") == "ask_exit" for each in payloads)
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
-        """End the cell. told: its changes and the working directory, as the kernel's helper tells.
+        """End the cell. content: its changes and the working directory, as the kernel's helper tells.
         Raises `KernelError` if that is malformed."""
         reply = self._reply or {}
         error = self._error or (reply if reply.get("status") == "error" else None)

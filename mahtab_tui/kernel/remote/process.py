@@ -50,7 +50,7 @@ from mahtab_tui.worker.station.station import FOLDER
 
 
 class RemoteOutput:
-    """The `seekable_output.SeekableOutput` of a kernel elsewhere. The wire's thread writes to it, the
+    """The `worker_process.SeekableOutput` of a kernel elsewhere. The wire's thread writes to it, the
     thread that reads the kernel reads it."""
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
@@ -160,7 +160,7 @@ _PENDING_BYTES = 8 * 2**20
 
 
 class RemoteProcess:
-    """A kernel process elsewhere: the `launch.Process` of it, and the `launch.Held`. One thread
+    """A kernel process elsewhere: the `launch.Process` of it, and the `launch.DetachHandle`. One thread
     carries everything over the wire."""
 
     shares_clock = False
@@ -402,7 +402,7 @@ def _parse_number(data: bytes) -> int:
 
 
 class RemoteLauncher:
-    """A `launch.Place` behind an address."""
+    """A `launch.Launcher` behind an address."""
 
     problem = ""
 

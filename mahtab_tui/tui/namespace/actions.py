@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def rename(
     app: App[Any], port: NamespacePort, name: str, used: Callable[[str], bool], *, private: bool
 ) -> None:
-    """Ask for a new name, and rename the variable. taken: returns whether there is a variable with
+    """Ask for a new name, and rename the variable. used: returns whether there is a variable with
     a name. private: whether this one is private."""
 
     def chosen(new: str | None) -> None:

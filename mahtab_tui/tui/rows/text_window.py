@@ -186,7 +186,7 @@ StyledPart = tuple[int, int, Style]
 
 
 class LongTextView(Widget, can_focus=True):
-    """Moves through the text by `rows_view.CURSOR_KEYS`, the wheel, and clicks at the right edge,
+    """Moves through the text by `row.CURSOR_KEYS`, the wheel, and clicks at the right edge,
     which represents the whole text."""
 
     def __init__(self, window: TextWindow) -> None:

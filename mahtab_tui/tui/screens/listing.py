@@ -97,7 +97,7 @@ class Listing(Vertical, Generic[Row]):
         side: Widget | None = None,
         below: Widget | None = None,
     ) -> None:
-        """beside, below: widgets that show the row at the cursor, beside the list and below it; by
+        """side, below: widgets that show the row at the cursor, beside the list and below it; by
         default its description stands below."""
         super().__init__(classes="dialog large listing")
         self.rows: Sequence[Row] = ()

@@ -68,7 +68,7 @@ class Reading(TranscriptView):
 
     @property
     def entry(self) -> str:
-        """The name of the marked entry in `bus.left_out`; empty if none is marked."""
+        """The name of the marked entry in `bus.prompt.HiddenEntries`; empty if none is marked."""
         marked = self.marker.marked
         return "" if marked is None else marked.key
 
@@ -186,7 +186,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """present: the session that is open; empty if it is not saved. may_leave: why no other
         session can be opened; empty if it can.
 
-        told: covers what an export must not hold. commands: those of the application, for the help.
+        mask: covers what an export must not hold. commands: those of the application, for the help.
         """
         super().__init__()
         self._preview = Preview()

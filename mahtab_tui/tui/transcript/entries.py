@@ -29,7 +29,7 @@ class Entry:
     hidden: bool = False
     """Whether it was removed: it streamed, but is not part of the whole answer."""
     key: str = ""
-    """Its name in the model's conversation, from `bus.left_out`; empty if it is not part of it."""
+    """Its name in the model's conversation, from `bus.prompt.HiddenEntries`; empty if it is not part of it."""
     removed: Literal["", "hidden", "replaced"] = ""
     """Why the model is not told of it any more."""
     collapsed: bool = False

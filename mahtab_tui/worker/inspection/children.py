@@ -52,7 +52,7 @@ _MOST = 100
 def locals_of(
     cell: int, file: str, line: int, function: str, frame_index: int, of: int
 ) -> dict[str, Any]:
-    """Return the variables of a frame of the error that ended a cell. place: its index among the
+    """Return the variables of a frame of the error that ended a cell. frame_index: its index among the
     `of` frames at this line of this function.
 
     Raises `LookError` if they are not available."""

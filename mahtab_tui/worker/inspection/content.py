@@ -245,7 +245,7 @@ def facts(value: Any) -> dict[str, Any]:
 
 
 def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
-    """Return a part of an array or tensor as a numpy array. places: an index for each dimension;
+    """Return a part of an array or tensor as a numpy array. indexes: an index for each dimension;
     None keeps it whole."""
     if len(indexes) != len(value.shape):
         raise LookError("The array now has a different shape; press r to reload.")

@@ -162,7 +162,7 @@ class Kernel:
     """A kernel process. It is left by hosts that close its connection, and told of new ones."""
 
     def __init__(self, start: dict[str, Any], folder: str) -> None:
-        """start: what the host says about it. place: the folder of our files."""
+        """start: what the host says about it. folder: the folder of our files."""
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _memory("mahtab-output"))
         self._at = 0

@@ -103,7 +103,7 @@ class Station:
     """Starts a kernel, and holds its connections."""
 
     def __init__(self, listener: socket.socket, folder: str, asked: dict[str, Any]) -> None:
-        """listener: for further wires. place: the folder of our files. asked: the host's first
+        """listener: for further wires. folder: the folder of our files. asked: the host's first
         line."""
         self._listener = listener
         self._token = str(asked["token"])

@@ -231,7 +231,7 @@ _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom F
 
 
 def is_file(cls: type) -> bool:
-    """Return whether the position of such an object is noted (see `beside`)."""
+    """Return whether the position of such an object is noted (see `SideState`)."""
     return any(name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
 
 
