@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.cli.options import (
     Given,
     Python,
@@ -25,6 +26,7 @@ from mahtab_tui.cli.options import (
     warn,
     warn_about_untrusted,
 )
+from mahtab_tui.knowledge.instructions import find
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
@@ -34,11 +36,29 @@ from mahtab_tui.knowledge.skills import (
     instructions_text,
     read_skill,
     skill_folders,
+    skill_texts,
     trust_texts,
 )
+from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
+from mahtab_tui.mcp.install import InstallError, command, configuration, install, write_plugin
+from mahtab_tui.settings.mcp_servers import MASK
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
-from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.settings.sources import all_untrusted_settings, project_folder
+from mahtab_tui.settings.values import (
+    NOT_SET,
+    SettingEntry,
+    allow,
+    entries,
+    is_secret,
+    problems,
+    set_value,
+    shown,
+    template,
+    write_text,
+    written,
+)
+from mahtab_tui.settings.values import unset as take_out
 from mahtab_tui.system.processes import find_program
 
 config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
@@ -59,8 +79,6 @@ def config(context: typer.Context, given: Given = None) -> None:
         if given:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
-    from mahtab_tui.llm.providers import default_model
-    from mahtab_tui.settings.values import NOT_SET, SettingEntry, entries
 
     with fail_on(SettingsError):
         settings = load_settings(**given_by(given))
@@ -90,7 +108,6 @@ def set_(
     project: Project = False,
 ) -> None:
     """Write a setting to a configuration file. The rest of the file stays as it is."""
-    from mahtab_tui.settings.values import set_value, written
     from mahtab_tui.tui.screens.settings import check
 
     with fail_on(SettingsError):
@@ -109,7 +126,6 @@ def unset(
     project: Project = False,
 ) -> None:
     """Remove a setting from a configuration file."""
-    from mahtab_tui.settings.values import unset as take_out
 
     path = _file(project)
     with fail_on(SettingsError, code=1):
@@ -125,7 +141,6 @@ def edit(project: Project = False) -> None:
     defaults as comments."""
     import subprocess
 
-    from mahtab_tui.settings.values import problems, template, write_text
     from mahtab_tui.tui.external import editor_command
 
     path = _file(project)
@@ -159,11 +174,6 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """
-    from mahtab_tui.bus.terminal_screen import escape_for_model
-    from mahtab_tui.knowledge.instructions import find
-    from mahtab_tui.knowledge.skills import trust_texts
-    from mahtab_tui.settings.sources import all_untrusted_settings, project_folder
-    from mahtab_tui.settings.values import allow
 
     with fail_on(SettingsError):
         found = all_untrusted_settings(Settings)
@@ -204,8 +214,6 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
 def _untrusted_skills() -> dict[Path, str]:
     """Return everything that a model could read of the project's skills that are not trusted."""
-    from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders, skill_texts
-    from mahtab_tui.settings.sources import project_folder
 
     settings = load_settings()
     of_project = settings.of_project("skills_dir")
@@ -218,8 +226,6 @@ def _untrusted_skills() -> dict[Path, str]:
 
 def _in_full(key: str, value: Any) -> str:
     """Return a value with its invisible characters escaped and its secrets masked."""
-    from mahtab_tui.settings.mcp_servers import MASK
-    from mahtab_tui.settings.values import is_secret, shown
 
     if is_secret(key):
         return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
@@ -400,7 +406,6 @@ def mcp_install(
     ] = False,
 ) -> None:
     """Register the server with a client."""
-    from mahtab_tui.mcp.install import InstallError, command, configuration, install
 
     if only_print:
         typer.echo(configuration(client, command()), nl=False)
@@ -413,7 +418,6 @@ def mcp_install(
 def mcp_plugin() -> None:
     """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp
     plugin)"."""
-    from mahtab_tui.mcp.install import InstallError, write_plugin
 
     with fail_on(InstallError):
         typer.echo(write_plugin())

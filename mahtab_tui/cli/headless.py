@@ -33,7 +33,11 @@ from mahtab_tui.cli.options import Given, Json, Model, checked_settings, fail
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import default_model, get_llm
 from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.search.limits import limits_of
+from mahtab_tui.search.log import Log
+from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -91,9 +95,6 @@ def rlm(
     """
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
-    from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.llm.providers import default_model, get_llm
-    from mahtab_tui.search.limits import limits_of
 
     settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
     try:
@@ -419,7 +420,6 @@ def search_once(
     last of them. yes: run large fan-outs; otherwise they are refused, since nobody can be asked.
     secrets: never sent to a model, printed or stored.
     """
-    from mahtab_tui.search.search import Search
 
     progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
     takers: list[Callable[[Record], None]] = [progress.fold]
@@ -427,8 +427,6 @@ def search_once(
     search: Search | None = None
     try:
         if log is not None:
-            from mahtab_tui.search.log import Log
-
             try:
                 log_file = Log(log)
             except OSError as error:

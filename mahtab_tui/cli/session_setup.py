@@ -18,14 +18,19 @@ from mahtab_tui.bus.records import Kernel, NotebookWritten, Notice, Record
 from mahtab_tui.bus.records import NotebookFile as NotebookOpened
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail
+from mahtab_tui.cli.sessions import attach, resume
 from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_environments, find_interpreter
+from mahtab_tui.llm.providers import check_name, full_name
 from mahtab_tui.session.info import SessionBackend
 from mahtab_tui.session.kernel import Waiting, kernel_at, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.resume import NoSession, new_store, save_target
-from mahtab_tui.store.sqlite import SqliteStore
+from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
+from mahtab_tui.system.imports import Lazy
+from mahtab_tui.system.processes import disable_langsmith
 
 LONGEST_NAME = 255
 """Bytes of a file's name, on the disks of Linux and macOS."""
@@ -114,8 +119,6 @@ def new_ground(settings: Settings, project: Path) -> SessionBackend:
 def ground_without_store(settings: Settings) -> SessionBackend:
     """Create the kernel of a session that is not saved, and keep its records in memory. Ends the
     command as `new_ground`."""
-    from mahtab_tui.store.sqlite import MemoryStore
-    from mahtab_tui.system.processes import disable_langsmith
 
     disable_langsmith()
     try:
@@ -139,7 +142,6 @@ def resumed_ground(
     to show; None for the session's own. its_kernel: go on at the address and with the interpreter
     that it had.
     """
-    from mahtab_tui.cli.sessions import attach, resume
 
     try:
         store, name, past = resume(session, project, variables=settings.keep_namespace)
@@ -249,10 +251,6 @@ def run_repl(
         pass
     else:
         raise RuntimeError(_IN_A_LOOP)
-    from mahtab_tui.kernel.inprocess import InProcessKernel
-    from mahtab_tui.llm.providers import check_name, full_name
-    from mahtab_tui.session.info import SessionBackend
-    from mahtab_tui.system.imports import Lazy
     from mahtab_tui.tui.open import NoTerminal, open_screen
 
     kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)

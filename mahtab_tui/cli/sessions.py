@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import answer, checked_settings, echo, fail, fail_on, need_folder, warn
+from mahtab_tui.export.entries import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
+from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
-from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
+from mahtab_tui.kernel.remote.stations import KernelNote, attach_remote, noted_kernels
 from mahtab_tui.kernel.remote.stations import stop_remote as stop_elsewhere
-from mahtab_tui.session.kernel import Waiting
+from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
+from mahtab_tui.session.kernel import Waiting, with_last_outputs
 from mahtab_tui.session.kernel_control import (
     begun,
     cpu_seconds,
@@ -32,9 +36,19 @@ from mahtab_tui.session.kernel_control import (
 )
 from mahtab_tui.session.sharing import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.database import Holder, LockedElsewhere, locked_sessions
-from mahtab_tui.store.resume import find_session, forked_store, reattach, resumed_store
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore
+from mahtab_tui.store.database import Holder, LockedElsewhere, is_read_only, locked_sessions
+from mahtab_tui.store.resume import (
+    NoSession,
+    database,
+    find_session,
+    forked_store,
+    reattach,
+    remove_session,
+    resumed_store,
+)
+from mahtab_tui.store.session_index import catch_up, cost, day, rename_session, size, title_of
+from mahtab_tui.store.session_search import find_sessions, wanted_words
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, count_sessions, list_sessions
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.stations import ConnectedKernel
@@ -56,9 +70,6 @@ def clean(
 ) -> None:
     """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
     removed, 1 not removed."""
-    from mahtab_tui.bus.sanitize import one_line
-    from mahtab_tui.kernel.base import KernelError
-    from mahtab_tui.kernel.remote.transport import clean_up, parse
 
     with fail_on(KernelError, code=1):
         host = parse(address)
@@ -180,10 +191,6 @@ def attach(
     """
     if store.claim is None or not settings.keep_kernel:
         return Waiting(), past
-    from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.kernel.detached import attach as attach_to
-    from mahtab_tui.kernel.remote.stations import noted_kernels
-    from mahtab_tui.session.kernel import with_last_outputs
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
@@ -198,15 +205,13 @@ def attach(
 
 
 def _attach_elsewhere(noted: KernelNote) -> ConnectedKernel | None:
-    from mahtab_tui.kernel.remote.stations import attach_remote as attach_to
-    from mahtab_tui.kernel.remote.transport import KernelGone
 
     echo(
         f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …",
         err=True,
     )
     try:
-        return attach_to(noted, answer)
+        return attach_remote(noted, answer)
     except KernelGone:
         noted.forget()
         return None
@@ -260,8 +265,6 @@ _CATCH_UP = 0.3
 @contextmanager
 def _stored() -> Iterator[None]:
     """End the command with a sentence and code 1 if a session cannot be found, read or written."""
-    from mahtab_tui.bus.logger import StoreError
-    from mahtab_tui.store.resume import NoSession
 
     with fail_on(NoSession, StoreError, code=1):
         yield
@@ -287,8 +290,6 @@ def list_all(
     """List open sessions and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
-    from mahtab_tui.bus.logger import StoreError
-    from mahtab_tui.session.sharing import SharingError, running_sessions
 
     need_folder()
     with fail_on(SharingError):
@@ -313,11 +314,6 @@ def list_all(
 def _saved(project: Path | None, limit: int) -> Iterator[str]:
     """Return a line for each saved session, the newest first, and one about those beyond the
     limit."""
-    from mahtab_tui.bus.logger import StoreError
-    from mahtab_tui.store.database import is_read_only, locked_sessions
-    from mahtab_tui.store.resume import database
-    from mahtab_tui.store.session_index import catch_up
-    from mahtab_tui.store.sqlite import count_sessions, list_sessions
 
     folder = None if project is None else str(project)
     try:
@@ -342,7 +338,6 @@ def _saved(project: Path | None, limit: int) -> Iterator[str]:
 
 
 def _line(row: SessionRow) -> str:
-    from mahtab_tui.store.session_index import cost, day, size
 
     about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
     return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
@@ -363,9 +358,6 @@ def search(
     ] = NEWEST,
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
-    from mahtab_tui.store.resume import database
-    from mahtab_tui.store.session_index import catch_up
-    from mahtab_tui.store.session_search import find_sessions, wanted_words
 
     need_folder()
     typed = " ".join(words)
@@ -402,8 +394,6 @@ def rename(
     title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")],
 ) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
-    from mahtab_tui.store.resume import database, find_session
-    from mahtab_tui.store.session_index import rename_session, title_of
 
     if not title_of(title):
         fail("A title needs at least one letter.")
@@ -427,7 +417,6 @@ def remove(
 ) -> None:
     """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not
     deleted."""
-    from mahtab_tui.store.resume import find_session, remove_session
 
     with _stored():
         row = find_session(session, None)
@@ -470,11 +459,8 @@ def export(
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
     written, 2 wrong arguments."""
-    from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.export.entries import NothingToExport
     from mahtab_tui.export.writing import ENDINGS
     from mahtab_tui.session.notebooks import export_session
-    from mahtab_tui.store.resume import find_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
         fail(

@@ -18,7 +18,15 @@ from nbformat.v4.rwbase import split_lines
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import Annotation, Cell, Entry, NothingToExport, Selected
-from mahtab_tui.export.notebook import METADATA_OF_NEW, SCHEMES, cells, code_cell, fenced, inert
+from mahtab_tui.export.notebook import (
+    METADATA_OF_NEW,
+    SCHEMES,
+    cells,
+    code_cell,
+    fenced,
+    inert,
+    notebook,
+)
 from mahtab_tui.export.reading import HEADER, Node, NotebookFile, digest, source_of
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
@@ -44,8 +52,6 @@ _TAGS = frozenset(
 def rendered(selected: Selected, ending: str) -> str:
     """Return the text of a file with this ending, one of `ENDINGS`. Raises `NothingToExport`."""
     import nbformat
-
-    from mahtab_tui.export.notebook import notebook
 
     if ending == ".ipynb":
         return str(nbformat.writes(notebook(selected))) + "\n"

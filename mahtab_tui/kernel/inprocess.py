@@ -53,8 +53,9 @@ from mahtab_tui.worker.awaiting import EventLoop
 from mahtab_tui.worker.capture import LimitedOutput
 from mahtab_tui.worker.control import HostCalls, Interrupts, python_version, working_directory
 from mahtab_tui.worker.environment import Console, Replacement
-from mahtab_tui.worker.executor import Executor
+from mahtab_tui.worker.executor import CellAttribution, Executor
 from mahtab_tui.worker.frames import Frame
+from mahtab_tui.worker.inspection.columns import AbandonedError, LookError
 from mahtab_tui.worker.undo.history import UndoHistory
 
 if TYPE_CHECKING:
@@ -355,7 +356,6 @@ class InProcessKernel(NullPersistence):
         return describe(self._namespace, names, limit)
 
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        from mahtab_tui.worker.inspection.columns import AbandonedError, LookError
         from mahtab_tui.worker.inspection.inspection import Inspection
 
         with self._lock:
@@ -429,8 +429,6 @@ class InProcessKernel(NullPersistence):
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():
-            from mahtab_tui.worker.executor import CellAttribution
-
             self._executor.origins = origins = CellAttribution()
             toolbox.add_servers([server._asdict() for server in servers], origins)
         self._tools = {

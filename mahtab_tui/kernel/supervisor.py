@@ -23,7 +23,7 @@ from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.launch import ConnectionState, Launcher
 from mahtab_tui.kernel.requests import CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import Display, OutputKind, SaveTarget, Status
-from mahtab_tui.kernel.worker_process import SeekableOutput
+from mahtab_tui.kernel.worker_process import CLAIMED, SeekableOutput, WorkerProcess
 from mahtab_tui.system.processes import existing_folder, moved_message
 
 if TYPE_CHECKING:
@@ -392,7 +392,6 @@ class KernelSupervisor:
         self.report(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
-        from mahtab_tui.kernel.worker_process import WorkerProcess
 
         cwd = self.worker.cwd if self.worker is not None else self._cwd
         folder = cwd if self._launcher.label else existing_folder(cwd)  # a station looks by itself
@@ -417,8 +416,6 @@ class KernelSupervisor:
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             if worker.claimed:
-                from mahtab_tui.kernel.worker_process import CLAIMED
-
                 raise KernelError(CLAIMED)
             self.worker, self.executable = worker, executable
         if self.size != self._size_sent:  # it has changed meanwhile

@@ -17,7 +17,15 @@ from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
 from mahtab_tui.kernel.cells import GRACE, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status, Variable
-from mahtab_tui.mcp.connection import Evaluation, Journal, SessionContents, ViewerMode, log_file
+from mahtab_tui.mcp.connection import (
+    Evaluation,
+    Journal,
+    OwnSession,
+    SessionConnection,
+    SessionContents,
+    ViewerMode,
+    log_file,
+)
 from mahtab_tui.mcp.packages import Action, find_environment, plan, project_of, run_command
 from mahtab_tui.mcp.tools import (
     AnswerFormat,
@@ -328,8 +336,6 @@ class ToolHandlers:
         """Return the session in which code now runs. Raises `McpToolError`."""
         if self.mode == "private":
             if self._own is None:
-                from mahtab_tui.mcp.connection import OwnSession
-
                 self._own = OwnSession(self._settings, self._journal)
             return await self._own.connection(self.agent)
         async with self._joining:
@@ -481,6 +487,5 @@ class ToolHandlers:
         return ToolAnswer(escape_for_model(text))
 
     async def _join(self, session: str | None) -> SessionConnection:
-        from mahtab_tui.mcp.connection import SessionConnection
 
         return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)

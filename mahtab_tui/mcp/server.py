@@ -18,8 +18,10 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
-from mahtab_tui.mcp.connection import log_file
-from mahtab_tui.mcp.handlers import ToolHandlers, describe_contents, variable_lines
+from mahtab_tui.mcp.connection import Journal, log_file
+from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers, describe_contents, variable_lines
+from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
+from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system.processes import exit_by_signal
 
@@ -224,7 +226,6 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
 
 def attachment(attach: str | None, private: bool) -> AttachOptions:
     """Read ``--attach [NAME]`` and ``--private``; the name ``.`` means this project's session."""
-    from mahtab_tui.mcp.handlers import AttachOptions
 
     return AttachOptions(attach is not None, None if attach == "." else attach, private)
 
@@ -232,10 +233,6 @@ def attachment(attach: str | None, private: bool) -> AttachOptions:
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
     """Make the handlers of the tools, in the project's folder and environment as the settings say.
     Raises `ServerError`."""
-    from mahtab_tui.mcp.connection import Journal, log_file
-    from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
-    from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
-    from mahtab_tui.mcp.tools import AnswerFormat
 
     python = settings.python
     if settings.project is not None:
@@ -307,8 +304,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     import mcp_types as types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
-
-    from mahtab_tui.mcp.tools import McpToolError
 
     mask = handlers.secrets.mask
     tools = {tool.name: tool for tool in handlers.tools()}

@@ -211,6 +211,5 @@ def missing() -> str:
     """Say what this system lacks for a process under Landlock and seccomp; empty if nothing."""
     if sys.platform != "linux":
         return f"{sys.platform} has no Landlock and no seccomp"
-    from mahtab_tui.worker.sandbox import confinement
 
     return confinement.missing_support()

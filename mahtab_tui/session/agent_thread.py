@@ -24,6 +24,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import SessionInfo
@@ -239,7 +240,6 @@ class AgentThread:
 
 def conversation(past: Sequence[Record]) -> list[StoredMessage]:
     """Return the conversation of a resumed session."""
-    from mahtab_tui.llm.prompts import render_context
 
     attached: dict[int | None, list[str]] = {}
     for record in past:

@@ -29,10 +29,10 @@ from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge, ToolCalls
-from mahtab_tui.session.models import Models
+from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames, Rebuilding
-from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
@@ -220,16 +220,12 @@ class Components:
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:
-            from mahtab_tui.session.models import Suggestions
-
             make = partial(self.models.make, suggesting, thinking=False)
             self.suggestions = Suggestions(
                 log, make, self.private.variables, self.spending, secrets
             )
         servers: ServerCalls | None = None
         if settings.mcp:
-            from mahtab_tui.session.searches import ServerCalls
-
             servers = ServerCalls(
                 log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop
             )

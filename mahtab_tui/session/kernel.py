@@ -38,14 +38,14 @@ from mahtab_tui.kernel.base import (
     KernelState,
 )
 from mahtab_tui.kernel.cells import TerminalOutput
-from mahtab_tui.kernel.detached import recovered_output
+from mahtab_tui.kernel.detached import AttachedProcess, recovered_output, start_detachable
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher, Process, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent_thread import AgentThread
-from mahtab_tui.session.cells import YOU, Cells, attrs_of, unfinished
+from mahtab_tui.session.cells import YOU, Cells, attrs_of, makers, unfinished
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Frontend, RequestCancelled, UserRequests
 from mahtab_tui.session.knowledge import ToolCalls
@@ -195,7 +195,6 @@ class LocalDetachable(LocalLauncher):
     def start(
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-        from mahtab_tui.kernel.detached import AttachedProcess, start_detachable
 
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -428,7 +427,6 @@ class CellThread:
 
     def _attach(self) -> None:
         """Take up a kernel that has waited, with the cells that it runs."""
-        from mahtab_tui.session.cells import unfinished
 
         cells = unfinished(self._past)
         threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
@@ -441,7 +439,6 @@ class CellThread:
 
     def _take_stock(self) -> None:
         """List the variables. Code may keep the kernel from answering for long."""
-        from mahtab_tui.session.cells import makers
 
         try:
             self._keeping.attached(*self._kernel.saved_before())

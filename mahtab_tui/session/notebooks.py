@@ -34,6 +34,8 @@ from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.store.resume import database
+from mahtab_tui.store.sqlite import ALL, load_records
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -116,8 +118,6 @@ def export_session(
     Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and
     not `over`.
     """
-    from mahtab_tui.store.resume import database
-    from mahtab_tui.store.sqlite import ALL, load_records
 
     if path.suffix.lower() not in ENDINGS:
         raise NothingToExport(f"The file's extension sets its format: {', '.join(ENDINGS)}.")

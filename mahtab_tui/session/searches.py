@@ -28,6 +28,8 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, Kernel, KernelError
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import sampling_of
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
@@ -191,8 +193,6 @@ class Searches:
         If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a
         sentence if it cannot run.
         """
-        from mahtab_tui.llm.base import ModelError
-        from mahtab_tui.llm.providers import sampling_of
         from mahtab_tui.sandbox.base import SandboxError, Text
         from mahtab_tui.search.limits import limits_of
         from mahtab_tui.worker.contexts import ContextText

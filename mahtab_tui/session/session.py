@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from mahtab_tui.llm.providers import SERVERS, chosen_model, server_address
+from mahtab_tui.llm.providers import SERVERS, check_model, chosen_model, full_name, server_address
 from mahtab_tui.settings.model import ApprovalMode, Settings
 from mahtab_tui.system.imports import IMPORTS, Lazy
 
@@ -329,7 +329,6 @@ class Session:
     def set_model(self, model: str) -> None:
         """Answer with another model from the next question on; the conversation stays. Raises
         `ModelError`."""
-        from mahtab_tui.llm.providers import check_model, full_name
 
         model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())

@@ -20,6 +20,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, key_of
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, record_of
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls, JoinedAgent
+from mahtab_tui.session.cells import unfinished
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
@@ -149,8 +150,6 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         if not waits:
             yield record
     if past and not same_kernel:
-        from mahtab_tui.session.cells import unfinished
-
         for cell in unfinished(past):
             yield (
                 records.UserReplOut

@@ -32,6 +32,7 @@ from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.llm.prompts import PLANNING, render_context, render_surroundings
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
@@ -382,7 +383,6 @@ class TurnHost:
         self._attached[turn] = "\n".join(elements)
 
     def context(self, turn: int, question: str, known: str) -> QuestionContext:
-        from mahtab_tui.llm.prompts import render_context
 
         attached = self._attached.pop(turn, "")
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
@@ -391,8 +391,6 @@ class TurnHost:
         sections = render_context(self._prompt.get_context(), attached)
         self._prompt.clear()
         if self.profile.planning:
-            from mahtab_tui.llm.prompts import PLANNING
-
             sections = f"{sections}\n\n{PLANNING}".lstrip()
         return QuestionContext(sections, variables, self._mentions_data(question))
 
@@ -401,7 +399,6 @@ class TurnHost:
         return any(word in self._data for word in _words(question))
 
     def surroundings(self) -> str:
-        from mahtab_tui.llm.prompts import render_surroundings
 
         info = self._kernel.info()
         return render_surroundings(info.cwd, info.python, info.executable, info.host)

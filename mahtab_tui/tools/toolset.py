@@ -15,7 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeSearcher
-from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary, SkillsBudgetExceeded
+from mahtab_tui.knowledge.library import (
+    LoadedSkills,
+    SkillLibrary,
+    SkillsBudgetExceeded,
+    skill_library,
+)
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tools.definition import Tool, ToolError, Workplace, format_error
 
 if TYPE_CHECKING:
@@ -311,8 +317,6 @@ def get_all_tools(
 
     Errors are returned as text. Unusable skills and plug-ins are left out.
     """
-    from mahtab_tui.knowledge.library import skill_library
-    from mahtab_tui.settings.model import load_settings
 
     skills = skill_library(skills_dir)
     settings = load_settings()

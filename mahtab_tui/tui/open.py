@@ -24,6 +24,7 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
+from mahtab_tui.store.corruption import is_damage
 from mahtab_tui.store.history import History
 from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp
@@ -447,7 +448,6 @@ def _report_past(session: Session) -> None:
 def _read_sessions(session: Session) -> None:
     """Read the sessions of older versions into the index, slowly, so that nothing has to wait."""
     from mahtab_tui.bus.logger import StoreError
-    from mahtab_tui.store.corruption import is_damage
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
 

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.settings.sources import config_files, project_folder
 from mahtab_tui.tui.commands.kernel import ask_to_undo
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
@@ -81,7 +82,6 @@ class LiveSettings:
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
         """Add rules for code, for this session and in the user's configuration."""
-        from mahtab_tui.settings.sources import config_files, project_folder
         from mahtab_tui.settings.values import add_rules
 
         settings = self._session.settings

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command, slash_command
 from mahtab_tui.tui.commands.kernel import cell_number
 
@@ -28,7 +28,6 @@ NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, an
     "skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills"
 )
 def skills(work: CommandContext) -> None:
-    from mahtab_tui.settings.sources import SettingsError
     from mahtab_tui.tui.external import open_in_editor
     from mahtab_tui.tui.screens.skills import SkillsScreen
 

@@ -35,10 +35,12 @@ from mahtab_tui.settings.values import (
     validated,
     written,
 )
+from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.option_list import is_leaving
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, ModelPicker, short_path
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Models": (
@@ -130,14 +132,11 @@ def themes() -> list[str]:
     """List the names of all themes, our own first."""
     from textual.theme import BUILTIN_THEMES
 
-    from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
-
     return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
 
 
 def _commands() -> list[str]:
     from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-    from mahtab_tui.tui.commands.registry import COMMANDS
 
     return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import answer_entry, code_entry
 from mahtab_tui.bus.records import (
     Approval,
@@ -102,7 +103,6 @@ class AnswerEntries:
     def answer(self, record: AssistantChat) -> None:
         """Correct the streamed entries by the whole answer, or create them if nothing was
         streamed."""
-        from mahtab_tui.bus.answers import parse_response
 
         pieces = self._pieces.setdefault(_step(record), [])
         left = list(pieces)

@@ -22,6 +22,7 @@ from mahtab_tui.tui.transcript.entries import (
     Question,
     ToolUse,
     ends_with_bar,
+    entry_of,
 )
 from mahtab_tui.tui.transcript.output import SHOWN, OutputBuffer
 
@@ -396,7 +397,6 @@ class Transcript:
         self.opened = opened
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        from mahtab_tui.tui.transcript.entries import entry_of
 
         entry = entry_of(record)
         self.append(entry)

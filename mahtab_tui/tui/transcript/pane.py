@@ -25,7 +25,7 @@ from mahtab_tui.tui.transcript.entries import (
     output_of,
     text_of,
 )
-from mahtab_tui.tui.transcript.output import FRAME, VALUE, DisplayLine
+from mahtab_tui.tui.transcript.output import FRAME, VALUE, DisplayLine, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
@@ -345,7 +345,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     def action_scroll_table(self, step: int) -> None:
         """Show other columns of the entry's wide tables."""
-        from mahtab_tui.tui.transcript.output import scroll_table
 
         entry, window = self.marker.marked, self.viewport.window
         if isinstance(entry, Cell) and window is not None:

@@ -44,6 +44,7 @@ from mahtab_tui.tui.transcript.entries import (
     text_of,
 )
 from mahtab_tui.tui.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
+from mahtab_tui.tui.transcript.output import mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher
 
@@ -456,7 +457,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _cannot_draw(self, picture: Picture) -> None:
         """Show the text of a picture that cannot be drawn."""
-        from mahtab_tui.tui.transcript.output import mark_unreadable
 
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
