@@ -206,7 +206,7 @@ class Conversation:
                 )
 
     def variables(self, start: int = 0) -> list[str]:
-        """Return what the model is told of variables in the questions from an index on."""
+        """Return the descriptions of variables that the model got from a question on."""
         return [text for message in self._messages[start:] for text in message.variables.values()]
 
     def questions(self, hidden: HiddenEntries) -> list[int]:
@@ -300,7 +300,7 @@ def step_of(message: AIMessage) -> int:
 
 
 def _rest(message: StoredMessage, hidden: HiddenEntries) -> str:
-    """Return what the model is told of a message; empty if it is told nothing."""
+    """Return what the model gets of a message; empty if nothing."""
     if not hidden:
         if message.role != "user":
             return message.text
@@ -381,7 +381,7 @@ def _without_cells(text: str, hidden: HiddenEntries) -> str:
 
 
 def _render_element(element: re.Match[str], entry: str, hidden: HiddenEntries) -> str:
-    """Return the record of a cell or call as it is told: without code and output of a cell that
+    """Return the record of a cell or call as it is sent: without code and output of a cell that
     uses a private variable."""
     if not hidden.is_private(entry) or element[1] == "assistant-repl-in":
         return element[0]
@@ -435,7 +435,7 @@ class MessageHistory:
         max_history: int,
         summary: ConversationSummary | None = None,
     ) -> None:
-        """max_history: how many questions are told in full. summary: of an earlier part of the
+        """max_history: how many questions are sent in full. summary: of an earlier part of the
         session."""
         self._host = host
         self._conversation = conversation
@@ -522,7 +522,7 @@ class MessageHistory:
 
     @property
     def _start(self) -> int:
-        """Index of the first message that is told in full."""
+        """Index of the first message that is sent in full."""
         return max(self._summarised, self._dropped)
 
     def _fits(self, room: int) -> bool:

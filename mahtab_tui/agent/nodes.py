@@ -624,7 +624,7 @@ def normalized(code: str) -> str:
 def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
-    """Look up the figures of an answer in outputs, attachments and what the model was told of
+    """Look up the figures of an answer in outputs, attachments and the model's descriptions of
     variables, without their first rows.
 
     The answer's own code is a source, because words before it may repeat its numbers: "The first 5

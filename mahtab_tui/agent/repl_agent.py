@@ -240,7 +240,7 @@ class ReplAgent:
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The conversation so far as the model is told it, without the system prompt."""
+        """The conversation so far as the model gets it, without the system prompt."""
         return self._history.messages
 
     @property
@@ -530,7 +530,7 @@ def create_repl_agent(
     may have. reflection: when a separate call checks the results for completeness; otherwise the
     next answer tells the results. reflection_llm: the model that checks and summarises; by default
     the same model. skills: descriptions by name, in addition to those of the tools. history: pairs
-    of "user" or "assistant" and text. max_history: how many questions the model is told in full;
+    of "user" or "assistant" and text. max_history: how many questions the model gets in full;
     earlier ones are summarised. summary: an existing summary of the beginning of `history`.
     output_answers: a short output of one block ends a question. Raises `ModelError`.
     """

@@ -153,7 +153,7 @@ _CHECK_STOP = 0.1
 class ToolOutcome(NamedTuple):
     state: Literal["ok", "error", "refused", "stopped"]
     text: str
-    """The tool's result, or a sentence; as the model is told it."""
+    """The tool's result, or a sentence, as the model gets it."""
 
 
 def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> ToolOutcome:

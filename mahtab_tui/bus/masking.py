@@ -596,7 +596,7 @@ class Secrets:
     def forms(self) -> SecretMatcher:
         """The forms of all secrets known so far."""
         for key in self._configured():
-            if len(key) >= LONG:  # a shorter one cannot be told from a word: "none"
+            if len(key) >= LONG:  # a shorter one looks like a word: "none"
                 self._known[key] = None
         known = tuple(self._known)
         if known != self._forms.secrets:

@@ -212,7 +212,7 @@ _MESSAGES = (
 
 
 class PromptHandler(logging.Handler):
-    """Collects what the model is told with the user's next question."""
+    """Collects what the model gets with the user's next question."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -335,7 +335,7 @@ class UserChat(Record, tag=tags.USER_CHAT, in_prompt=True):
 
 
 class UserAttachment(Record, tag=tags.USER_ATTACHMENT):
-    """An attachment of a question. Text: what the model is told, with the question itself."""
+    """An attachment of a question. Text: what the model gets, with the question itself."""
 
     turn: int | None = None
     label: str = ""
@@ -767,7 +767,7 @@ class Hide(Record, tag=tags.HIDE, in_prompt=True):
 
 
 class Private(Record, tag=tags.PRIVATE, in_prompt=True):
-    """The user marks a variable as private, so that no model is told what is in it, or takes the
+    """The user marks a variable as private, so that no model gets its value, or takes the
     mark away."""
 
     name: Name

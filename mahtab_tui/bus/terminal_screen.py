@@ -245,7 +245,7 @@ def width(char: str) -> int:
 
 
 HEIGHT = 100
-"""Lines of the screen. Programs are told the height of a pane, which is less."""
+"""Lines of the screen. Programs see the height of a pane, which is less."""
 WIDTH = 1_000
 """The cursor cannot be moved beyond this column. Written text may go on."""
 BLANKS, BLANKS_EACH = 1_000_000, 4

@@ -126,7 +126,7 @@ class KernelHost(Protocol):
 
         Runs on a thread of its own, so it may block, and may call `Kernel.execute` with
         ``nested=True``. An exception's text goes to the caller in the kernel as `RuntimeError`; a
-        `KeyboardInterrupt` there ends the wait, and `cancelled` is told.
+        `KeyboardInterrupt` there ends the wait, and calls `cancelled`.
         """
 
     def call_cancelled(self, name: str) -> None:
@@ -197,7 +197,7 @@ class Kernel(Protocol):
         told. Returns None if the kernel does not know it. Raises `KernelError`."""
 
     def acknowledge(self, cell: int) -> None:
-        """The result of a cell is stored: another screen need not be told."""
+        """The result of a cell is stored: do not send it to another screen."""
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
         """Return the last arguments of `keep` of a kernel that has waited, None for the first if

@@ -455,7 +455,7 @@ class RunningCells:
         self._lock = threading.Lock()
         self._cells: list[RunningCell] = []
         self._replayed: list[RunningCell] | None = None
-        """While cells of an earlier host are told again: those of them that have not ended."""
+        """While cells of an earlier host are replayed: those of them that have not ended."""
 
     def __iter__(self) -> Iterator[RunningCell]:
         with self._lock:

@@ -35,7 +35,7 @@ ATTACH_TIMEOUT = 15.0
 without free memory."""
 
 STOP_TIMEOUT = 8.0
-"""Seconds in which a kernel that was told to end must have ended."""
+"""Seconds in which a kernel must have ended."""
 
 _LARGEST = 200_000
 _DIGITS = 20
@@ -276,7 +276,7 @@ def _short_path(path: Path) -> Iterator[str]:
 
 
 UNKNOWN_END = 0
-"""The exit code of a kernel that another program has started: only that one is told."""
+"""The exit code of a kernel that another program has started: only that one learns the real one."""
 
 
 class SpoolHandle:

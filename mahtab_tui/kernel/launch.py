@@ -314,7 +314,7 @@ class Launcher(Protocol):
         `KernelError`."""
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
-        """Return what a kernel there is told of where its namespace is kept. Raises
+        """Return the settings with which a kernel there saves its namespace. Raises
         `KernelError`."""
 
 
@@ -389,7 +389,7 @@ def screen_variables(
 ) -> dict[str, str]:
     """Return variables that describe the screen.
 
-    Output goes to a pipe, so programs must be told that colours are shown, but that the output is
+    Output goes to a pipe, so the environment must say that colours are shown, but that the output is
     not an interactive terminal (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR
     takes precedence: own.
     """

@@ -142,7 +142,7 @@ ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
 
 STARTUP_OUTPUT = 4_000
-"""Characters that are told of code that each kernel begins with, where it fails."""
+"""Characters of the output of the startup code that are reported if it fails."""
 
 CLOSED = "The session was closed."
 
@@ -165,7 +165,7 @@ class KernelSupervisor:
         self.reload = reload
         """Whether new processes load changed modules anew."""
         self.size = (80, 24)
-        """Columns and lines that new processes are told."""
+        """Columns and lines for new processes."""
         self._size_sent = self.size
         """With which the newest process was started."""
         self.state = KernelState.DEAD
@@ -190,7 +190,7 @@ class KernelSupervisor:
         self._color = color
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
         self._moved = ""
-        """Says that a new process works elsewhere, until that is told."""
+        """Says that a new process runs on another machine, until that is reported."""
         self._swap = threading.Lock()
         """Held while one process takes the place of another."""
         self._changed = threading.Condition()
@@ -228,7 +228,7 @@ class KernelSupervisor:
     def replace(self, executable: str, why: str, now: str) -> None:
         """Put another process in the place of the one that runs. Raises `KernelError`.
 
-        why: what the old one's cells are told. now: what is told once the new one is ready, with
+        why: the detail of the old one's cells. now: the notice once the new one is ready, with
         places for its hello.
         """
         with self._swap:

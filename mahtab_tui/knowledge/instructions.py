@@ -66,7 +66,7 @@ class Found(NamedTuple):
         return tuple(each for each in self.files if not each.trusted)
 
     def texts(self) -> dict[str, str]:
-        """Return what the model is told, by file. The nearest files come first if there is too
+        """Return what the model gets, by file. The nearest files come first if there is too
         much; of the first that does not fit, the beginning."""
         room, texts = LIMIT, dict[str, str]()
         parts = [part for each in self.files if each.trusted for part in each.parts]

@@ -77,7 +77,7 @@ class SemanticIndex:
         mask: Callable[[str], str],
         on_problem: Callable[[str], None],
     ) -> None:
-        """vectors: opens the store when it is first needed. mask: masks what no model is told.
+        """vectors: opens the store when it is first needed. mask: masks what no model may get.
         on_problem: called once with each sentence."""
         self._embedder = embedder
         self._open = vectors

@@ -51,7 +51,7 @@ def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChat
 
 
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
-"""Providers, with the ports on which they listen unless they are told otherwise."""
+"""Providers, with the ports on which they listen by default."""
 _LISTS = {"ollama": ("/api/tags", "models", "name")}
 """Path, key of the list, and key of a model's name, where they are not those of OpenAI's
 protocol."""

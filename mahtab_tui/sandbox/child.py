@@ -83,7 +83,7 @@ class RunningTurn:
     final: bool = False
     """Whether the answer has come; what comes after it is ignored."""
     stopped: TurnStatus | None = None
-    """"interrupted" or "timed out" once it was told to end."""
+    """"interrupted" or "timed out" once it was asked to end."""
     killed: str = ""
     """Why its process was killed."""
     messages: int = 0

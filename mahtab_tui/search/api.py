@@ -234,7 +234,7 @@ class Searcher:
 
     @contextlib.contextmanager
     def telling(self, emit: Emit) -> Iterator[Search]:
-        """Enclose a search that is told what concerns all: notices of models."""
+        """Enclose a search that gets the notices of models, which concern all."""
         self._telling.append(emit)
         try:
             yield self._search

@@ -292,7 +292,7 @@ def _context_line(text: Text) -> str:
 
 
 def _form(kind: str, count: int, part: str) -> str:
-    """Say what a variable with texts is. count: of its documents, if that is to be told."""
+    """Say what a variable with texts is. count: of its documents, if it should be shown."""
     if kind == "str":
         return f"a str {part.removeprefix('each a str ')}."
     of = f"of {count:,} strings" if count else "of strings"

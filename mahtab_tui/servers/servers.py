@@ -92,7 +92,7 @@ class SavedLogins:
 
 
 _USED = 8
-"""Tools that the model is told of, because it has used them."""
+"""Tools that are described to the model because it has used them."""
 _LONGEST_LINE = 200
 _LOG_BYTES = 200_000
 """Characters of its messages that are kept, at least."""
@@ -164,7 +164,7 @@ class ServerState:
         self.revision = 0
         """Counts the changes of the tools."""
         self.used: dict[str, None] = {}
-        """The tools that were called, in the order of their first call: what the model is told
+        """The tools that were called, in the order of their first call: what the model gets
         changes seldom."""
         self.messages = ServerMessages()
 

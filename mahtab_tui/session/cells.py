@@ -193,7 +193,7 @@ class Cells:
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets
         the output, as the bus does. given_up: called after waiting for another agent's cell; if it
         returns true, the cell does not run. allowed: private variables that it may use, so that its
-        output is told. lock: run it in a locked fork.
+        output is sent. lock: run it in a locked fork.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():

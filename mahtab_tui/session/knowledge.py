@@ -198,7 +198,7 @@ class Knowledge:
             return self._servers
 
     def _listed_servers(self) -> list[ListedServer]:
-        """Return what the model is told of the servers."""
+        """Describe the servers for the model."""
         from mahtab_tui.llm.prompts import ListedServer
 
         if (servers := self.servers) is None:

@@ -69,7 +69,7 @@ class NamespaceStore:
         self._result = KeepResult()
         """Result of the last time that it was written."""
         self._reported = ""
-        """The problem of the last time, which was told."""
+        """The problem that was reported last."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
 
     # Bringing back

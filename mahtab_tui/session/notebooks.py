@@ -229,7 +229,7 @@ class Notebook(logging.Handler):
         self._timer: threading.Timer | None = None
         """Until a file that is kept up to date is written."""
         self._asked = ""
-        """The language of which the user has been told that the kernel does not run it."""
+        """The language of which a notice said that the kernel does not run it."""
         self._pause = PAUSE
         self.problem = ""
         """Why a file that is kept up to date could not be written, as a sentence."""

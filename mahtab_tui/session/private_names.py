@@ -58,7 +58,7 @@ _UNMARKED = "{name} is no longer private: models and agents may see what it cont
 
 
 class PrivateNames(logging.Handler):
-    """Marks names as private, and says what may be told. A name is marked, not an object; the mark
+    """Marks names as private, and says what may be sent. A name is marked, not an object; the mark
     stays if the name is deleted."""
 
     def __init__(
@@ -119,7 +119,7 @@ class PrivateNames(logging.Handler):
         )
 
     def uses(self, code: str) -> tuple[str, ...]:
-        """Return the private variables that code can reach, as far as that can be told. Waits for
+        """Return the private variables that code can reach, as far as that is known. Waits for
         the kernel."""
         return self._asked(self.names, [code]).used[0] if self.names else ()
 
@@ -141,7 +141,7 @@ class PrivateNames(logging.Handler):
         return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
-        """List the variables as models and agents are told them. Raises `KernelError`."""
+        """List the variables as models and agents get them. Raises `KernelError`."""
         self.refresh()
         return [self.shown(variable) for variable in self._kernel.variables()]
 
@@ -166,7 +166,7 @@ class PrivateNames(logging.Handler):
         ]
 
     def redact_result(self, result: CellResult) -> CellResult:
-        """Return the result of a cell as models and agents are told it."""
+        """Return the result of a cell as models and agents get it."""
         result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
         if not self.hides_cell(result.cell):
             return result

@@ -136,7 +136,7 @@ _TOOL_CALLS = 32
 LONGEST_SENT = 500_000_000
 """Characters of a text that another machine may tell."""
 _MOST_SENT = 20
-"""Texts that may be told and not searched yet."""
+"""Texts that may have been sent and not searched yet."""
 
 
 @dataclass(eq=False, repr=False)

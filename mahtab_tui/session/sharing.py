@@ -159,7 +159,7 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
     if past:
         yield records.Namespace(
             fresh=True, cell=0
-        )  # the variables of this kernel are told as they are found
+        )  # the variables of this kernel are reported as they are found
 
 
 def _size(record: Record | _Growing) -> int:

@@ -118,7 +118,7 @@ _RECENT = 10
 """Cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
-"""Characters of what the model was told of variables in which words of a question are looked
+"""Characters of descriptions of variables in which words of a question are looked
 for."""
 _COMMON = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
@@ -395,7 +395,7 @@ class TurnHost:
         return QuestionContext(sections, variables, self._mentions_data(question))
 
     def _mentions_data(self, question: str) -> bool:
-        """Tell whether a word of a question stands in what the model was told of variables."""
+        """Tell whether a word of a question stands in the descriptions of variables."""
         return any(word in self._data for word in _words(question))
 
     def surroundings(self) -> str:

@@ -1,4 +1,4 @@
-"""Undo and redo of cells: the kernel restores the namespace, and the bus is told."""
+"""Undo and redo of cells: the kernel restores the namespace, and records report it."""
 
 from __future__ import annotations
 

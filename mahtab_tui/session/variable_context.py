@@ -16,7 +16,7 @@ ROOM = 4_500
 _MOST = 12
 """Variables that are described at most."""
 _MOST_CHANGED = 8
-"""Variables of a cell that are told at most."""
+"""Most variables of a cell that are described."""
 _MADE = ("added", "rebound", "changed")
 _LEAST = 200
 """A description is not begun in fewer characters."""

@@ -226,7 +226,7 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
         end -= 1
     left = [
         record for record in records[end:] if not isinstance(record, ReplOut)
-    ]  # the output is told again, from its beginning
+    ]  # the output is sent again, from its beginning
     runs = f" Cell {cell} is still running." if cell else ""
     cut = _about_cut_answer(past)
     return [*records[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]

@@ -217,7 +217,7 @@ class SqliteStore:
         self._digest: SessionIndex | None = None
         """None while the file is not open."""
         self.cells_go_on = False
-        """Cells that an earlier program has left still run, and their output is told again."""
+        """Cells that an earlier program has left still run, and their output is sent again."""
         self._surroundings: list[Record] = []
 
     def everything(self) -> list[Record]:

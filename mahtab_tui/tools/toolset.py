@@ -204,7 +204,7 @@ class Toolset:
     ) -> None:
         """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file.
 
-        servers: returns what the model is told of MCP servers. meaning: None to search by words alone.
+        servers: describes the MCP servers for the model. meaning: None to search by words alone.
         """
         self.skills = skills
         self.loaded = loaded

@@ -77,7 +77,7 @@ class NamespacePort(Protocol):
         that says why it is not."""
 
     def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, so that no model is told what is in it, or take the mark
+        """Mark a variable as private, so that no model gets its value, or take the mark
         away."""
 
     def run(self, code: str) -> None:

@@ -258,7 +258,7 @@ class Channel:
         self.absent = False
         """There is no host now."""
         self.away = False
-        """There is a host, but what it is told waits for a wire."""
+        """There is a host, but it is not connected now."""
         self.alone: Callable[[int], None] = lambda number: None
         """Answers a call that needs no host."""
         self._limit = limit

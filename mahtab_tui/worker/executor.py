@@ -72,7 +72,7 @@ class CellAttribution:
 
 
 KEEP = 4_000_000
-"""Characters of a value's or a traceback's head, and as many of its tail, that are told."""
+"""Characters of a value's or a traceback's head, and as many of its tail, that are sent."""
 
 DEPTH = 3
 """Cells that may run one inside the other: a cell, and nested ones two levels deep."""

@@ -301,7 +301,7 @@ class _Holder:
         self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
         self._visitors: dict[int, _Visitor] = {}
         self._ends_at = 0.0
-        """When a kernel that was told to end is killed."""
+        """When a kernel that should end is killed."""
         self._printing = True
         """Whether anybody can still print."""
         control.setblocking(False)

@@ -28,9 +28,9 @@ SHORTEST = 8
 _WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
 """Matches a single word such as ``customer`` or ``Country_name``, which may stand anywhere, too."""
 _ROWS, _COLUMNS = 1_000, 200
-"""Rows and columns of a table whose texts are told."""
+"""Rows and columns of a table whose texts are sent."""
 _MOST = 500_000
-"""Characters that are told."""
+"""Characters that are sent."""
 _OBJECTS = 20_000
 """Objects that are walked through."""
 _SECONDS = 0.1

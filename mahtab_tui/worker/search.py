@@ -87,7 +87,7 @@ _OPTIONS = (
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
-"""Characters of a text that are told at a time to a host on another machine."""
+"""Characters of a text that are sent at a time to a host on another machine."""
 _PIECE = 2**19
 """Characters of a text that are encoded at a time; they fit into a processor's cache."""
 

@@ -348,7 +348,7 @@ class Conversation:
     def send_size(self, columns: int, lines: int) -> None:
         if self.ready is None or self._over:
             return
-        with suppress(KernelError):  # the connection is lost, which is told otherwise
+        with suppress(KernelError):  # the connection is lost, which is reported elsewhere
             self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:

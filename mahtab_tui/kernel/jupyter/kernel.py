@@ -364,7 +364,7 @@ class JupyterKernel(NullPersistence):
         return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
 
     def _replace(self, why: str, now: str) -> None:
-        """why: what the old one's cells are told. now: what is told once the new one is ready.
+        """why: the detail of the old one's cells. now: the notice once the new one is ready.
         Raises `KernelError`."""
         if self._closed.is_set():
             raise KernelError(CLOSED)

@@ -23,7 +23,7 @@ from mahtab_tui.kernel.jupyter.kernel import ExistingAddress, LocalAddress
 from mahtab_tui.kernel.launch import environment
 
 ERROR_CHARS = 1_000
-"""Characters of a kernel's last words that are told."""
+"""Characters of a kernel's last output that are reported."""
 SHUTDOWN = 1.5
 """Seconds that a kernel may take to end by itself."""
 
@@ -191,7 +191,7 @@ class LocalConnection(ZmqConnection):
     def interrupt(self) -> None:
         with suppress(
             RuntimeError, ProcessLookupError
-        ):  # it has just ended, which is told otherwise
+        ):  # it has just ended, which is reported elsewhere
             self._manager.interrupt_kernel()
 
     def restart(self) -> None:

@@ -191,7 +191,7 @@ class RemoteProcess:
         self._leaving = threading.Event()
         """This host lets the kernel go on without it."""
         self._all_sent = False
-        """The session says nothing more, and the station was told so."""
+        """The session has gone, and the station knows."""
         self._connected = True
         self._killed = False
         self._last_tries = LAST_TRIES
@@ -232,7 +232,7 @@ class RemoteProcess:
         return code
 
     def leave(self) -> None:
-        """Let the kernel go on there. It is told so, if there is a wire."""
+        """Let the kernel continue there; it learns so if it is connected."""
         self._leaving.set()
         self._order()
         self._thread.join(FINISH_TIMEOUT)

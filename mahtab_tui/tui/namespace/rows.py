@@ -182,7 +182,7 @@ class VariableRows:
         """Whether only the changes of the last cell of the model are shown."""
         self.difference = NamespaceChanges()
         self.private: set[str] = set()
-        """Names of variables about which no model is told anything."""
+        """Names of variables that are hidden from models."""
         self.watched: set[str] = set()
         """Names that stay on top, whatever the filter."""
 

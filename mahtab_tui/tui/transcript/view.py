@@ -379,7 +379,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
         if self._laid_out is None:
-            self.refresh_view()  # it is drawn before it is told its size
+            self.refresh_view()  # it is drawn before it knows its size
         if self._laid_out is None:
             return Strip.blank(width, base)
         palette = self._laid_out[1]

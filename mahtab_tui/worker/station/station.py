@@ -89,7 +89,7 @@ _PROOF = 4096
 """Bytes of a connection's first line at most."""
 _PROOF_SECONDS = 5.0
 _ENDING = 6.0
-"""Seconds for an idle kernel that was told to end: it saves its variables."""
+"""Seconds for an idle kernel to end: it saves its variables."""
 _NEVER = 60.0
 """Seconds for the first wire."""
 _REMEMBERED = 600.0
@@ -115,14 +115,14 @@ class Station:
         self._wire: socket.socket | None = None
         self._proving: dict[socket.socket, tuple[float, bytearray]] = {}
         self._want_end: list[socket.socket] = []
-        """Connections that are told of the kernel's end."""
+        """Connections that get the kernel's end."""
         self._stopped = False
         """One of them has asked for it: no host without a wire comes to hear of it."""
         self._alone_since = time.monotonic()
         self._ends_at = 0.0
-        """When a kernel that was told to end is killed; 0 if it was not."""
+        """When a kernel that should end is killed; 0 for never."""
         self._away = False
-        """Whether the kernel was told that no wire leads to the host."""
+        """Whether the kernel knows that the host is not connected."""
         self._exited, self._code = False, 0
         self._came = False
         """Whether a wire was there."""

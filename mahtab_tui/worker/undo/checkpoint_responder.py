@@ -313,7 +313,7 @@ class CheckpointResponder:
         alive = set(numbers(wanted.alive))
         changed = set(numbers(wanted.changed))
         holders = self._graph.holders()
-        # What holds something that is gone must be told, too: what stands at that address now is
+        # Also send containers of freed objects: what stands at that address now is
         # something else.
         pending = [address for address in nodes if address not in alive]
         while pending:
