@@ -10,16 +10,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-import tests.benchmarks.elsewhere as elsewhere
+import tests.benchmarks.detached as detached
 import tests.benchmarks.inspector as inspector
 import tests.benchmarks.jupyter as jupyter
-import tests.benchmarks.keeping as keeping
 import tests.benchmarks.kernel as kernel
 import tests.benchmarks.knowledge as knowledge
 import tests.benchmarks.mcp as mcp
-import tests.benchmarks.outliving as outliving
 import tests.benchmarks.recursion as recursion
+import tests.benchmarks.remote as remote
 import tests.benchmarks.sandbox as sandbox
+import tests.benchmarks.saving as saving
 import tests.benchmarks.screen as screen
 import tests.benchmarks.sessions as sessions
 import tests.benchmarks.transcript as transcript
@@ -29,10 +29,10 @@ from tests.benchmarks.table import Row, print_table
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
     "undo": undo.rows,
-    "keeping": keeping.rows,
-    "outliving": outliving.rows,
+    "saving": saving.rows,
+    "detached": detached.rows,
     "jupyter": jupyter.rows,
-    "elsewhere": elsewhere.rows,
+    "remote": remote.rows,
     "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,

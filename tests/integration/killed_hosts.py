@@ -15,7 +15,7 @@ from mahtab_tui.kernel.detached import stop, waiting_kernels
 from mahtab_tui.kernel.remote import stations
 from mahtab_tui.kernel.remote.stations import noted_kernels
 from mahtab_tui.kernel.remote.transport import parse
-from tests.integration.outliving import ELSEWHERE, SESSION, Screen, no_answer
+from tests.integration.detached import ELSEWHERE, SESSION, Screen, no_answer
 
 CELL = """
 import sys, time, pathlib

@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import KernelState
 from mahtab_tui.kernel.detached import attach, sockets_folder, waiting_kernels
 from mahtab_tui.worker.frames import encode
 from mahtab_tui.worker.holder import KEY, MOST
-from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
+from tests.integration.detached import OPEN, SESSION, Screen, holder_of
 
 pytestmark = pytest.mark.usefixtures("project")
 

@@ -16,8 +16,8 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from tests.integration.keeping import SavedSession
 from tests.integration.kernels import interpreters
+from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened, Watched
 from tests.integration.test_mcp_approvals import by_the_model
 from tests.integration.test_mcp_hostile import state

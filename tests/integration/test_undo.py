@@ -7,7 +7,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from tests.integration.kernels import Cells
-from tests.integration.undoing import kinds, undone
+from tests.integration.undo import kinds, undone
 
 
 def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from tests.integration.kernels import Cells
-from tests.integration.undoing import kinds, undone
+from tests.integration.undo import kinds, undone
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.kernels import Cells
-from tests.integration.undoing import undone
+from tests.integration.undo import undone
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost, interpreters
-from tests.integration.undoing import kinds, undone
+from tests.integration.undo import kinds, undone
 from tests.waiting import alive, wait_for
 
 

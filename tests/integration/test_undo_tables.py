@@ -9,7 +9,7 @@ import pytest
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.worker.undo.checkpoint import dump_state, load_state
 from tests.integration.kernels import Cells, RecordingHost
-from tests.integration.undoing import kinds, undone
+from tests.integration.undo import kinds, undone
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from mahtab_tui.session.cells import FinishedCell
-from tests.integration.far import Road
+from tests.integration.remote import Road
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 

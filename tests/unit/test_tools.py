@@ -16,7 +16,7 @@ from mahtab_tui.tools import ToolError, get_all_tools
 from mahtab_tui.tools.toolset import Toolset
 from mahtab_tui.worker.control import make
 from tests.skills import write_skill
-from tests.unit.test_held import ESCAPES
+from tests.unit.test_confined_folder import ESCAPES
 
 
 def toolset(folder: Path, problems: list[str] | None = None) -> Toolset:

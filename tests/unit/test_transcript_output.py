@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
 from mahtab_tui.tui.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
-from tests.unit.test_overwrite import MOVED
+from tests.unit.test_terminal_screen import MOVED
 
 
 def texts(output: OutputBuffer) -> list[str]:

@@ -14,7 +14,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system.imports import Lazy
-from tests.integration.far import Road
+from tests.integration.remote import Road
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
 

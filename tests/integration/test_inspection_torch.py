@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, TableArrangement
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"

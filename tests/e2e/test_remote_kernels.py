@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests import warm
 from tests.e2e.conftest import Start
-from tests.integration.far import Road
+from tests.integration.remote import Road
 
 IDLE = r"● kernel .*idle"
 

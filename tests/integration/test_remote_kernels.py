@@ -23,9 +23,9 @@ from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import clean_up, parse
 from mahtab_tui.kernel.values import OutputKind, SaveTarget, Status
 from mahtab_tui.worker import spool
-from tests.integration.far import Road
-from tests.integration.keeping import listed, restored
 from tests.integration.kernels import RecordingHost, executable, interpreters
+from tests.integration.remote import Road
+from tests.integration.saving import listed, restored
 from tests.waiting import alive, wait_for
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.keeping import SavedSession, listed, restored
 from tests.integration.kernels import interpreters
+from tests.integration.saving import SavedSession, listed, restored
 
 
 @pytest.fixture

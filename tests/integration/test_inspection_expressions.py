@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.kernel.inspector_client import InspectedObject
 from mahtab_tui.tui.inspector.table_view import export_code, suggested
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 
 OBJECTS = """
 import collections, numpy as np, pandas as pd, polars as pl, pyarrow as pa

@@ -19,8 +19,8 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import parse
-from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost, executable
+from tests.integration.remote import Road
 from tests.waiting import wait_for
 
 

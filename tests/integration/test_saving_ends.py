@@ -14,8 +14,8 @@ import pytest
 
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelState
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from tests.integration.keeping import SavedSession, listed, restored
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+from tests.integration.saving import SavedSession, listed, restored
 from tests.waiting import alive, descendants, wait_for
 
 HOSTILE = """\

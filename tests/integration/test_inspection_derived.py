@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.inspector_client import TableArrangement
-from tests.integration.looks import TRAP, Looking, looking, named
+from tests.integration.inspection import TRAP, Looking, looking, named
 
 DERIVED = (
     TRAP

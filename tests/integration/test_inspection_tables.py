@@ -11,7 +11,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.tui.inspector.table_model import TableColumns
 from mahtab_tui.tui.inspector.table_view import rows_code
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 
 FRAME = """
 import pandas as pd, numpy as np

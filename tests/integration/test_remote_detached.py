@@ -27,8 +27,8 @@ from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import CLAIMED, RELEASE_SIZE
 from mahtab_tui.worker.spool import Spool, omission
-from tests.integration.far import Road
-from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
+from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
+from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
 
 pytestmark = pytest.mark.usefixtures("project")

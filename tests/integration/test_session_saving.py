@@ -16,7 +16,7 @@ from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
 from mahtab_tui.tui.transcript.entries import Note
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.integration.keeping import SavedSession
+from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 

@@ -18,8 +18,8 @@ from mahtab_tui.kernel.inspector_client import (
     ObjectPath,
     TableArrangement,
 )
+from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import PATIENCE
-from tests.integration.looks import TRAP, Looking, looking, named
 
 ZOO = (
     TRAP

@@ -35,9 +35,9 @@ from mahtab_tui.session.kernel_control import (
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import save_target
 from mahtab_tui.worker import spool
-from tests.integration.far import Road
+from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.integration.kernels import RecordingHost
-from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, holder_of
+from tests.integration.remote import Road
 from tests.integration.sessions import Watched
 from tests.waiting import alive, wait_for
 

@@ -12,8 +12,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.inspection import looking, named
 from tests.integration.kernels import Cells, RecordingHost, interpreters
-from tests.integration.looks import looking, named
 
 CODE = """
 class Point:

@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 from tests.waiting import wait_for
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "I", "F", "I;16")
 

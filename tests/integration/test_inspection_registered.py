@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.manual import page
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 
 SHAPES = """
 class Polygon:

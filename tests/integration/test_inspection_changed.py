@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import TableArrangement
-from tests.integration.looks import Looking, looking, named
+from tests.integration.inspection import Looking, looking, named
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from mahtab_tui.kernel.remote.stations import attach_remote, noted_kernels
 from tests.benchmarks.screen import OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal
-from tests.integration.far import Road
 from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.remote import Road
 
 DELAY = 50.0
 """Milliseconds each way."""

@@ -14,7 +14,7 @@ import pytest
 from tests import warm
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
-from tests.integration.far import Road
+from tests.integration.remote import Road
 from tests.waiting import alive, wait_for, waiting_kernels
 
 IDLE = r"● kernel .*idle"
