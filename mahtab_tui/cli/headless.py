@@ -130,9 +130,6 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS = 2.0
 """Seconds for ending the session's processes after a signal."""
 _NO_REVIEW = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
-_REFUSAL = (
-    "Nobody can approve code, because the question was asked without a screen. Answer in words."
-)
 
 
 class RecordPrinter(logging.Handler):
@@ -227,7 +224,7 @@ class Approver(logging.Handler):
             f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}",
             "warning",
         )
-        return Decision("skip", reason=_REFUSAL)
+        return Decision("stop")  # asked again, the model would only try again
 
     def _ask(self, code: str) -> Decision:
         print(

@@ -39,7 +39,7 @@ def test_unapproved_code_is_printed_and_not_run(
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
     captured = capsys.readouterr()
-    assert captured.out == "In words.\n"
+    assert captured.out == "", "the model is not asked again"
     assert (
         captured.err
         == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
@@ -129,7 +129,7 @@ def test_code_with_hidden_characters_is_not_run(
     )
     assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
     captured = capsys.readouterr()
-    assert captured.out == "In words.\n"
+    assert captured.out == "", "the model is not asked again"
     assert "was not run. Line 1 contains the character U+001B" in captured.err
     assert not (project / "made").exists()
 

@@ -65,3 +65,23 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
     body = f"(dVfound\nc{package}.spans\nSpan\n(I3\nI9\nVmails\ntRs.".encode()
     found = pickling.unpickled(bytearray(head + body), [], lambda *_: None, {})["found"]
     assert (repr(found), type(found)) == ("Span(3, 9, 'mails')", search_log.Span)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("keeping.pickling._array", "keeping.pickling._cached", "logged._failed"),
+        *(
+            f"undo.reducing.{name}"
+            for name in "_code _function _set_function _refs _set_cell _read_only _view".split()
+        ),
+    ],
+)
+def test_functions_named_by_saved_variables_of_earlier_versions_are_found(function: str) -> None:
+    package = pickling.__name__.removesuffix(".saving.pickling")
+    module, _, name = function.rpartition(".")
+    head = pickle.dumps(({}, []))
+    body = f"(dVfound\nc{package}.{module}\n{name}\ns.".encode()
+    found = pickling.unpickled(bytearray(head + body), [], lambda *_: None, {})["found"]
+    assert callable(found)
+    assert found.__name__ == name

@@ -306,8 +306,16 @@ def pickled(
 
 
 _WORKER = __package__.rpartition(".")[0]
-_MOVED = {f"{_WORKER}.spans": f"{_WORKER}.search_log", f"{_WORKER}.logged": f"{_WORKER}.search"}
-"""Modules of answers that version 0.1.0 has saved, and where their classes are now."""
+_MOVED = {
+    f"{_WORKER}.{old}": f"{_WORKER}.{new}"
+    for old, new in {
+        "keeping.pickling": "saving.pickling",
+        "logged": "search",
+        "spans": "search_log",
+        "undo.reducing": "undo.checkpoint",
+    }.items()
+}
+"""Modules whose functions and classes are named in what earlier versions have saved."""
 
 
 def unpickled(
