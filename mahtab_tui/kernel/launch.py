@@ -250,7 +250,7 @@ class ConnectionState:
         report: Callable[[str], None],
         call: Callable[[str, Mapping[str, Any]], Any],
     ) -> None:
-        """place: where it leads. tell: says that the state has changed, with a sentence or none.
+        """host: where it leads. report: says that the state has changed, with a sentence or none.
         call: `KernelHost.call`."""
         self._host = host
         self._report = report

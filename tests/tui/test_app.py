@@ -347,7 +347,7 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
         await drawn(pilot)
         await pilot.press("alt+x")
         assert (app.editor.mode, app.editor.text) == ("python", "")
-        app.session.tell(failed, time.time())  # type: ignore[attr-defined]
+        app.session.log_record(failed, time.time())  # type: ignore[attr-defined]
         await drawn(pilot)
         transcript = app.query_one(TranscriptPane)
         assert [

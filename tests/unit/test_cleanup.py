@@ -21,7 +21,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.tui.open import _report_past
 
-HOLDS = "import sys, time; from mahtab_tui.store.database import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
+HOLDS = "import sys, time; from mahtab_tui.store.database import lock_session; lock = lock_session('other'); print('held', flush=True); time.sleep(1000)"
 
 
 def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:

@@ -18,7 +18,7 @@ from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.records import made
 
-HOLD = "import sys, time\nfrom mahtab_tui.store.database import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
+HOLD = "import sys, time\nfrom mahtab_tui.store.database import lock_session\nlock = lock_session(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
 
 
 def claimed(session: str) -> SessionLock:
