@@ -14,7 +14,7 @@ from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Decision, Record, record_of
+from mahtab_tui.bus.records import Decision, Record, get_record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session.api import SessionState
@@ -60,7 +60,7 @@ class Desk(logging.Handler):
         self.session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         self.records.append(value)
         for reaction in list(self._reactions):
             if reaction[0](value):

@@ -46,9 +46,9 @@ NOT_HOSTILE = {
 defused, so none is begun that is not ended."""
 SHORT = {
     "mahtab_tui.bus.answers._OPENING",
-    "mahtab_tui.bus.answers._TO_BE_OPENING",
+    "mahtab_tui.bus.answers._PARTIAL_OPENING",
     "mahtab_tui.bus.answers._CLOSING",
-    "mahtab_tui.bus.answers._TO_BE_CLOSING",
+    "mahtab_tui.bus.answers._PARTIAL_CLOSING",
     "mahtab_tui.bus.html_table._NUMBER",
 }
 """They are given lines and cells of at most so many characters (`LONGEST`, `LONGEST_NUMBER`)."""

@@ -52,15 +52,15 @@ def printed(text: str) -> None:
 
 
 def code_of_an_answer(text: str) -> None:
-    from mahtab_tui.search.turns import code_of
+    from mahtab_tui.search.turns import extract_code
 
-    code_of(text)
+    extract_code(text)
 
 
 def code_in_a_fence(text: str) -> None:
-    from mahtab_tui.search.turns import code_of
+    from mahtab_tui.search.turns import extract_code
 
-    code_of("```python\n" + text)
+    extract_code("```python\n" + text)
 
 
 def answer_in_words(text: str) -> None:

@@ -26,7 +26,7 @@ from mahtab_tui.bus.prompt import (
 from mahtab_tui.bus.records import Agent, Notice, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.usage import estimated_tokens, room_of, tokens_in
+from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens, input_limit
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -53,7 +53,7 @@ they are defused."""
 
 def size(messages: Sequence[AnyMessage]) -> int:
     """Estimate the tokens of messages."""
-    return tokens_in(str(message.text) for message in messages)
+    return estimate_message_tokens(str(message.text) for message in messages)
 
 
 def with_short_outputs(text: str, limit: int = SHORT) -> str:
@@ -78,7 +78,10 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
         ]
     if size(fitted) <= room:
         return fitted
-    while len(fitted) > 1 and size(fitted) + tokens_in([prompts.BEGINNING_OMITTED]) > room:
+    while (
+        len(fitted) > 1
+        and size(fitted) + estimate_message_tokens([prompts.BEGINNING_OMITTED]) > room
+    ):
         del fitted[0]
         while len(fitted) > 1 and fitted[0].type != "human":
             del fitted[0]
@@ -217,7 +220,9 @@ class Conversation:
             if message.role == "user"
         )
         return [
-            index for index, message in asked if not hidden.replaced(question_entry(message.turn))
+            index
+            for index, message in asked
+            if not hidden.is_replaced(question_entry(message.turn))
         ]
 
     def after(self, turn: int | None) -> int:
@@ -263,7 +268,7 @@ class Conversation:
                 question_entry(remembered.turn),
                 answer_entry(remembered.turn, remembered.step),
             )
-            replaced = bool(remembered.calls) and any(map(hidden.replaced, entries))
+            replaced = bool(remembered.calls) and any(map(hidden.is_replaced, entries))
             of = remembered.turn, remembered.step
             calls = (
                 []
@@ -309,7 +314,7 @@ def _rest(message: StoredMessage, hidden: HiddenEntries) -> str:
         )
     if message.role == "user":
         return _rest_of_question(message, hidden)
-    if hidden.replaced(answer_entry(message.turn, message.step)):
+    if hidden.is_replaced(answer_entry(message.turn, message.step)):
         return ""
     return (
         _rest_of_answer(message, hidden)
@@ -326,7 +331,7 @@ def _rest_of_question(message: StoredMessage, hidden: HiddenEntries) -> str:
     ).strip()
     # Other variables may hold what has become private since they were described.
     variables = {} if hidden.private - message.private else message.variables
-    if hidden.replaced(entry):
+    if hidden.is_replaced(entry):
         return prompts.render_context(
             "".join(found[0] for found in _ELEMENT.finditer(context)).strip()
         )
@@ -340,7 +345,7 @@ def _rest_of_question(message: StoredMessage, hidden: HiddenEntries) -> str:
 def _rest_of_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
     parts = parse_response(message.text).parts
     blocks = sum(part.kind == "code" for part in parts)
-    out = [hidden.code(message.turn, message.step, block) for block in range(blocks)]
+    out = [hidden.hides_code(message.turn, message.step, block) for block in range(blocks)]
     wordless = answer_entry(message.turn, message.step) in hidden
     if not (wordless or any(out)):
         return message.text
@@ -375,7 +380,7 @@ def _without_cells(text: str, hidden: HiddenEntries) -> str:
         return ""
 
     rest = _ELEMENT.sub(keep, text)
-    if rest.strip() or all(hidden.replaced(entry) for entry in cells):
+    if rest.strip() or all(hidden.is_replaced(entry) for entry in cells):
         return rest
     return prompts.REMOVED_BY_USER
 
@@ -477,7 +482,7 @@ class MessageHistory:
         summariser: makes the summary. most: the tokens that the model was found to read, if that is
         less than it claims.
         """
-        room = min(room_of(llm), most or room_of(llm)) - size([SystemMessage(system)])
+        room = min(input_limit(llm), most or input_limit(llm)) - size([SystemMessage(system)])
         failure: str | None = ""
         if self._dropped > self._summarised:
             failure = self._summarise(summariser, self._dropped, turn)
@@ -553,7 +558,7 @@ class MessageHistory:
 
         must_shorten: fail if the conversation does not become shorter.
         """
-        host, digest, room = self._host, self._valid(), room_of(llm)
+        host, digest, room = self._host, self._valid(), input_limit(llm)
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         messages = self._conversation.as_messages(
             host.hidden, digest.end if digest else 0, end, short=end

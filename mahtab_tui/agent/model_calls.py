@@ -15,30 +15,30 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.state import ToolCall, gathered
-from mahtab_tui.bus.answers import without_copied_tags
+from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.failures import LONGEST_PAUSE, explained
+from mahtab_tui.llm.failures import LONGEST_PAUSE, explain_error
 from mahtab_tui.llm.messages import (
     REFUSED,
-    encodable,
     has_restarted,
     is_cut,
     is_refused,
+    make_encodable,
     masked_messages,
-    thought_of,
+    message_reasoning,
 )
-from mahtab_tui.llm.pictures import MOST, EncodedPicture, pictures_in
+from mahtab_tui.llm.pictures import MOST, EncodedPicture, count_pictures
 from mahtab_tui.llm.usage import (
     OverBudget,
+    context_window,
+    estimate_message_tokens,
     estimated_tokens,
     estimated_usage,
     is_priced,
     model_name,
     reported_usage,
-    tokens_in,
-    window_of,
     worst_cost,
 )
 
@@ -172,11 +172,11 @@ def call_model(
         return worst_cost(
             llm,
             [*(str(message.text) for message in messages), *calls, str(options or "")],
-            pictures_in(messages),
+            count_pictures(messages),
         )
 
     try:
-        with host.spending.afford(model_name(llm) or llm._llm_type, worst):
+        with host.spending.within_limit(model_name(llm) or llm._llm_type, worst):
             answer = read_answer(
                 llm, messages, host.cancelled, on_token, on_pause, options, on_thought
             )
@@ -201,7 +201,7 @@ def report_window(
 
     Nothing is logged if the window is unknown. options: as for `call_model`.
     """
-    if not (size := window_of(llm)):
+    if not (size := context_window(llm)):
         return
     if usage is not None and usage.input_tokens and not usage.estimated:
         emit(host.log, Window(tokens=usage.input_tokens, size=size))
@@ -216,7 +216,11 @@ def report_window(
     )
     emit(
         host.log,
-        Window(tokens=tokens + tokens_in([], pictures_in(messages)), size=size, estimated=True),
+        Window(
+            tokens=tokens + estimate_message_tokens([], count_pictures(messages)),
+            size=size,
+            estimated=True,
+        ),
     )
 
 
@@ -290,7 +294,7 @@ class _AnswerReader:
                     if self.tokens:
                         self.tokens.clear()
                         self._on_token(None)
-                if not self._cancelled.is_set() and (piece := thought_of(chunk)):
+                if not self._cancelled.is_set() and (piece := message_reasoning(chunk)):
                     self._thought.append(piece)
                     self._on_thought(piece)
                 if not self._cancelled.is_set() and (token := str(chunk.text)):
@@ -300,7 +304,7 @@ class _AnswerReader:
                     self._usage = add_usage(self._usage, part)
                 self._metadata |= chunk.response_metadata
         except Exception as error:  # the provider's code
-            return explained(error)
+            return explain_error(error)
         self._sent = True
         return ModelError(REFUSED) if is_refused(self._metadata) else None
 
@@ -317,22 +321,22 @@ class _AnswerReader:
                 self._llm,
                 (str(message.text) for message in self._messages),
                 whole,
-                pictures_in(self._messages),
+                count_pictures(self._messages),
             )
-        text = without_copied_tags(
+        text = strip_copied_tags(
             whole if stopped or failure else str(self._metadata.get("final_text") or whole)
         )
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
         return ModelAnswer(
-            encodable(text),
+            make_encodable(text),
             stopped,
             is_cut(self._metadata),
-            "" if stopped or failure is None else encodable(str(failure)),
+            "" if stopped or failure is None else make_encodable(str(failure)),
             usage,
             too_long=isinstance(failure, ContextTooLong),
             message=message,
             calls=calls,
-            thought=encodable("".join(self._thought)),
+            thought=make_encodable("".join(self._thought)),
         )
 
 

@@ -44,7 +44,7 @@ from mahtab_tui.agent.tool_calls import (
     written_calls,
 )
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.figures import FigureSource, figures_of, find_figures
+from mahtab_tui.bus.figures import FigureSource, distinct_figures, find_figures
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import (
     Agent,
@@ -58,10 +58,10 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
-from mahtab_tui.llm.messages import encodable
-from mahtab_tui.llm.pictures import EncodedPicture, sees
+from mahtab_tui.llm.messages import make_encodable
+from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
-from mahtab_tui.llm.usage import is_on_this_machine, room_of
+from mahtab_tui.llm.usage import input_limit, is_on_this_machine
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -287,7 +287,7 @@ class Nodes:
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
             for later in range(block, len(state["code_blocks"])):  # they rely on it
-                results.append(_skipped(state, later, prompts.not_run(later, undone=undone)))
+                results.append(_skipped(state, later, prompts.not_run_note(later, undone=undone)))
             block = len(state["code_blocks"])
         update: Update = {
             "execution_results": results,
@@ -449,7 +449,7 @@ class Nodes:
             and self._sent(request, pictures)
             and _refuses(answer, "image", "vision", "multimodal")
         ):
-            if sees(self.llm) is None:
+            if accepts_pictures(self.llm) is None:
                 self._blind = self.llm
             _notice(
                 writer,
@@ -484,7 +484,7 @@ class Nodes:
         )
 
         def on_thought(text: str) -> None:
-            writer(piece.changed(text=encodable(text)))
+            writer(piece.changed(text=make_encodable(text)))
 
         on_pause = partial(_notice, writer, level="warning")
         return call_model(
@@ -502,7 +502,11 @@ class Nodes:
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:
         """The pictures that may be sent to the model."""
-        return {} if sees(self.llm) is False or self._blind is self.llm else self._session.pictures
+        return (
+            {}
+            if accepts_pictures(self.llm) is False or self._blind is self.llm
+            else self._session.pictures
+        )
 
     def _fitted(
         self,
@@ -531,7 +535,7 @@ class Nodes:
 
     @property
     def _room(self) -> int:
-        room = room_of(self.llm)
+        room = input_limit(self.llm)
         return room if self.most is None else min(room, self.most)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
@@ -539,10 +543,14 @@ class Nodes:
         if normalized(request.code) in _earlier(state):
             return _skipped(state, request.block, prompts.REPEATED, status="repeated")
         if decision.action == "refuse":
-            return _skipped(state, request.block, prompts.refused(request.block, decision.reason))
+            return _skipped(
+                state, request.block, prompts.refused_note(request.block, decision.reason)
+            )
         if decision.action == "skip":
-            return _skipped(state, request.block, prompts.skipped(request.block, decision.reason))
-        code = request.code if decision.code is None else encodable(decision.code)
+            return _skipped(
+                state, request.block, prompts.skipped_note(request.block, decision.reason)
+            )
+        code = request.code if decision.code is None else make_encodable(decision.code)
         ran = self._session.execute(
             code,
             turn=request.turn,
@@ -550,21 +558,21 @@ class Nodes:
             block=request.block,
             review=decision.action == "review",
         )
-        note = "" if code == request.code else prompts.edited(request.block)
+        note = "" if code == request.code else prompts.edited_note(request.block)
         if ran.undone is not None:
-            note = prompts.undone(request.block, ran.undone)
+            note = prompts.undone_note(request.block, ran.undone)
         return ExecutionResult(
             step=request.step,
             block=request.block,
             cell=ran.cell,
             code=code,
-            output=encodable(ran.output),
+            output=make_encodable(ran.output),
             is_error=ran.is_error,
             status=ran.status,
             note=note,
             rewritten=ran.rewritten,
             undone=ran.undone is not None,
-            variables=encodable(ran.variables),
+            variables=make_encodable(ran.variables),
         )
 
     def _report(
@@ -648,7 +656,9 @@ def _figures(
     code = "\n".join(
         [*(result["code"] for result in state["execution_results"]), *parsed.code_blocks]
     )
-    return figures_of(find_figures(parsed.spoken, sources, state["original_prompt"], code=code))
+    return distinct_figures(
+        find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
+    )
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:

@@ -23,8 +23,8 @@ from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Decision, Notice, Record, UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
-from mahtab_tui.llm.messages import encodable, masked_messages
-from mahtab_tui.llm.pictures import sees
+from mahtab_tui.llm.messages import make_encodable, masked_messages
+from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import (
     COMPUTE,
     background,
@@ -33,7 +33,7 @@ from mahtab_tui.llm.prompts import (
     system_prompt,
 )
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import estimated_tokens, room_of
+from mahtab_tui.llm.usage import estimated_tokens, input_limit
 from mahtab_tui.system.processes import wait_for_result
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Narration:
                     self._stream.process_token(data)
                 self._callbacks.on_token(data)
             elif self._stream is not None:  # the answer that is being streamed starts again
-                self._stream = self._stream.anew()
+                self._stream = self._stream.restart()
         else:
             for node, update in data.items():
                 if node == "__interrupt__":
@@ -246,7 +246,7 @@ class ReplAgent:
     @property
     def sees(self) -> bool | None:
         """Whether the model accepts pictures; None if unknown."""
-        return sees(self._nodes.llm)
+        return accepts_pictures(self._nodes.llm)
 
     def ask_sync(
         self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None
@@ -363,7 +363,7 @@ class ReplAgent:
         with self._one_at_a_time:
             self._host.cancelled.clear()
             failure = self._history.compact(
-                self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn
+                self._nodes.reflection_llm or self._nodes.llm, make_encodable(keep), turn
             )
             if failure == "":
                 report_window(
@@ -397,7 +397,7 @@ class ReplAgent:
 
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
         self._host.cancelled.clear()
-        prompt = encodable(prompt)
+        prompt = make_encodable(prompt)
         turn = self._host.new_turn() if shown is None else shown
         if shown is None:
             emit(self._host.log, UserChat(prompt, turn=turn))
@@ -405,11 +405,11 @@ class ReplAgent:
             str(message.text) for message in self._history.messages if message.type != "ai"
         )
         context = self._host.context(turn, prompt, known)
-        variables = {name: encodable(text) for name, text in context.variables.items()}
+        variables = {name: make_encodable(text) for name, text in context.variables.items()}
         self._conversation.ask(
             turn,
             prompt,
-            encodable(context.sections),
+            make_encodable(context.sections),
             variables,
             COMPUTE if context.about_data else "",
             self._host.hidden.private,
@@ -421,7 +421,7 @@ class ReplAgent:
         if changed := changed_sections(
             self._sections(), [str(message.text) for message in messages]
         ):  # a summary may have replaced them
-            self._conversation.precede(encodable(changed))
+            self._conversation.precede(make_encodable(changed))
             messages = self._history.messages
         state = create_initial_state(
             prompt,
@@ -451,7 +451,7 @@ class ReplAgent:
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of what the next question would send, by kind, and those that may be
         sent. variables: of the namespace."""
-        room = min(room_of(self._nodes.llm), self._nodes.most or room_of(self._nodes.llm))
+        room = min(input_limit(self._nodes.llm), self._nodes.most or input_limit(self._nodes.llm))
         sizes = sizes_of(self.messages, self._host.pictures, room)
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:

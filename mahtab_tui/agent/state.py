@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseM
 from langchain_core.messages.ai import add_ai_message_chunks
 
 from mahtab_tui.bus.records import AnswerFigure
-from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.messages import make_encodable
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -119,13 +119,13 @@ def _raw(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
 
 def _call(index: int, number: str | None, name: str | None, written: str) -> ToolCall:
     call = ToolCall(
-        id=number or f"call_{index}", name=encodable(name or ""), arguments={}, problem=""
+        id=number or f"call_{index}", name=make_encodable(name or ""), arguments={}, problem=""
     )
     try:
         arguments = json.loads(written)
         if not isinstance(arguments, dict):
             raise ValueError("not an object")
-        call["arguments"] = json.loads(encodable(json.dumps(arguments, ensure_ascii=False)))
+        call["arguments"] = json.loads(make_encodable(json.dumps(arguments, ensure_ascii=False)))
     except (ValueError, RecursionError) as error:
         call["problem"] = f"The arguments cannot be read as JSON: {error}."
     return call

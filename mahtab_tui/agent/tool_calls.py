@@ -15,7 +15,7 @@ from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.tools.definition import ToolError
 
 if TYPE_CHECKING:
@@ -133,14 +133,14 @@ def _call(index: int, name: str, arguments: dict[str, Any], tools: Collection[st
     problem = (
         ""
         if name in tools
-        else f"There is no tool {encodable(name)!r}. Write a Python code block instead."
+        else f"There is no tool {make_encodable(name)!r}. Write a Python code block instead."
     )
     try:
-        arguments = json.loads(encodable(json.dumps(arguments, ensure_ascii=False)))
+        arguments = json.loads(make_encodable(json.dumps(arguments, ensure_ascii=False)))
     except (TypeError, ValueError):
         arguments, problem = {}, "The arguments cannot be read as JSON."
     return ToolCall(
-        id=f"written_{index}", name=encodable(name), arguments=arguments, problem=problem
+        id=f"written_{index}", name=make_encodable(name), arguments=arguments, problem=problem
     )
 
 

@@ -43,11 +43,11 @@ _MARGIN = r"[ \t]*(?:>[ \t]*)*"
 _OPENING = re.compile(
     rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)"
 )
-_TO_BE_OPENING = re.compile(
+_PARTIAL_OPENING = re.compile(
     rf"{_MARGIN}(?:(?:[-*+]|\d{{1,9}}[.)]?)|(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:`*|~*))"
 )
 _CLOSING = re.compile(rf"{_MARGIN}(?P<marks>`{{3,}}|~{{3,}})[ \t]*")
-_TO_BE_CLOSING = re.compile(rf"{_MARGIN}(?:`*|~*)[ \t]*")
+_PARTIAL_CLOSING = re.compile(rf"{_MARGIN}(?:`*|~*)[ \t]*")
 _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
 
 
@@ -188,21 +188,21 @@ def opening(line: str) -> OpenFence | None:
 def may_open(line: str) -> bool:
     """Return whether the start of a line could still open a fence."""
     return len(line) <= LONGEST and (
-        _TO_BE_OPENING.fullmatch(line) is not None or opening(line) is not None
+        _PARTIAL_OPENING.fullmatch(line) is not None or opening(line) is not None
     )
 
 
 def may_close(line: str) -> bool:
     """Return whether the start of a line could still close a fence, or is indentation only."""
-    return len(line) <= LONGEST and _TO_BE_CLOSING.fullmatch(line) is not None
+    return len(line) <= LONGEST and _PARTIAL_CLOSING.fullmatch(line) is not None
 
 
 Kind = Literal["chat", "code", "thought"]
 
 _TAG = re.compile(r"<(?P<end>/?)assistant-(?P<name>repl-in|chat)(?:\s[^<>\n]{0,200})?>")
-_TO_BE_TAG = re.compile(r"</?assistant-(?:repl-in|chat)(?:\s[^<>\n]{0,200})?\Z")
+_PARTIAL_TAG = re.compile(r"</?assistant-(?:repl-in|chat)(?:\s[^<>\n]{0,200})?\Z")
 _END = re.compile(r"</assistant-repl-in\s{0,10}>")
-_TO_BE_END = re.compile(r"</assistant-repl-in\s{0,10}\Z")
+_PARTIAL_END = re.compile(r"</assistant-repl-in\s{0,10}\Z")
 _THOUGHT = re.compile(r"<(?P<end>/?)(?P<name>think|thinking|thought|reasoning)>", re.IGNORECASE)
 _THOUGHTS = tuple(
     f"<{slash}{name}>"
@@ -298,7 +298,7 @@ class AnswerSplitter:
         if tag is None:
             return (
                 False
-                if self._unfinished(_HEADS, _TO_BE_TAG) or self._unfinished_thought()
+                if self._unfinished(_HEADS, _PARTIAL_TAG) or self._unfinished_thought()
                 else None
             )
         if tag["name"] == "chat":
@@ -388,7 +388,7 @@ class AnswerSplitter:
                 self._at = end.end()
                 self._end_block()
                 return True
-            if self._unfinished(("</assistant-repl-in",), _TO_BE_END):
+            if self._unfinished(("</assistant-repl-in",), _PARTIAL_END):
                 return False
         elif self._line_start and self._fence is not None:
             line, whole = self._line()
@@ -511,7 +511,7 @@ def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ())
     return ParsedResponse(tuple(part for part in _parts(text, also) if part.text), ended)
 
 
-def without_copied_tags(text: str) -> str:
+def strip_copied_tags(text: str) -> str:
     """Return an answer without the tags that its model has copied from the records it was shown.
 
     Only tags that begin or end a line are removed, so that code about such tags stays.
@@ -527,7 +527,7 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
         (kind, "".join(piece.text for piece in group))
         for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])
     ]
-    thoughts = _end_of_thoughts(stretches)
+    thoughts = _count_leading_thoughts(stretches)
     for number, (kind, stretch) in enumerate(stretches, 1):
         if kind == "thought" or number <= thoughts:
             yield AnswerPart("thought", stretch.strip("\n"))
@@ -539,7 +539,7 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
             yield from _markdown_parts(stretch, also)
 
 
-def _end_of_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
+def _count_leading_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
     """Return how many stretches are thoughts that the prompt began: those before an unmatched
     ``</think>`` on a line of its own."""
     ends = (

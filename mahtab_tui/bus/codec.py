@@ -193,7 +193,7 @@ StoredStream = (
 """A piece of a stream whose whole record is kept on disk."""
 
 
-def key_of(record: Record) -> str:
+def stream_key(record: Record) -> str:
     """Return the name of the output or answer to which a piece or whole record belongs; empty for
     other records."""
     match record:

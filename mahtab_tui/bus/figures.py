@@ -75,7 +75,7 @@ def find_figures(
     return _with_derived(answer, found, tokens)
 
 
-def figures_of(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
+def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
     """Return the figures as the record of the answer has them: each text once."""
     by_text: dict[str, AnswerFigure] = {}
     for _, _, text, cell, found in figures:

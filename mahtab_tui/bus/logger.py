@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
-from mahtab_tui.bus.codec import Partial, StoredStream, key_of
+from mahtab_tui.bus.codec import Partial, StoredStream, stream_key
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, emit, record_of
+from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, emit, get_record
 
 
 class DisplayHandler(logging.Handler):
@@ -32,7 +32,7 @@ class DisplayHandler(logging.Handler):
         """Its first piece."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         if not isinstance(value, Stream):
             self._end_stream()
             self._records.append(value)
@@ -42,7 +42,7 @@ class DisplayHandler(logging.Handler):
             self._stream = value
         self._pieces.append(value.text)
 
-    def take(self) -> list[Record]:
+    def pop_records(self) -> list[Record]:
         """Return the records since the last call, in order."""
         self.acquire()
         self._end_stream()
@@ -120,18 +120,18 @@ class StoreHandler(logging.Handler):
         self._delay = INTERVAL
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         if not value.in_store and not isinstance(value, StoredStream):
             return
         with self._guard:
             if isinstance(value, StoredStream):
                 if isinstance(value, AssistantChatStream) and value.fresh:
-                    self._partials.pop(key_of(value), None)
+                    self._partials.pop(stream_key(value), None)
                     return
-                self._partials.setdefault(key_of(value), Partial(value)).add(value)
+                self._partials.setdefault(stream_key(value), Partial(value)).add(value)
                 self._arm()
                 return
-            self._partials.pop(key_of(value), None)
+            self._partials.pop(stream_key(value), None)
             self._queue.append(value)
             self._queued += len(value.text)
             if self._failing:
@@ -176,7 +176,7 @@ class StoreHandler(logging.Handler):
     def _write(self, *, partials: bool) -> None:
         try:
             while self._queue:
-                self._keep(partial(self._store.append, self._queue[0]))
+                self._store_record(partial(self._store.append, self._queue[0]))
                 self._queued -= len(self._queue.popleft().text)
             for key in self._saved - self._partials.keys():
                 self._store.partial(key, None)
@@ -191,11 +191,11 @@ class StoreHandler(logging.Handler):
     def _write_partials(self) -> None:
         for key, growing in self._partials.items():
             if growing.fresh:
-                self._keep(partial(self._store.partial, key, growing.record()))
+                self._store_record(partial(self._store.partial, key, growing.record()))
                 self._saved.add(key)
                 growing.fresh = False
 
-    def _keep(self, write: Callable[[], None]) -> None:
+    def _store_record(self, write: Callable[[], None]) -> None:
         """Write a record. One that can never be stored is left out, so that those after it are.
         Raises `StoreError`."""
         try:
@@ -263,7 +263,7 @@ class StreamingHandler:
         """Add a token, which may be cut anywhere."""
         self._emit(self._splitter.feed(token))
 
-    def anew(self) -> StreamingHandler:
+    def restart(self) -> StreamingHandler:
         """Start the answer again: drop what was logged of it, and return the handler for the new
         one."""
         emit(self._log, self._answer.changed(fresh=True))

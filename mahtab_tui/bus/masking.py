@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache, cached_property
 from typing import Annotated, Any, NamedTuple
 
-from mahtab_tui.bus.records import NAME, PICTURE, WORD, Record, Stream, record_of
+from mahtab_tui.bus.records import NAME, PICTURE, WORD, Record, Stream, get_record
 
 LONG = 8
 """A secret of at least this length, in characters, is found anywhere."""
@@ -67,13 +67,13 @@ class SecretMatcher:
             if len(secret) < SHORTEST_WORD
             for quoted in _quoted(secret)
         }
-        self._words = _seen(
+        self._words = _strip_noise(
             form
             for secret in secrets
             if SHORTEST_WORD <= len(secret) < LONG
             for form in _escaped(secret)
         )
-        written = _seen(
+        written = _strip_noise(
             form for secret in secrets if len(secret) >= LONG for form in _escaped(secret)
         )
         self._beginnings = (*written, *self._words)
@@ -105,7 +105,7 @@ class SecretMatcher:
             ]
         return _merged(found)
 
-    def begun(self, text: str) -> tuple[int, int]:
+    def find_partial(self, text: str) -> tuple[int, int]:
         """Find the longest start of a secret at the end of a text.
 
         Returns its position (the text's length if there is none), and how many of its characters
@@ -139,7 +139,7 @@ class SecretMatcher:
             (word, start) for word in self._words for start in _positions(bare, word, (word,))
         )
         return [
-            removed.span(start) for word, start in positions if _stands_alone(bare, start, word)
+            removed.span(start) for word, start in positions if _is_whole_word(bare, start, word)
         ]
 
 
@@ -171,7 +171,7 @@ class _ReducedText:
         return at, removed
 
 
-def _seen(forms: Iterable[str]) -> set[str]:
+def _strip_noise(forms: Iterable[str]) -> set[str]:
     """Remove from the forms what is removed from a text before it is searched."""
     bare = {_SINGLE_NOISE.sub("", form) for form in forms}
     return {form for form in bare if len(form) >= SHORTEST_WORD}
@@ -217,7 +217,7 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _stands_alone(text: str, span: SecretSpan, form: str) -> bool:
+def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
     """Return whether a short form is not part of a longer word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
     return not (
@@ -306,10 +306,10 @@ MASK = "••••••••"
 
 def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
     """Return the text with `MASK` in place of some spans. Line ends within them stay."""
-    return between(text, spans, 0, len(text))
+    return mask_slice(text, spans, 0, len(text))
 
 
-def between(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
+def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
     """Return `text[start:end]` with `MASK` in place of some spans of the whole text."""
     if not spans or start >= end:
         return text[start:end]
@@ -389,7 +389,7 @@ class PrivateTexts:
         found: list[SecretSpan] = []
         start = 0
         while start <= len(text) - _SHORT_TEXT:
-            span = self._at(text, start)
+            span = self._longest_match_at(text, start)
             if span is None:
                 start += 1
                 continue
@@ -399,7 +399,7 @@ class PrivateTexts:
             start = span.end
         return found
 
-    def _at(self, text: str, start: int) -> SecretSpan | None:
+    def _longest_match_at(self, text: str, start: int) -> SecretSpan | None:
         """Return the longest span of known text that begins here, or that has a whole piece
         here."""
         whole = self._whole.get(text[start : start + _SHORT_TEXT], {})
@@ -554,7 +554,7 @@ class Secrets:
         return mask_spans(text, self.private.spans(text))
 
     @property
-    def hides_something(self) -> bool:
+    def may_redact(self) -> bool:
         """Whether `told` may change a text."""
         return bool(self.forms.secrets or self.private)
 
@@ -562,24 +562,24 @@ class Secrets:
         """Return where the secrets stand in a text."""
         return self.forms.spans(text)
 
-    def masked(self, value: Any) -> Any:
+    def mask_value(self, value: Any) -> Any:
         """Return a JSON value with the secrets in its texts masked. Keys of dicts and identifying
         values stay."""
         return _masked(value, self.forms)
 
     def redact_value(self, value: Any) -> Any:
         """Return a JSON value as models and agents get it."""
-        value = self.masked(value)
+        value = self.mask_value(value)
         return _masked(value, self.private) if self.private else value
 
-    def record(self, record: Record) -> Record:
+    def mask_record(self, record: Record) -> Record:
         """Return a record with the secrets masked."""
         forms = self.forms
         return record.changed(
             text=mask_spans(record.text, forms.spans(record.text)), **masked_fields(record, forms)
         )
 
-    def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
+    def mask_page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
         """Return a part of a long text, with a dot for each character of a secret, even if the
         secret reaches beyond the part.
 
@@ -590,7 +590,7 @@ class Secrets:
             return fetch(start, end)
         before = min(start, forms.longest)
         text = fetch(start - before, end + forms.longest)
-        return dotted(text, forms.spans(text))[before : before + end - start]
+        return replace_with_dots(text, forms.spans(text))[before : before + end - start]
 
     @property
     def forms(self) -> SecretMatcher:
@@ -614,22 +614,22 @@ class MaskedStream:
         self._shown = 0
         """Characters of the tail that were already returned: too few to reveal anything."""
 
-    def piece(self, text: str) -> str:
+    def feed(self, text: str) -> str:
         """Add a piece; return what can be displayed now."""
         text, shown = self._tail + text, self._shown
         forms = self._secrets.forms
         spans = forms.spans(text)
-        begun, tolerated = forms.begun(text)
+        begun, tolerated = forms.find_partial(text)
         if spans and begun > spans[-1].start:  # a whole secret may end as it begins
             begun = max(begun, spans[-1].end)
         end = len(text) if len(text) - begun <= tolerated else max(begun, shown)
         self._tail, self._shown = text[begun:], end - begun
-        return between(text, spans, shown, end)
+        return mask_slice(text, spans, shown, end)
 
-    def rest(self) -> str:
+    def finish(self) -> str:
         """Return what was held back: the text has ended."""
         text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
-        return between(text, self._secrets.spans(text), shown, len(text))
+        return mask_slice(text, self._secrets.spans(text), shown, len(text))
 
 
 class MaskingFilter(logging.Filter):
@@ -643,18 +643,18 @@ class MaskingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not self._secrets.forms.secrets:
             return True
-        before = record_of(record)
-        after = self.record(before)
+        before = get_record(record)
+        after = self.mask_record(before)
         record.msg, record.args = after.text, None
         record.__dict__["record"] = after
         return bool(after.text) or not (before.text and isinstance(before, Stream))
 
-    def record(self, record: Record) -> Record:
+    def mask_record(self, record: Record) -> Record:
         """Return a record with the secrets masked. If a stream ends with text held back, its whole
         record has it."""
         if record.text and isinstance(record, Stream):
-            return record.changed(text=self._stream(record.stream).piece(record.text))
-        return self._secrets.record(record)
+            return record.changed(text=self._stream(record.stream).feed(record.text))
+        return self._secrets.mask_record(record)
 
     def _stream(self, name: tuple[object, ...]) -> MaskedStream:
         stream = self._streams.setdefault(name, MaskedStream(self._secrets))
@@ -669,7 +669,7 @@ def masked(text: str, secret: str) -> str:
     return mask_spans(text, SecretMatcher([secret]).spans(text)) if len(secret) >= LONG else text
 
 
-def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
+def replace_with_dots(text: str, spans: Sequence[SecretSpan]) -> str:
     """Return a text with a dot in place of each character of some spans: no character changes its
     position."""
     pieces: list[str] = []

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.records import KINDS, Record, encode, record_of
+from mahtab_tui.bus.records import KINDS, Record, encode, get_record
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 
 PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
@@ -47,7 +47,7 @@ def number_entry(number: int) -> str:
     return f"place {number}"
 
 
-def entry_of(record: Record) -> str:
+def entry_name(record: Record) -> str:
     """Return the name of the entry to which a record belongs; empty if the model does not get the
     record."""
     match record:
@@ -91,7 +91,7 @@ class HiddenEntries:
             (self.private.add if record.private else self.private.discard)(record.name)
             for cell in record.cells:
                 self._uses.setdefault(cell_entry(cell), set()).add(record.name)
-        elif name := entry_of(record):
+        elif name := entry_name(record):
             self._entries.setdefault(name)
             if isinstance(record, records.ReplOut) and record.private:
                 self._uses.setdefault(name, set()).update(record.private)
@@ -108,11 +108,11 @@ class HiddenEntries:
     def __contains__(self, entry: str) -> bool:
         return entry in self._hidden or entry in self._replaced
 
-    def replaced(self, entry: str) -> bool:
+    def is_replaced(self, entry: str) -> bool:
         """Return whether the entry was replaced, so that the conversation shows no trace of it."""
         return entry in self._replaced
 
-    def code(self, turn: int | None, step: int | None, block: int) -> bool:
+    def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
         """Return whether a code block of an answer is left out, by its own name or as the cell that
         it became."""
         name = code_entry(turn, step, block)
@@ -126,7 +126,7 @@ they are escaped only in their own record."""
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
-def _rest(names: Iterable[str]) -> str:
+def _tag_remainder(names: Iterable[str]) -> str:
     """Return a pattern for what follows the ``<`` of a tag. A model may also read ``< /USER-CHAT``
     as one."""
     return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
@@ -135,7 +135,7 @@ def _rest(names: Iterable[str]) -> str:
 @lru_cache(maxsize=64)
 def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the patterns of characters to escape in content of this tag, and of the escapes."""
-    rest = _rest({*_OURS, tag})
+    rest = _tag_remainder({*_OURS, tag})
     return (
         re.compile(rf"<(?=(?i:{rest}))|&(?=(?i:(?:amp;)*+lt;{rest}))"),
         re.compile(rf"&lt;(?={rest})|&amp;(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
@@ -158,7 +158,7 @@ def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
 
 @lru_cache(maxsize=64)
 def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"<(?=(?i:{_rest(names)}))")
+    return re.compile(rf"<(?=(?i:{_tag_remainder(names)}))")
 
 
 def escape_tags(text: str, *names: str) -> str:
@@ -222,17 +222,17 @@ class PromptHandler(logging.Handler):
         """The entries that the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.take(record_of(record))
+        self.add_record(get_record(record))
 
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
         """Add the records from before the session was resumed. same_kernel: its kernel has waited,
         so that its variables are there."""
         for record in past:
-            self.take(record)
+            self.add_record(record)
         if self._records and not same_kernel:
             self._remember(records.Kernel(RESUMED))
 
-    def take(self, record: Record) -> None:
+    def add_record(self, record: Record) -> None:
         if not record.in_prompt:
             return
         self.hidden.fold(record)
@@ -267,7 +267,7 @@ class PromptHandler(logging.Handler):
             rewritten = isinstance(record, records.ReplOut) and record.rewritten
             text = escape_output(record.text, rewritten=rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
-            entry = entry_of(record)
+            entry = entry_name(record)
             room -= 0 if entry in self.hidden or self.hidden.is_private(entry) else len(element) + 1
             if room < 0:
                 break

@@ -155,7 +155,7 @@ Frame = tuple[str, int, str, int]
 """File, line, function and row, as `kernel.values.TracebackFrame` has them."""
 
 
-class OfCell(Record):
+class CellRecord(Record):
     """Data of a record about a cell."""
 
     cell: int | None = None
@@ -173,7 +173,7 @@ class OfCell(Record):
     """The notebook's cell that runs."""
 
 
-class ReplIn(OfCell):
+class ReplIn(CellRecord):
     """A cell starts. Text: its code."""
 
 
@@ -185,7 +185,7 @@ class AssistantReplIn(ReplIn, tag=tags.ASSISTANT_REPL_IN, in_prompt=True):
     """Code of the model or an agent."""
 
 
-class ReplOut(OfCell):
+class ReplOut(CellRecord):
     """A cell has ended. Text: its whole output; with `late`, output that came afterwards."""
 
     status: Word | None = None
@@ -841,7 +841,7 @@ def emit(log: logging.Logger, record: Record) -> None:
     log.info(record.text, extra={"record": record})
 
 
-def record_of(logged: logging.LogRecord) -> Record:
+def get_record(logged: logging.LogRecord) -> Record:
     """Return the record that `emit` was given; a notice if something else logged it."""
     record = getattr(logged, "record", None)
     if isinstance(record, Record):

@@ -59,14 +59,14 @@ def styled(text: str) -> Text:
     removes."""
     from rich.text import Text
 
-    from mahtab_tui.bus.terminal_screen import NO_STYLE, after
+    from mahtab_tui.bus.terminal_screen import NO_STYLE, apply_sgr
 
     if "\x1b" not in text:
         return Text(plain(text))
     result, state, start = Text(), NO_STYLE, 0
     for code in _SGR.finditer(text):
         result.append(plain(text[start : code.start()]), state.style())
-        state, start = after(state, code[1]), code.end()
+        state, start = apply_sgr(state, code[1]), code.end()
     result.append(plain(text[start:]), state.style())
     return result
 

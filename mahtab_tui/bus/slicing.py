@@ -65,7 +65,7 @@ def _read(code: str) -> tuple[set[str], set[str]]:
 
     Of code that is not plain Python, all words.
     """
-    tree = parsed(code)
+    tree = parse_plain_python(code)
     if tree is None:
         words = set(_WORD.findall(code))
         return words, words
@@ -90,7 +90,7 @@ def _names(tree: ast.AST) -> set[str]:
     }
 
 
-def parsed(code: str) -> ast.AST | None:
+def parse_plain_python(code: str) -> ast.AST | None:
     """Return the tree of a cell's code; None if it is not plain Python."""
     try:
         with warnings.catch_warnings():

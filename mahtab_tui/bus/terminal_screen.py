@@ -62,7 +62,7 @@ _LONGEST = 200
 
 
 @lru_cache(maxsize=4096)
-def after(graphic: Graphic, parameters: str) -> Graphic:
+def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
     """Apply one sequence. `parameters` stands between ``ESC [`` and ``m``. Unknown codes are
     ignored."""
     if len(parameters) > _LONGEST:
@@ -194,7 +194,7 @@ class ScreenLine:
         self._cells[start:end] = [" "] * (end - start)
         self._looks[start:end] = [NO_STYLE] * (end - start)
 
-    def shown(self) -> str:
+    def render(self) -> str:
         """Return the text with the sequences for its styles, from `NO_STYLE` to `NO_STYLE`."""
         cells = self._cells
         if self._marks:
@@ -203,9 +203,9 @@ class ScreenLine:
         start, look = 0, NO_STYLE
         for index, here in enumerate(self._looks):
             if here is not look and here != look:
-                parts += ("".join(cells[start:index]), change(look, here))
+                parts += ("".join(cells[start:index]), style_change(look, here))
                 start, look = index, here
-        return "".join([*parts, *cells[start:], change(look, NO_STYLE)])
+        return "".join([*parts, *cells[start:], style_change(look, NO_STYLE)])
 
     def _put(self, cells: list[str], column: int, look: Graphic) -> int:
         end = column + len(cells)
@@ -230,7 +230,7 @@ class ScreenLine:
                 self._marks.pop(index, None)
 
 
-def change(before: Graphic, now: Graphic) -> str:
+def style_change(before: Graphic, now: Graphic) -> str:
     """Return the sequence that changes one style to another."""
     if before == now:
         return ""
@@ -297,7 +297,7 @@ def collapse(text: str) -> str:
         return LINE_END.sub("\n", text) if "\r" in text else text
     screen = Screen()
     screen.feed(text)
-    return screen.take_above() + screen.text()
+    return screen.pop_above() + screen.text()
 
 
 def _moves(line: str) -> bool:
@@ -348,7 +348,7 @@ class Screen:
         return len(self._rows) - 1 - self._row
 
     @property
-    def goes_on(self) -> bool:
+    def at_end(self) -> bool:
         """Whether the cursor is at the end of the text."""
         row = self._rows[-1]
         return self.above == 0 and (
@@ -362,7 +362,7 @@ class Screen:
             del self._rows[-1]
         return [_settled(row) for row in self._rows]
 
-    def take_above(self) -> str:
+    def pop_above(self) -> str:
         """Remove the lines above the screen and return their text."""
         left = [self._joined(_settled(row)) + "\n" for row in self._rows[: self._top]]
         del self._rows[: self._top]
@@ -373,11 +373,11 @@ class Screen:
     def text(self) -> str:
         """Return the text of the lines that were not taken, and a sequence that ends in the style
         in effect now."""
-        return "\n".join(map(self._joined, self.rows())) + change(self._look, self.pen)
+        return "\n".join(map(self._joined, self.rows())) + style_change(self._look, self.pen)
 
     def _joined(self, row: PrintedLine) -> str:
         before, self._look = self._look, row.end
-        return change(before, row.start) + row.text
+        return style_change(before, row.start) + row.text
 
     def feed(self, text: str) -> None:
         """Add text, which must not end within a sequence."""
@@ -398,11 +398,11 @@ class Screen:
                 or isinstance(row, ScreenLine)
                 or (self.column is not None and (self.column or row.text))
             ):
-                self._play(_seen_passes(line))
+                self._process_line(_visible_passes(line))
             else:
                 start, self.column = row.start if row.text else self.pen, None
                 for code in _SGR.finditer(line) if "\x1b" in line else ():
-                    self.pen = after(self.pen, code[1])
+                    self.pen = apply_sgr(self.pen, code[1])
                 self._rows[self._row] = PrintedLine(row.text + line, start, self.pen)
 
     def _feed_line(self) -> None:
@@ -414,23 +414,23 @@ class Screen:
             self._rows[self._top] = _settled(self._rows[self._top])
             self._top += 1
 
-    def _play(self, line: str) -> None:
+    def _process_line(self, line: str) -> None:
         for token in _TOKEN.finditer(line):
             found = token[0]
             match token.lastgroup:
                 case "text":
                     self._write(found)
                 case "sgr":
-                    self.pen = after(self.pen, token["sgr"])
+                    self.pen = apply_sgr(self.pen, token["sgr"])
                 case "control":
                     self._control(found)
                 case "move":
                     self._move(found)
                 case _:
-                    cells, column = self._here()
+                    cells, column = self._current_line()
                     cells.mark(found, column)
 
-    def _here(self) -> tuple[ScreenLine, int]:
+    def _current_line(self) -> tuple[ScreenLine, int]:
         """Return the cursor's line, ready to be overwritten, and the cursor's column."""
         number, column = self._row, self.column
         cells = self._rows[number]
@@ -438,7 +438,7 @@ class Screen:
             pen, self.pen = self.pen, cells.start
             self._rows[number] = made = ScreenLine()
             self.column = 0
-            self._play(cells.text)
+            self._process_line(cells.text)
             self.pen, self._row = pen, number
             if column is not None:
                 self.column = column
@@ -446,10 +446,10 @@ class Screen:
         return cells, self.column or 0
 
     def _write(self, text: str) -> None:
-        line, column = self._here()
+        line, column = self._current_line()
         if len(line) > LONGEST:
             self._feed_line()
-            line, column = self._here()
+            line, column = self._current_line()
         if (missing := column - len(line)) > 0:
             column = column if missing <= self._blanks else len(line)
             self._blanks -= column - len(line)
@@ -459,14 +459,14 @@ class Screen:
         if control == "\r":
             self.column = 0
             return
-        _, column = self._here()
+        _, column = self._current_line()
         self.column = max(0, column - 1) if control == "\b" else column + _TAB - column % _TAB
 
     def _move(self, sequence: str) -> None:
         letter, numbers = sequence[-1], sequence[2:-1]
         if numbers.startswith("?"):
             return
-        line, column = self._here()
+        line, column = self._current_line()
         first, second = _numbers(numbers)
         match letter:
             case "A" | "F":
@@ -527,7 +527,7 @@ class Screen:
             line.erase(0, column + 1)
 
 
-def _seen_passes(line: str) -> str:
+def _visible_passes(line: str) -> str:
     """Keep only the passes of an overwritten line that may still be visible: those longer than all
     after them."""
     if (
@@ -546,7 +546,7 @@ def _seen_passes(line: str) -> str:
 
 
 def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
-    return PrintedLine(row.shown(), NO_STYLE, NO_STYLE) if isinstance(row, ScreenLine) else row
+    return PrintedLine(row.render(), NO_STYLE, NO_STYLE) if isinstance(row, ScreenLine) else row
 
 
 def _numbers(text: str) -> tuple[int, int]:

@@ -26,8 +26,8 @@ from mahtab_tui.cli.options import (
     warn,
     warn_about_untrusted,
 )
-from mahtab_tui.knowledge.instructions import find
-from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.instructions import find_instructions
+from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
     SkillError,
@@ -177,7 +177,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
     with fail_on(SettingsError):
         found = all_untrusted_settings(Settings)
-    instructions = find(project_folder()).untrusted
+    instructions = find_instructions(project_folder()).untrusted
     skills = _untrusted_skills()
     if not found and not instructions and not skills:
         echo("Nothing here needs trusting.")
@@ -284,7 +284,7 @@ def show(
 ) -> None:
     """Print a skill: its file, its fields, its instructions."""
     library = _library(skills_dir)
-    with fail_on(NoSkill, code=1):
+    with fail_on(SkillNotFound, code=1):
         library.skills()
         untrusted = next((skill for skill in library.untrusted if skill.name == name), None)
         skill = untrusted or library.get(name)

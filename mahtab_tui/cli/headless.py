@@ -26,7 +26,7 @@ from mahtab_tui.bus.records import (
     Record,
     SearchChatStream,
     SearchRecord,
-    record_of,
+    get_record,
 )
 from mahtab_tui.bus.sanitize import one_line, plain, visible
 from mahtab_tui.cli.options import Given, Json, Model, checked_settings, fail
@@ -35,7 +35,7 @@ from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model, get_llm
 from mahtab_tui.sandbox.base import SandboxError
-from mahtab_tui.search.limits import limits_of
+from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.log import Log
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
@@ -98,7 +98,7 @@ def rlm(
 
     settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
     try:
-        limits = limits_of(
+        limits = merge_limits(
             settings.rlm_limits(),
             max_depth=max_depth,
             max_turns=max_turns,
@@ -144,7 +144,7 @@ class RecordPrinter(logging.Handler):
         """The figures of the last answer that were computed nowhere."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         if isinstance(value, records.Notice) and value.level == "error":
             self.failures.add(value.text)
         if isinstance(value, records.AssistantChat):
@@ -188,7 +188,7 @@ class Approver(logging.Handler):
         self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         if isinstance(value, records.Approval) and value.state == "waiting":
             # The asking thread waits only after this record, so the answer comes from another one.
             threading.Thread(target=self._answer, args=(value,), daemon=True).start()
@@ -433,7 +433,9 @@ def search_once(
                 return WRONG_ARGUMENTS
             takers.append(log_file.write)
         search = Search(
-            lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets
+            lambda record: _give(takers, masking.mask_record(record)),
+            make_llm=make_llm,
+            secrets=secrets,
         )
         if as_json:
             takers.append(partial(_print_json, stdout, search))

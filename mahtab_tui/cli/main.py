@@ -275,11 +275,11 @@ def screen(
     from mahtab_tui.tui.terminal_app import Collector
 
     collector = Collector()
-    from mahtab_tui.tui.open import ASK_INSTEAD, NoTerminal, check_terminal
+    from mahtab_tui.tui.open import ASK_HINT, TerminalUnavailable, check_terminal
 
     try:
-        check_terminal(ASK_INSTEAD)
-    except NoTerminal as error:
+        check_terminal(ASK_HINT)
+    except TerminalUnavailable as error:
         fail(str(error))
     from mahtab_tui.system.imports import Lazy
     from mahtab_tui.tui.open import open_screen
@@ -293,7 +293,7 @@ def screen(
                 settings,
                 ground,
                 collector=collector,
-                moved=moved,
+                folder_notice=moved,
                 files=files,
                 notebook=opened,
                 no_trace=True,
@@ -340,7 +340,7 @@ def screen(
                 name=name,
                 past=past,
                 collector=collector,
-                moved=moved,
+                folder_notice=moved,
                 files=files,
                 notebook=opened,
             )
@@ -426,12 +426,12 @@ def watch(
     ] = None,
 ) -> None:
     """Watch what agents run, read-only: the MCP server's log, or a session on another screen."""
-    from mahtab_tui.tui.open import NoTerminal, watch_live
+    from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
     need_folder()
     try:
         raise typer.Exit(watch_live(what))
-    except NoTerminal as error:
+    except TerminalUnavailable as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or what} cannot be read: {error.strerror}.")

@@ -27,7 +27,7 @@ from mahtab_tui.llm.providers import check_name, full_name
 from mahtab_tui.session.info import SessionBackend
 from mahtab_tui.session.kernel import Waiting, kernel_at, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.store.resume import NoSession, new_store, save_target
+from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
 from mahtab_tui.system.imports import Lazy
 from mahtab_tui.system.processes import disable_langsmith
@@ -145,7 +145,7 @@ def resumed_ground(
 
     try:
         store, name, past = resume(session, project, variables=settings.keep_namespace)
-    except NoSession as error:
+    except SessionNotFound as error:
         fail(str(error))
     if notebook is None and past:
         notebook = notebook_of(past)
@@ -218,7 +218,7 @@ def print_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, c
     """Print what has become of a session that was closed. cell: the one that its kernel still runs;
     0 for none."""
     store = ground.store
-    if isinstance(store, SqliteStore) and (resumed or store.begun):
+    if isinstance(store, SqliteStore) and (resumed or store.has_written):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
         typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
         if cell:
@@ -251,13 +251,13 @@ def run_repl(
         pass
     else:
         raise RuntimeError(_IN_A_LOOP)
-    from mahtab_tui.tui.open import NoTerminal, open_screen
+    from mahtab_tui.tui.open import TerminalUnavailable, open_screen
 
     kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))
     try:
-        open_screen(settings, Lazy.of(SessionBackend(kernel)), namespace_stays=ns is not None)
-    except NoTerminal as error:
+        open_screen(settings, Lazy.of(SessionBackend(kernel)), keeps_namespace=ns is not None)
+    except TerminalUnavailable as error:
         raise RuntimeError(str(error)) from None

@@ -38,7 +38,7 @@ from mahtab_tui.session.sharing import RunningSession, SharingError, running_ses
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.database import Holder, LockedElsewhere, is_read_only, locked_sessions
 from mahtab_tui.store.resume import (
-    NoSession,
+    SessionNotFound,
     database,
     find_session,
     forked_store,
@@ -46,7 +46,7 @@ from mahtab_tui.store.resume import (
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_index import catch_up, cost, day, rename_session, size, title_of
+from mahtab_tui.store.session_index import catch_up, cost, day, question_title, rename_session, size
 from mahtab_tui.store.session_search import find_sessions, wanted_words
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, count_sessions, list_sessions
 
@@ -266,7 +266,7 @@ _CATCH_UP = 0.3
 def _stored() -> Iterator[None]:
     """End the command with a sentence and code 1 if a session cannot be found, read or written."""
 
-    with fail_on(NoSession, StoreError, code=1):
+    with fail_on(SessionNotFound, StoreError, code=1):
         yield
 
 
@@ -395,12 +395,12 @@ def rename(
 ) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
 
-    if not title_of(title):
+    if not question_title(title):
         fail("A title needs at least one letter.")
     with _stored():
         row = find_session(session, None)
         rename_session(database(), row.id, title)
-    echo(f"The session {row.id} is now called: {title_of(title)}")
+    echo(f"The session {row.id} is now called: {question_title(title)}")
 
 
 @sessions_app.command("stop")

@@ -19,7 +19,7 @@ from mahtab_tui.bus.prompt import (
 )
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.slicing import parsed
+from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.bus.terminal_screen import collapse
 
 _TITLE = 300
@@ -290,7 +290,7 @@ class Conversation:
         for cell in (
             entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)
         ):
-            tree = parsed(cell.code)
+            tree = parse_plain_python(cell.code)
             for node in ast.walk(tree) if tree is not None else ():
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield node.value

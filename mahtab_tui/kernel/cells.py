@@ -158,7 +158,7 @@ class TerminalOutput:
     def _print(self, text: str) -> None:
         text, self._unfinished = split_unfinished(self._unfinished + text)
         moves = rewrites(text)
-        if self._screen is not None and not moves and len(text) >= _BULK and self._screen.goes_on:
+        if self._screen is not None and not moves and len(text) >= _BULK and self._screen.at_end:
             self._recent, self._size, self._screen = [self._screen.text()], 0, None
         if self._screen is None and not moves:
             self._recent.append(text)
@@ -172,7 +172,7 @@ class TerminalOutput:
             self._recent, self._size = [], 0
             self.rewritten = True
         self._screen.feed(text)
-        self._keep("stdout", self._screen.take_above())
+        self._keep("stdout", self._screen.pop_above())
 
     def _keep_all_but_recent(self) -> None:
         text = "".join(self._recent)

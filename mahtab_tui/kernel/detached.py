@@ -24,7 +24,7 @@ from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.worker_process import SpooledOutput
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
-from mahtab_tui.worker.holder import KEY, LAST, HolderSettings
+from mahtab_tui.worker.holder import KEY_SUFFIX, LAST_OUTPUT_SUFFIX, HolderSettings
 from mahtab_tui.worker.spool import Spool
 
 STATUS_TIMEOUT = 2.0
@@ -100,7 +100,9 @@ def listen(session: str) -> tuple[socket.socket, Path]:
             listener.bind(address)
         path.chmod(0o600)
         listener.listen(128)
-        key = os.open(f"{path}{KEY}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        key = os.open(
+            f"{path}{KEY_SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
         with open(key, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
     except OSError:
@@ -112,7 +114,7 @@ def listen(session: str) -> tuple[socket.socket, Path]:
 
 def remove_files(path: Path) -> None:
     """Remove the files of a kernel that has ended."""
-    for each in (path, Path(f"{path}{KEY}")):
+    for each in (path, Path(f"{path}{KEY_SUFFIX}")):
         with contextlib.suppress(OSError):
             each.unlink()
 
@@ -170,7 +172,7 @@ def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
     """Yield what cells of a session have printed whose kernel ended without a screen: the cell's
     number, its output, and the file, which is to be removed."""
     with contextlib.suppress(OSError):
-        for path in sorted(sockets_folder().glob(f"*{_END}{LAST}")):
+        for path in sorted(sockets_folder().glob(f"*{_END}{LAST_OUTPUT_SUFFIX}")):
             if unquote(path.name.split(".")[0]) == session:
                 cell, _, output = path.read_bytes().partition(b"\n")
                 if cell.isdigit() and len(cell) < _DIGITS:
@@ -180,7 +182,7 @@ def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
 def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
     """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises
     `OSError`."""
-    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
+    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST_OUTPUT_SUFFIX}"
     draft = path.with_suffix(".new")
     with open(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
@@ -240,7 +242,7 @@ def ask(
 ) -> tuple[dict[str, Any], list[int], socket.socket | None]:
     """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching
     host, the connection. Raises `OSError`, `FrameError`."""
-    key = Path(f"{path}{KEY}").read_text("ascii")
+    key = Path(f"{path}{KEY_SUFFIX}").read_text("ascii")
     connection = socket.socket(socket.AF_UNIX)
     attached = False
     try:

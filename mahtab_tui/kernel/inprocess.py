@@ -55,7 +55,7 @@ from mahtab_tui.worker.control import HostCalls, Interrupts, python_version, wor
 from mahtab_tui.worker.environment import Console, Replacement
 from mahtab_tui.worker.executor import CellAttribution, Executor
 from mahtab_tui.worker.frames import Frame
-from mahtab_tui.worker.inspection.columns import AbandonedError, LookError
+from mahtab_tui.worker.inspection.columns import AbandonedError, InspectionError
 from mahtab_tui.worker.undo.history import UndoHistory
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class InProcessKernel(NullPersistence):
                 self._inspection = Inspection(self._namespace)
         try:
             return self._inspection.answer(dict(request))
-        except (LookError, AbandonedError) as error:
+        except (InspectionError, AbandonedError) as error:
             raise KernelError(str(error)) from None
 
     def complete(self, code: str, cursor: int) -> Completions:

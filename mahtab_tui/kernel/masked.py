@@ -234,7 +234,7 @@ class MaskedKernel:
         """Mask secrets, also those of which only a beginning is left before a ``…``."""
         pieces = self._secrets.mask(text).split("…")
         for index, piece in enumerate(pieces[:-1]):
-            start, tolerated = self._secrets.forms.begun(piece)
+            start, tolerated = self._secrets.forms.find_partial(piece)
             if len(piece) - start > tolerated:
                 pieces[index] = piece[:start] + MASK
         return "…".join(pieces)
@@ -257,10 +257,10 @@ class _Output:
         if kind != self._kind:
             self.end()
             self._kind = kind
-        self._report(self._stream.piece(text))
+        self._report(self._stream.feed(text))
 
     def end(self) -> None:
-        self._report(self._stream.rest())
+        self._report(self._stream.finish())
 
     def _report(self, text: str) -> None:
         if text:
@@ -321,5 +321,5 @@ def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any
         reply["line"] += reply["text"].count("\n", 0, asked["start"] - start)
         return str(reply["text"])
 
-    text = secrets.page(fetch, asked["start"], asked["end"])
+    text = secrets.mask_page(fetch, asked["start"], asked["end"])
     return {**reply, "text": text}

@@ -34,7 +34,7 @@ from mahtab_tui.kernel.requests import (
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.spool import PIECE, Spool, in_pipe, omission
+from mahtab_tui.worker.spool import PIECE, Spool, format_omission, pending_bytes
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.supervisor import BacklogCells, EventBacklog, SavedBefore
@@ -81,7 +81,7 @@ class PipeOutput:
         return os.read(self._pipe, PIECE)
 
     def available(self) -> Iterator[bytes]:
-        left = in_pipe(self._pipe)
+        left = pending_bytes(self._pipe)
         while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
             yield data
             left -= len(data)
@@ -111,10 +111,10 @@ class SpooledOutput:
             self.position,
             max(self.position, self._spool.next_byte(self.position)),
         )
-        return omission(self.position - start)
+        return format_omission(self.position - start)
 
     def available(self) -> Iterator[bytes]:
-        return self.until(self._spool.printed())
+        return self.until(self._spool.printed_size())
 
     def until(self, end: int) -> Iterator[bytes]:
         while self.position < end and (data := self.read(min(end - self.position, PIECE))):

@@ -24,7 +24,7 @@ from mahtab_tui.knowledge.confined_folder import (
     ConfinedFolder,
     ConfinedFolderError,
     is_encoding,
-    lines_of,
+    split_lines,
 )
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.system.processes import find_program, tie_to_parent
@@ -74,10 +74,10 @@ def source_files(folder: Path) -> Iterator[str]:
         if above is None:
             yield path
         else:
-            waiting += reversed(list(_in(confined, (*above, _level(confined, path)))))
+            waiting += reversed(list(_scan_folder(confined, (*above, _level(confined, path)))))
 
 
-def _in(
+def _scan_folder(
     confined: ConfinedFolder, levels: tuple[_Level, ...]
 ) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
     """Yield a folder's contents: folders with the levels above them, and files."""
@@ -105,7 +105,7 @@ def _level(confined: ConfinedFolder, path: str) -> _Level:
     from pathspec import GitIgnoreSpec
 
     try:
-        lines = lines_of(
+        lines = split_lines(
             confined.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape")
         )
     except ConfinedFolderError:
@@ -193,7 +193,7 @@ class Matches(NamedTuple):
         numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
-            parts += [path, *_shown(list(found))]
+            parts += [path, *_numbered_lines(list(found))]
         lines = {
             "limit": "There is more; narrow the pattern or raise limit.",
             "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
@@ -264,7 +264,7 @@ class CodeSearcher:
         """Return the lines of a file from `start` to `end` (from 1, both included) with their
         numbers. Raises `CodeError`."""
         try:
-            lines = lines_of(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
+            lines = split_lines(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except ConfinedFolderError as error:
             raise CodeError(str(error)) from None
         first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
@@ -275,7 +275,7 @@ class CodeSearcher:
         return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
 
 
-def _shown(matches: Sequence[Match]) -> Iterator[str]:
+def _numbered_lines(matches: Sequence[Match]) -> Iterator[str]:
     """Yield the lines of one file, numbered and without duplicates; ``--`` marks gaps."""
     lines: dict[int, str] = {}
     for match in matches:

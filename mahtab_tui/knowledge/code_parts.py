@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.code import CodeError, is_wanted, list_files
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, lines_of
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
 from mahtab_tui.knowledge.library import SkillsIndex
-from mahtab_tui.knowledge.semantic_index import NEAREST, SemanticIndex, joined
+from mahtab_tui.knowledge.semantic_index import NEAREST, SemanticIndex, merge_rankings
 from mahtab_tui.knowledge.skills import Skill
 
 MOST = 5_000
@@ -55,7 +55,7 @@ class CodeParts:
         self._omitted = 0
         """Files that are not searched."""
 
-    def near(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
+    def search(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
         """Return the parts that fit some words best, by words and meaning; empty if the pattern is
         a regular expression or one word."""
         if not _WORDS.fullmatch(words.strip()):
@@ -72,7 +72,7 @@ class CodeParts:
         by_meaning = self._meaning.nearest("code", words, texts)
         found = [
             parts[key]
-            for key in joined(by_words, by_meaning)
+            for key in merge_rankings(by_words, by_meaning)
             if is_wanted(parts[key].path, file_pattern)
         ]
         if not found:
@@ -110,7 +110,7 @@ class CodeParts:
                 files[path] = (
                     known
                     if known is not None and known[0] == stamp
-                    else (stamp, _parts_of(path, confined.read_text(path)))
+                    else (stamp, _split_file(path, confined.read_text(path)))
                 )
                 count += len(files[path][1])
         if files == self._files and self._index is not None:
@@ -128,13 +128,13 @@ class CodeParts:
         )
 
 
-def _parts_of(path: str, text: str) -> list[_Part]:
+def _split_file(path: str, text: str) -> list[_Part]:
     """Divide a file: a part ends where a definition begins, once it has some lines, and when it is
     long."""
     parts: list[_Part] = []
     lines: list[str] = []
     first = size = 0
-    for number, line in enumerate(lines_of(text), 1):
+    for number, line in enumerate(split_lines(text), 1):
         full = len(lines) >= _LINES or size + len(line) > _CHARACTERS
         if lines and (full or (len(lines) >= _FEW_LINES and _TOP.match(line))):
             parts.append(_Part(path, first, "\n".join(lines)))

@@ -45,7 +45,7 @@ def is_encoding(name: str) -> bool:
     return True
 
 
-def mark_of(data: bytes) -> bytes:
+def byte_order_mark(data: bytes) -> bytes:
     """Return the byte order mark at the start; empty if there is none."""
     return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
 
@@ -55,7 +55,7 @@ def marked_encoding(data: bytes) -> str | None:
     return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
 
 
-def decoded(data: bytes, encoding: str | None = None) -> str:
+def decode(data: bytes, encoding: str | None = None) -> str:
     """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order
     mark, or as UTF-8, or as Windows-1252 or Latin-1.
 
@@ -84,7 +84,7 @@ def single_byte_encoding(data: bytes) -> str:
     return "cp1252" if special and not special & _UNUSED else "latin-1"
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Split a text into lines as editors do: only a line feed ends one, not a form feed or
     U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
@@ -165,7 +165,7 @@ class ConfinedFolder:
         """Read a file as text, in the given or the detected encoding. Raises `ConfinedFolderError`."""
 
         try:
-            return decoded(self.read_bytes(path, limit), encoding)
+            return decode(self.read_bytes(path, limit), encoding)
         except BinaryFile:
             raise ConfinedFolderError(f"{path} is a binary file.") from None
         except LookupError:

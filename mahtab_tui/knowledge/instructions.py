@@ -26,7 +26,7 @@ _TRUSTED = "instructions"
 """The name of a file's content in the record of what the user trusts."""
 
 
-class Part(NamedTuple):
+class InstructionPart(NamedTuple):
     """A file, or one that it imports."""
 
     name: str
@@ -38,7 +38,7 @@ class Instructions(NamedTuple):
     """A file with instructions, and what it imports."""
 
     path: Path
-    parts: tuple[Part, ...]
+    parts: tuple[InstructionPart, ...]
     trusted: bool
     """The user's own file, or a project's file that the user has trusted as it is now."""
 
@@ -52,7 +52,7 @@ class Instructions(NamedTuple):
         return {_TRUSTED: [list(part) for part in self.parts]}
 
 
-class Found(NamedTuple):
+class FoundInstructions(NamedTuple):
     """All files with instructions: the user's, then the project's from its root to the present
     folder."""
 
@@ -80,7 +80,7 @@ class Found(NamedTuple):
         return {part.name: texts[part.name] for part in parts}
 
 
-def find(folder: Path) -> Found:
+def find_instructions(folder: Path) -> FoundInstructions:
     """Find the instructions for work in a folder."""
     problems: list[str] = []
     files = list(_read(home_folder() / NAMES[0], Path.home(), problems, own=True))
@@ -94,7 +94,7 @@ def find(folder: Path) -> Found:
         if found:
             files += found
             break
-    return Found(tuple(files), tuple(problems))
+    return FoundInstructions(tuple(files), tuple(problems))
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -125,10 +125,10 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
 
 def _parts(
     confined: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
-) -> Iterator[Part]:
+) -> Iterator[InstructionPart]:
     """Read a file and what it imports, each once. Raises `ConfinedFolderError` for the first file only."""
     text = confined.read_text(str(path), _LARGEST)
-    yield Part(f"~/{path}" if own else str(path), text)
+    yield InstructionPart(f"~/{path}" if own else str(path), text)
     if len(above) == _DEPTH:
         return
     seen = {path, *above}

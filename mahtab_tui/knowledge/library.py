@@ -199,7 +199,7 @@ _NAMED = 30
 """Up to this many skills are all named in the message about a missing one."""
 
 
-class NoSkill(RuntimeError):
+class SkillNotFound(RuntimeError):
     """A skill, or a file of it, does not exist; the message is a sentence."""
 
 
@@ -251,7 +251,7 @@ class SkillLibrary:
             self._on_problem(problem)
         return skills
 
-    def renew(self) -> None:
+    def invalidate(self) -> None:
         """Read changed files at the next use, even if they were read just now."""
         with self._lock:
             self._looked = float("-inf")
@@ -298,10 +298,10 @@ class SkillLibrary:
         skills = self.skills()
         if name not in skills:
             if any(skill.name == name for skill in self.untrusted):
-                raise NoSkill(
+                raise SkillNotFound(
                     f"The skill {name!r} is the project's, and the user has not trusted it."
                 )
-            raise NoSkill(f"There is no skill {name!r}. {self._near(name)}")
+            raise SkillNotFound(f"There is no skill {name!r}. {self._near(name)}")
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
@@ -320,21 +320,21 @@ class SkillLibrary:
     def found(self, query: str, limit: int = 5) -> str:
         """Format the output of `search_skills`: one line for each skill."""
         skills = self.skills()
-        found = (name for name in self.near(query, limit) if name in skills)
+        found = (name for name in self.nearest(query, limit) if name in skills)
         return (
             "\n".join(f"{name}: {skills[name].description}" for name in found)
             or f"No skill matches {query!r}."
         )
 
-    def near(self, query: str, limit: int) -> list[str]:
+    def nearest(self, query: str, limit: int) -> list[str]:
         """Return the names of the skills that fit a query best, by words, and by meaning if there
         is an embedding model."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
-        from mahtab_tui.knowledge.semantic_index import NEAREST, joined
+        from mahtab_tui.knowledge.semantic_index import NEAREST, merge_rankings
 
         by_words = [hit.name for hit in self.search(query, max(limit, NEAREST))]
-        found = joined(by_words, self._meaning.nearest("skills", query, self._texts))
+        found = merge_rankings(by_words, self._meaning.nearest("skills", query, self._texts))
         exact = query.strip().lower()
         return sorted(found, key=lambda name: name != exact)[:limit]
 
@@ -342,13 +342,15 @@ class SkillLibrary:
         """Read a file in a skill's folder. Raises `NoSkill`."""
         skill = self.get(name)
         if skill.folder is None:
-            raise NoSkill(f"The skill {name!r} is a single file and has no others.")
+            raise SkillNotFound(f"The skill {name!r} is a single file and has no others.")
         try:
             text = ConfinedFolder(skill.folder).read_text(path)
         except ConfinedFolderError as error:
-            raise NoSkill(str(error)) from None
+            raise SkillNotFound(str(error)) from None
         if not is_trusted_file(skill, path, text):
-            raise NoSkill(f"The file {path!r} is the project's, and the user has not trusted it.")
+            raise SkillNotFound(
+                f"The file {path!r} is the project's, and the user has not trusted it."
+            )
         return text
 
     def _near(self, name: str) -> str:
@@ -448,7 +450,7 @@ class LoadedSkills:
         """Unload a skill. Raises `NoSkill` if it is not loaded."""
         with self._lock:
             if name not in self._sizes:
-                raise NoSkill(
+                raise SkillNotFound(
                     f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}."
                 )
             self._report(name, None)
@@ -464,7 +466,7 @@ class LoadedSkills:
                     if name in self._sizes:  # it may have been unloaded meanwhile
                         self._keep(name, len(text))
                         texts[name] = text
-            except (NoSkill, SkillsBudgetExceeded) as error:
+            except (SkillNotFound, SkillsBudgetExceeded) as error:
                 with self._lock:
                     if name in self._sizes:
                         self._report(name, None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.knowledge.code import RipgrepError, is_wanted, ripgrep_files, source_files
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, lines_of
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
 
 LINE_WIDTH = 500
 """Characters of a line that are returned."""
@@ -38,7 +38,7 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if not is_wanted(path, request["file_pattern"]):
             continue
         with suppress(ConfinedFolderError):  # it is binary, too large, or gone
-            lines = lines_of(confined.read_text(path, encoding=request["encoding"]))
+            lines = split_lines(confined.read_text(path, encoding=request["encoding"]))
             for number, line in enumerate(lines):
                 if left > 0 and compiled.search(line):
                     left -= 1

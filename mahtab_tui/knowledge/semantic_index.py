@@ -56,7 +56,7 @@ class VectorStore(Protocol):
     def close(self) -> None: ...
 
 
-def joined(*rankings: Sequence[str]) -> list[str]:
+def merge_rankings(*rankings: Sequence[str]) -> list[str]:
     """Join rankings by reciprocal ranks: each adds 1 / (60 + rank) to what it names. Equal ones
     stay in the order of the first rankings."""
     scores: dict[str, float] = {}
@@ -186,7 +186,7 @@ class SemanticIndex:
                     [(key, data) for digest, data in vectors.items() for key in keys[digest]]
                 )
         except Exception as error:  # the thread's outermost frame
-            corpus.again()
+            corpus.reset()
             self._fail(error)
         finally:
             corpus.ready.set()
@@ -226,7 +226,7 @@ class _Corpus:
             begun, self._begun = self._begun, True
             return not begun
 
-    def again(self) -> None:
+    def reset(self) -> None:
         """Let them be got again: it has failed."""
         with self._lock:
             self._begun, self._waiting, self._keys, self._tables = False, [], {}, {}

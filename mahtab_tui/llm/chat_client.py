@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, ServiceError, explained
+from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, ServiceError, explain_error
 from mahtab_tui.llm.http_service import Exchange, HttpService, fetch_json
 
 Dialect = Literal["openai", "openrouter", "compatible", "ollama"]
@@ -208,7 +208,7 @@ class ChatClient:
         except Exception as error:  # the thread's outermost frame; the waiting thread raises it
             if answer.usage is not None:
                 put(ChatChunk(end=answer.end()))
-            put(explained(error, key=self._key_name, secret=self._key, timeout=self._timeout))
+            put(explain_error(error, key=self._key_name, secret=self._key, timeout=self._timeout))
         finally:
             exchange.close()
 

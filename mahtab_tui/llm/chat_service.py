@@ -29,7 +29,7 @@ from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_client import AnswerEnd, ChatChunk, ChatClient, Dialect
-from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.messages import REASONS
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
@@ -126,7 +126,9 @@ class ChatService(BaseChatModel):
         yield ChatGenerationChunk(
             message=AIMessageChunk(content="")
         )  # a stopped answer has a chunk, too
-        for chunk in self._client.stream([_sent(message) for message in messages], **options):
+        for chunk in self._client.stream(
+            [_to_client_message(message) for message in messages], **options
+        ):
             yield ChatGenerationChunk(message=self._message(chunk))
 
     def _generate(
@@ -182,7 +184,7 @@ def _tool_choice(choice: Any) -> Any:
     return choice
 
 
-def _sent(message: BaseMessage) -> dict[str, Any]:
+def _to_client_message(message: BaseMessage) -> dict[str, Any]:
     """Return a message as the client takes it."""
     sent: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
     if isinstance(message, ToolMessage):
@@ -283,7 +285,7 @@ class ChatRemote(BaseChatModel):
                 if chunk is None:
                     break
                 if isinstance(chunk, Exception):
-                    raise explained(
+                    raise explain_error(
                         chunk,
                         key=self.key,
                         secret=self.secret.get_secret_value(),

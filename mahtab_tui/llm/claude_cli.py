@@ -22,7 +22,7 @@ from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart, Thought
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment, login_hint
-from mahtab_tui.llm.messages import RESTARTED, text_of
+from mahtab_tui.llm.messages import RESTARTED, message_text
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
@@ -53,7 +53,7 @@ class ClaudeConversation:
         self.process = process
         self.sent: list[ClaudeMessage] = []
 
-    def goes_on_with(self, sent: Sequence[ClaudeMessage]) -> bool:
+    def continues(self, sent: Sequence[ClaudeMessage]) -> bool:
         """Tell whether a conversation is the one that the process knows plus one message."""
         return (
             bool(self.sent)
@@ -137,7 +137,7 @@ class ChatClaudeCLI(BaseChatModel):
         try:
             folder = self._folder()
             if not self._closed and not any(
-                conversation.process.fits(system, folder) for conversation in self._conversations
+                conversation.process.matches(system, folder) for conversation in self._conversations
             ):
                 self._begin(system, folder)
         finally:
@@ -169,7 +169,7 @@ class ChatClaudeCLI(BaseChatModel):
             self._stopped.clear()
             self._closed = False
             system = "\n\n".join(
-                text_of(message) for message in messages if isinstance(message, SystemMessage)
+                message_text(message) for message in messages if isinstance(message, SystemMessage)
             )
             sent = [
                 _message(message) for message in messages if not isinstance(message, SystemMessage)
@@ -223,11 +223,11 @@ class ChatClaudeCLI(BaseChatModel):
         fitting = [
             conversation
             for conversation in self._conversations
-            if conversation.process.fits(system, folder)
+            if conversation.process.matches(system, folder)
         ]
         if (
             found := next(
-                (conversation for conversation in fitting if conversation.goes_on_with(sent)), None
+                (conversation for conversation in fitting if conversation.continues(sent)), None
             )
         ) is not None:
             self._conversations.remove(found)
@@ -284,7 +284,9 @@ class ChatClaudeCLI(BaseChatModel):
             if event is None:
                 if stopping:
                     return
-                raise ModelError(f"{process.ending()} Ask again; the conversation is still there.")
+                raise ModelError(
+                    f"{process.describe_exit()} Ask again; the conversation is still there."
+                )
             if event:
                 last_event = now
             for piece in turn.fold(event):
@@ -366,7 +368,7 @@ def _message(message: BaseMessage) -> ClaudeMessage:
             parts.append((str(block.get("mime_type", "image/png")), str(block["base64"])))
         elif block.get("type") == "text":
             parts.append(str(block["text"]))
-    return ClaudeMessage(message.type, text_of(message), tuple(parts))
+    return ClaudeMessage(message.type, message_text(message), tuple(parts))
 
 
 def _content(parts: Iterable[str | tuple[str, str]]) -> _Content:

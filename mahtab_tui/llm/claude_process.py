@@ -231,7 +231,7 @@ class ClaudeProcess:
         # garbage-collected.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
-    def fits(self, system: str, folder: str) -> bool:
+    def matches(self, system: str, folder: str) -> bool:
         """Tell whether it is alive and has this system prompt and folder."""
         return self.alive and (self._system, self._folder) == (system, folder)
 
@@ -280,7 +280,7 @@ class ClaudeProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
 
-    def ending(self) -> str:
+    def describe_exit(self) -> str:
         """Describe how it ended and its last error output in a sentence."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(REACTION)

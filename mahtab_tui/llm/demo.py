@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import text_of
+from mahtab_tui.llm.messages import message_text
 from mahtab_tui.llm.prompts import (
     COMPUTE,
     LAST_CALL,
@@ -55,12 +55,12 @@ def search_answer(messages: Sequence[BaseMessage]) -> str | None:
     """Return the demo's next answer in a search; None if the conversation is not a search."""
     if not messages or not isinstance(messages[0], SystemMessage):
         return None
-    system, last = text_of(messages[0]), text_of(messages[-1])
+    system, last = message_text(messages[0]), message_text(messages[-1])
     if system.startswith(PLAIN):
         return _plain(_between(QUERY, last), _between(TEXT, last).split("\n"))
     if not system.startswith(SEARCH):
         return None
-    patterns = _patterns(_between(QUERY, text_of(messages[1])))
+    patterns = _patterns(_between(QUERY, message_text(messages[1])))
     if last.startswith(LAST_CALL) or any(isinstance(message, AIMessage) for message in messages):
         return f"{WHO}its code failed. It looked for lines with {', '.join(patterns)}."
     return f"I look for the lines that have most of the words.\n\n```python\nwho = {WHO!r}\npatterns = {patterns!r}\n{_CODE}```\n"
@@ -145,17 +145,20 @@ class ChatDemo(ScriptedChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         found = search_answer(messages)
         text = answer(messages) if found is None else found
-        yield from self.speak(
+        yield from self.stream_text(
             text, TOKENS_PER_SECOND if found is None else SEARCH_TOKENS_PER_SECOND
         )
         yield usage_chunk(
-            "demo", sum(len(text_of(message)) for message in messages) // 4, len(text) // 4, 0.0
+            "demo",
+            sum(len(message_text(message)) for message in messages) // 4,
+            len(text) // 4,
+            0.0,
         )
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
     """Return the demo's next answer in a conversation. Raises `ModelError` if no rule applies."""
-    texts = [text_of(message) for message in messages if isinstance(message, HumanMessage)]
+    texts = [message_text(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
         return json.dumps(

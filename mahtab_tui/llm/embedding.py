@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import explained
-from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, price, tokens_in
+from mahtab_tui.llm.failures import explain_error
+from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
@@ -50,21 +50,21 @@ class EmbeddingModel:
 
     def documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text. Raises `ModelError`."""
-        return self._paid(texts, lambda model: model.embed_documents(list(texts)))
+        return self._call_within_budget(texts, lambda model: model.embed_documents(list(texts)))
 
     def query(self, text: str) -> list[float]:
         """Return the vector of a query. Raises `ModelError`."""
-        return self._paid([text], lambda model: [model.embed_query(text)])[0]
+        return self._call_within_budget([text], lambda model: [model.embed_query(text)])[0]
 
-    def _paid(
+    def _call_within_budget(
         self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
     ) -> list[list[float]]:
         """Make a call that the session can afford. LangChain does not pass on what the service
         counted, so its tokens are estimated."""
         if self._inner is None:
             with IMPORTS.turn():
-                self._inner = self._made()
-        tokens = tokens_in(texts)
+                self._inner = self._make()
+        tokens = estimate_message_tokens(texts)
         cost = price(
             LOCAL if self._provider == "ollama" else self._base_url or self._provider,
             self._model,
@@ -72,7 +72,7 @@ class EmbeddingModel:
             0,
         )
         try:
-            with self._spending.afford(self._model, lambda: cost):
+            with self._spending.within_limit(self._model, lambda: cost):
                 vectors = call(self._inner)
                 self._on_usage(
                     Usage(
@@ -86,7 +86,7 @@ class EmbeddingModel:
         except OverBudget as error:
             raise ModelError(str(error)) from None
         except Exception as error:  # the provider's code
-            raise explained(error, secret=self._key, timeout=self._timeout) from None
+            raise explain_error(error, secret=self._key, timeout=self._timeout) from None
         if len(vectors) != len(texts) or not all(vectors):
             raise ModelError("The service sent something that is not an embedding.")
         return vectors
@@ -97,7 +97,7 @@ class EmbeddingModel:
         name = "openai_compatible" if self._base_url else self._provider
         return os.environ.get(f"{name.upper()}_API_KEY") or self._api_keys.get(name, "")
 
-    def _made(self) -> Embeddings:
+    def _make(self) -> Embeddings:
         """Make the model. Raises `ModelError`."""
         try:
             import numpy  # noqa: F401 - what its vectors are compared with
@@ -123,7 +123,7 @@ class EmbeddingModel:
         except ImportError:
             raise ModelError(_NEEDED.format(packages=f"langchain-{self._provider}")) from None
         except Exception as error:  # an unknown provider, or the package's own checks
-            reason = str(explained(error, secret=self._key))
+            reason = str(explain_error(error, secret=self._key))
             raise ModelError(
                 f"The embedding model {self._provider}:{self._model} cannot be used. {reason}"
             ) from None

@@ -80,13 +80,13 @@ class ServiceError(Exception):
         self.headers = headers
 
 
-def not_responded(timeout: float | None) -> ModelError:
+def no_response_error(timeout: float | None) -> ModelError:
     """Make the error for a service that has sent nothing for so many seconds."""
     waited = f" for {timeout:g} s" if timeout is not None else ""
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
 
 
-def explained(
+def explain_error(
     error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None
 ) -> ModelError:
     """Convert an exception of a provider's code for the user.
@@ -111,14 +111,14 @@ def explained(
     if status == 401:
         return ModelError(f"The key was not accepted{reason}" + (f" Check {key}." if key else ""))
     if status in BUSY_STATUSES:
-        pause = pause_asked_for(error)
+        pause = retry_after(error)
         wait = f" It asks to wait for {_duration(pause)}." if pause > LONGEST_PAUSE else ""
         return ModelBusy(f"{BUSY_STATUSES[status]}{reason}{wait}", pause)
     if status in _FINAL:
         return ModelError(f"{_FINAL[status]}{reason}")
     names = {cls.__name__ for cls in type(error).__mro__}
     if any("Timeout" in name for name in names):
-        return not_responded(timeout)
+        return no_response_error(timeout)
     if any(type(cause).__name__ in _UNREACHABLE for cause in _causes(error)):
         return ModelError(f"The service cannot be reached: {_innermost(error)}.")
     if names & {"TransportError", "APIConnectionError"}:
@@ -132,10 +132,10 @@ def explained(
 
 def is_busy(error: Exception) -> bool:
     """Tell whether the same call may work in a moment."""
-    return isinstance(explained(error), ModelBusy)
+    return isinstance(explain_error(error), ModelBusy)
 
 
-def pause_asked_for(error: Exception) -> float:
+def retry_after(error: Exception) -> float:
     """Return the seconds that a service asks to wait; 0 if it does not say."""
     if isinstance(error, ModelBusy):
         return error.pause or 0.0

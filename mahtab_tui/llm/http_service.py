@@ -20,7 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from mahtab_tui import __version__
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, not_responded
+from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, no_response_error
 
 _PIECE = 65_536
 """Bytes that are read at once."""
@@ -97,7 +97,7 @@ class Exchange:
                 connection.close()
             self._request(self._connected(), method, path, body)
         except TimeoutError:
-            raise not_responded(self._timeout) from None
+            raise no_response_error(self._timeout) from None
         except ConnectionError:
             raise ModelError(BROKE_OFF) from None
         except (OSError, ValueError, http.client.HTTPException):
@@ -110,7 +110,7 @@ class Exchange:
             while piece := self._response.read1(_PIECE):
                 yield piece
         except TimeoutError:
-            raise not_responded(self._timeout) from None
+            raise no_response_error(self._timeout) from None
         except (
             OSError,
             ValueError,
@@ -188,7 +188,7 @@ class Exchange:
             connection = _connection(urlsplit(self._service.address), self._timeout)
             connection.connect()
         except TimeoutError:
-            raise not_responded(self._timeout) from None
+            raise no_response_error(self._timeout) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise ModelError(
                 f"The service cannot be reached: {_reason(error)} ({self._service.address})."

@@ -22,12 +22,12 @@ RESTARTED = {"anew": True}
 earlier chunks no longer count."""
 
 
-def text_of(message: BaseMessage) -> str:
+def message_text(message: BaseMessage) -> str:
     """Return a message's text, without pictures and calls."""
     return str(message.text)
 
 
-def thought_of(message: BaseMessage) -> str:
+def message_reasoning(message: BaseMessage) -> str:
     """Return what a service sends of its model's thinking beside the answer, of which it is no
     part."""
     thought = message.additional_kwargs.get("reasoning_content")
@@ -38,7 +38,7 @@ def thought_of(message: BaseMessage) -> str:
     return "".join(texts)
 
 
-def encodable(text: str) -> str:
+def make_encodable(text: str) -> str:
     """Return text that can be encoded: surrogate pairs are joined, lone surrogates become
     U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -62,7 +62,7 @@ def has_restarted(metadata: Mapping[str, Any]) -> bool:
 
 def masked_messages(messages: Sequence[Message], secrets: Secrets) -> list[Message]:
     """Return the messages; those with secrets or private texts are replaced by masked copies."""
-    if not secrets.hides_something:
+    if not secrets.may_redact:
         return list(messages)
     return [_masked(message, secrets) for message in messages]
 

@@ -85,7 +85,7 @@ def size_from_head(file: IO[bytes]) -> PictureSize:
     return PictureSize(image.width, image.height, _moves(image))
 
 
-def scaled(data: bytes) -> EncodedPicture:
+def scale_picture(data: bytes) -> EncodedPicture:
     """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Takes up
     to two seconds.
 
@@ -99,7 +99,7 @@ def scaled(data: bytes) -> EncodedPicture:
         raise PictureError("The picture cannot be read: its file is damaged.") from error
 
 
-def sees(llm: BaseChatModel) -> bool | None:
+def accepts_pictures(llm: BaseChatModel) -> bool | None:
     """Tell whether a model accepts pictures, by its own attribute or LangChain's tables; None if
     unknown."""
     known = getattr(llm, "sees", None)
@@ -108,7 +108,7 @@ def sees(llm: BaseChatModel) -> bool | None:
     return known if isinstance(known, bool) else None
 
 
-def pictures_in(messages: Iterable[BaseMessage]) -> int:
+def count_pictures(messages: Iterable[BaseMessage]) -> int:
     """Count the pictures in messages."""
     blocks = (
         block

@@ -241,28 +241,28 @@ def _signature(function: HostFunction) -> str:
     return f"({', '.join(name for name, _, default in function.parameters if default is None)})"
 
 
-def edited(block: int) -> str:
+def edited_note(block: int) -> str:
     """Tell the model that the user changed a block before it ran; the code that ran follows."""
     return f"The person edited block {block + 1} of your code. This is what ran:"
 
 
-def skipped(block: int, reason: str) -> str:
+def skipped_note(block: int, reason: str) -> str:
     """Tell the model that the user skipped a block."""
     return f"The person skipped this code (block {block + 1}){f': {reason}' if reason.strip() else '.'}"
 
 
-def refused(block: int, why: str) -> str:
+def refused_note(block: int, why: str) -> str:
     """Tell the model why a block was refused."""
     return f"Block {block + 1} of your code was not run. {why}"
 
 
-def undone(block: int, reason: str) -> str:
+def undone_note(block: int, reason: str) -> str:
     """Tell the model that the user undid a block after it had run; its output follows."""
     why = f": {reason}" if reason.strip() else "."
     return f"The person undid this code (block {block + 1}) after it had run{why}\nThe variables are as they were before it ran."
 
 
-def not_run(block: int, *, undone: bool = False) -> str:
+def not_run_note(block: int, *, undone: bool = False) -> str:
     """Tell the model that a block did not run because an earlier one failed, was refused or was
     undone."""
     return f"Block {block + 1} of your code was not run, because the one before it {'was undone' if undone else 'failed'}."
@@ -334,7 +334,7 @@ def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES)
     return lines
 
 
-def as_shown(text: str) -> str:
+def escape_section(text: str) -> str:
     """Return a text as it stands in a section of a prompt."""
     return escape_tags(defuse(escape_for_model(text)), *_SECTIONS)
 
@@ -348,9 +348,9 @@ def describe_variables(
     Private variables and names that begin with ``_`` are never described.
     """
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
-    texts = {name: as_shown(text) for name, text in described.items() if name in describable}
+    texts = {name: escape_section(text) for name, text in described.items() if name in describable}
     rest = variable_lines([v for v in variables if v.name not in texts], max_vars)
-    return texts | {name: as_shown(line) for name, line in rest.items()}
+    return texts | {name: escape_section(line) for name, line in rest.items()}
 
 
 def join_variables(texts: Mapping[str, str]) -> str:

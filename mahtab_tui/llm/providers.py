@@ -25,7 +25,7 @@ Sampling = Mapping[str, float]
 """Options by name: temperature, top_p, seed."""
 
 
-def sampling_of(**options: float | None) -> Sampling:
+def parse_sampling(**options: float | None) -> Sampling:
     """Return the options that are given. Raises `ValueError` with a sentence."""
     chosen = {name: value for name, value in options.items() if value is not None}
     for name, value in chosen.items():
@@ -493,11 +493,11 @@ def found_models(
     found: dict[str, ModelChoice] = {}
     for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
         if spec not in found:
-            found[spec] = ModelChoice(spec, about, problem_of(spec, access))
+            found[spec] = ModelChoice(spec, about, availability_problem(spec, access))
     return list(found.values())
 
 
-def problem_of(spec: str, access: Mapping[str, Any]) -> str:
+def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
     """Say why a model cannot be used, as far as that is known without asking it; empty if it
     can."""
     try:

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import text_of
+from mahtab_tui.llm.messages import message_text
 
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 """Small pieces of a text; joined, they are the text again."""
@@ -55,7 +55,9 @@ class ScriptedChatModel(BaseChatModel):
     def close(self) -> None:
         """Do nothing; there is nothing to close."""
 
-    def speak(self, text: str, tokens_per_second: float | None) -> Iterator[ChatGenerationChunk]:
+    def stream_text(
+        self, text: str, tokens_per_second: float | None
+    ) -> Iterator[ChatGenerationChunk]:
         """Yield the text as chunks at a pace (None: at once), until stopped."""
         self._stopped.clear()
         for token in _TOKENS.findall(text):
@@ -207,10 +209,10 @@ class ChatReplay(ScriptedChatModel):
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        line = self._next(text_of(messages[-1]))
+        line = self._next(message_text(messages[-1]))
         if line.error:
             raise ModelError(line.error)
-        yield from self.speak(line.text, line.tokens_per_second)
+        yield from self.stream_text(line.text, line.tokens_per_second)
         yield usage_chunk(
             "replay", line.usage.input_tokens, line.usage.output_tokens, line.usage.cost
         )

@@ -105,7 +105,7 @@ _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
 
 
-def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
+def estimate_message_tokens(texts: Iterable[str], pictures: int = 0) -> int:
     """Estimate the tokens of messages with these texts and so many pictures, rather too high than
     too low."""
     return pictures * _PICTURE + sum(
@@ -113,13 +113,13 @@ def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
     )
 
 
-def room_of(llm: BaseChatModel) -> int:
+def input_limit(llm: BaseChatModel) -> int:
     """Return how many tokens may be sent to a model, without its answer."""
-    window = window_of(llm) or _UNKNOWN_WINDOW
+    window = context_window(llm) or _UNKNOWN_WINDOW
     return window - min(_ANSWER_ROOM, window // 4)
 
 
-def window_of(llm: BaseChatModel) -> int | None:
+def context_window(llm: BaseChatModel) -> int | None:
     """Return how many tokens a model can read, as its package or the tables of genai-prices tell;
     None if unknown."""
     known = getattr(llm, "window", None)
@@ -181,7 +181,7 @@ def estimated_usage(
     """Estimate the usage of a call that ended before the model reported it, from what was sent and
     received."""
     model = model_name(llm)
-    read, written = tokens_in(asked, pictures), tokens_in([answer])
+    read, written = estimate_message_tokens(asked, pictures), estimate_message_tokens([answer])
     cost = price(priced_as(llm), model, read, written)
     return Usage(model=model, input_tokens=read, output_tokens=written, cost=cost, estimated=True)
 
@@ -193,7 +193,10 @@ def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> f
     if callable(known):
         cost: float | None = known()
         return cost
-    read, written = tokens_in(asked, pictures), getattr(llm, "max_tokens", None) or _MOST
+    read, written = (
+        estimate_message_tokens(asked, pictures),
+        getattr(llm, "max_tokens", None) or _MOST,
+    )
     cost = price(priced_as(llm), model_name(llm), read, written)
     if cost is None and getattr(llm, "reports_cost", False):
         return read * _DEAR[0] + written * _DEAR[1]
@@ -387,7 +390,7 @@ class Spending:
             self._unpriced_model = used.model or "the model"
 
     @contextmanager
-    def afford(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:
+    def within_limit(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:
         """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the
         limit.
 

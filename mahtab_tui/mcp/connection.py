@@ -21,7 +21,7 @@ from typing import Any, Literal
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Input, UserReplOut, record_of
+from mahtab_tui.bus.records import Input, UserReplOut, get_record
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import pieces
@@ -524,7 +524,7 @@ class _Unattended(logging.Handler):
         session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         if isinstance(value, Input) and value.state == "waiting" and self._session is not None:
             # The asking thread waits only after this record, so the answer comes from another one.
             threading.Thread(

@@ -16,10 +16,10 @@ from typing import Any
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.providers import default_model, sampling_of
+from mahtab_tui.llm.providers import default_model, parse_sampling
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
-from mahtab_tui.search.limits import MAX_CALLS, limits_of
+from mahtab_tui.search.limits import MAX_CALLS, merge_limits
 from mahtab_tui.search.log import Emit, Log
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.answers import Answer, Result, answered
@@ -93,7 +93,7 @@ def rlm(
     log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
     causes a warning.
     """
-    limits = limits_of(
+    limits = merge_limits(
         max_turns=max_turns,
         max_depth=max_depth,
         max_calls=max_calls,
@@ -106,7 +106,7 @@ def rlm(
         ask_above=ask_above,
         concurrency=concurrency,
     )
-    sampling = sampling_of(temperature=temperature, top_p=top_p, seed=seed)
+    sampling = parse_sampling(temperature=temperature, top_p=top_p, seed=seed)
     contents = take_all(context, contexts, named, inspect.signature(rlm).parameters)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
@@ -124,7 +124,7 @@ def rlm(
                 take(record)
 
         used = searcher or stack.enter_context(Searcher())
-        search = stack.enter_context(used.telling(emit))
+        search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             emit(Notice(notice, level="warning", time=time.time()))
         trees: list[str] = []
@@ -211,8 +211,8 @@ class Searcher:
         if unknown := options.keys() - known:
             raise TypeError(f"Searcher has no option {min(unknown)!r}.")
         self._options = options
-        self._search = Search(self._happened)
-        self._telling: list[Emit] = []
+        self._search = Search(self._on_event)
+        self._subscribers: list[Emit] = []
 
     def rlm(self, query: str, context: Any = None, **options: Any) -> Answer:
         """The same as the function `rlm`."""
@@ -233,16 +233,16 @@ class Searcher:
         self.close()
 
     @contextlib.contextmanager
-    def telling(self, emit: Emit) -> Iterator[Search]:
+    def subscribed(self, emit: Emit) -> Iterator[Search]:
         """Enclose a search that gets the notices of models, which concern all."""
-        self._telling.append(emit)
+        self._subscribers.append(emit)
         try:
             yield self._search
         finally:
-            self._telling.remove(emit)
+            self._subscribers.remove(emit)
 
-    def _happened(self, record: Record) -> None:
-        for emit in list(self._telling):
+    def _on_event(self, record: Record) -> None:
+        for emit in list(self._subscribers):
             emit(record)
 
 

@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
 from mahtab_tui.llm.failures import is_busy
 from mahtab_tui.llm.usage import OverBudget, Spending, UsageStats
 from mahtab_tui.search.conversation import Model, NodeConversation, Reply
-from mahtab_tui.search.limits import Gate, Limits, scheduled
+from mahtab_tui.search.limits import Gate, Limits, run_scheduled
 from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import tokens
@@ -117,7 +117,7 @@ class Budget:
         )
 
 
-class Dollars:
+class DollarLimit:
     """Keeps the calls of one tree within its limit in dollars: at most one call can exceed it.
     Lives in one loop."""
 
@@ -130,7 +130,7 @@ class Dollars:
         """Set when one of them ends, and then replaced."""
 
     @asynccontextmanager
-    async def paying(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
+    async def reserved(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
         """Enclose a call. One that could exceed the limit together with others waits until no other
         runs. Raises `BudgetSpent`.
 
@@ -210,7 +210,7 @@ class Calls:
         self._everyone = everyone
         self._gates = gates
         self._spending = spending
-        self._dollars = Dollars(budget)
+        self._dollars = DollarLimit(budget)
         self._prices: dict[Model, Prices] = {}
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
@@ -238,7 +238,9 @@ class Calls:
             self._events.send(SearchBackOff(node=node, seconds=seconds))
 
         try:
-            return await scheduled(self._everyone, self._gates[conversation.model], work, back_off)
+            return await run_scheduled(
+                self._everyone, self._gates[conversation.model], work, back_off
+            )
         finally:
             if reserved is not None:
                 self.budget.free(reserved)
@@ -258,15 +260,15 @@ class Calls:
             self.budget.hold(estimated)
         try:
             async with (
-                self._dollars.paying(
+                self._dollars.reserved(
                     (reserved or estimated).usd, lambda: self._worst(conversation)
                 ),
-                self._affording(conversation),
+                self._within_session_limit(conversation),
             ):
                 try:
                     reply = await conversation.ask(on_words)
                 except asyncio.CancelledError:
-                    self._guess(
+                    self._count_estimate(
                         node, turn, model, chars, estimated
                     )  # tokens were used, but the model will not report them
                     raise
@@ -274,7 +276,7 @@ class Calls:
                     if conversation.used is not None:
                         self._count(node, turn, model, conversation.used)
                     elif begun:
-                        self._guess(node, turn, model, chars, estimated)
+                        self._count_estimate(node, turn, model, chars, estimated)
                     elif not is_busy(error):
                         self.budget.spend(Amount(1))
                     raise
@@ -288,14 +290,16 @@ class Calls:
         return reply
 
     @asynccontextmanager
-    async def _affording(self, conversation: NodeConversation) -> AsyncIterator[None]:
+    async def _within_session_limit(self, conversation: NodeConversation) -> AsyncIterator[None]:
         """Enclose a call that the session can afford; wait while other calls hold the money for it.
         Raises `BudgetSpent`."""
         while True:
             with ExitStack() as stack:
                 try:
                     stack.enter_context(
-                        self._spending.afford(conversation.model.name, conversation.worst_cost)
+                        self._spending.within_limit(
+                            conversation.model.name, conversation.worst_cost
+                        )
                     )
                 except OverBudget as refusal:
                     if not refusal.later:
@@ -316,7 +320,9 @@ class Calls:
         self.usage.add(used)
         self._events.send(used)
 
-    def _guess(self, node: str, turn: int, model: Model, chars: int, amount: Amount) -> None:
+    def _count_estimate(
+        self, node: str, turn: int, model: Model, chars: int, amount: Amount
+    ) -> None:
         """Count a call that ended before the model reported what it used."""
         read = tokens(chars)
         cost = amount.usd if model.priced else None

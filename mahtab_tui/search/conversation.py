@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, U
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling
 from mahtab_tui.search.limits import Gate, Limits
 from mahtab_tui.system.imports import IMPORTS
@@ -193,10 +193,10 @@ class FunctionModel:
             {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
             for message in messages
         ]
-        here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _lasting_loop()
+        here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
 
         def on_words_later(words: str) -> None:
-            here.call_soon_threadsafe(on_words, encodable(words))
+            here.call_soon_threadsafe(on_words, make_encodable(words))
 
         if _is_async(self._function):
             work = self._await(sent, on_words_later)
@@ -204,7 +204,7 @@ class FunctionModel:
         else:
             value = await on_thread(partial(self._call, sent, on_words_later, there))
         text, usage = self._text_and_usage(value)
-        text = encodable(text)
+        text = make_encodable(text)
         on_words(None)
         on_words(text)
         return Reply(text, False, usage)
@@ -284,7 +284,7 @@ _lasting: tuple[int, asyncio.AbstractEventLoop] | None = None
 _starting = threading.Lock()
 
 
-def _lasting_loop() -> asyncio.AbstractEventLoop:
+def _background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop for callers without one; a forked process gets its own."""
     global _lasting
     with _starting:
@@ -352,7 +352,7 @@ class ChosenModels:
             from mahtab_tui.search.models import ChatModel  # loads LangChain
 
             llm = cast("str | BaseChatModel", given)
-            return ChatModel.of(
+            return ChatModel.create(
                 llm,
                 secrets=self._secrets,
                 make_llm=self._make_llm,

@@ -12,7 +12,7 @@ from sys import getsizeof
 from typing import Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
-from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
@@ -229,31 +229,31 @@ class Engine:
         )
         if parent is not None and node.batch.waiting:
             parent.running[node] = None
-        node.task = asyncio.get_running_loop().create_task(self._live(node))
-        node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
+        node.task = asyncio.get_running_loop().create_task(self._run_node(node))
+        node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
 
-    async def _live(self, node: LiveNode) -> NodeOutcome:
+    async def _run_node(self, node: LiveNode) -> NodeOutcome:
         """Run a node to its end; its children end before it."""
         try:
             return await self._memo.answer(node, self._work, self._events)
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
-            return NodeOutcome(str(explained(error)), "error")
+            return NodeOutcome(str(explain_error(error)), "error")
         finally:
             node.over = True
             for asking in node.asking:
                 asking.cancel()
             await self._unwind(list(node.running))
 
-    def _ended(self, node: LiveNode, began: float, task: asyncio.Task[NodeOutcome]) -> None:
+    def _on_node_end(self, node: LiveNode, began: float, task: asyncio.Task[NodeOutcome]) -> None:
         node.outcome = outcome = (
             NodeOutcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
         )
         if node.parent is not None:
             node.parent.running.pop(node, None)
             if not outcome.failed:
-                node.parent.found.answered(node.query, node.index, node.batch.size, outcome.text)
+                node.parent.found.add_answer(node.query, node.index, node.batch.size, outcome.text)
         late = outcome.state != "stopped" and not node.batch.waiting
         if node.kind == "llm" and not outcome.failed:
             self._events.touch(node.id, "peek", node.source.spans)
@@ -292,10 +292,16 @@ class Engine:
         gate = self._exploring[node.depth]
         await gate.enter()
         exploration = Exploration(
-            node, self.calls, self._events, self._limits, self._sandboxes, self._left, self._tools
+            node,
+            self.calls,
+            self._events,
+            self._limits,
+            self._sandboxes,
+            self._remaining_budget,
+            self._tools,
         )
         try:
-            return await exploration.run(partial(self._ask, node), self._deadline_of(node))
+            return await exploration.run(partial(self._ask, node), self._node_deadline(node))
         finally:
             closing = asyncio.get_running_loop().create_task(_close(exploration.sandbox, gate))
             self._background.add(closing)
@@ -303,15 +309,15 @@ class Engine:
 
     async def _plain(self, node: LiveNode) -> NodeOutcome:
         self._check_plain(node.source)
-        message = prompts.plain_message(node.query, node.source.take().text)
+        message = prompts.plain_message(node.query, node.source.release_text().text)
         conversation = node.model.conversation(
             Message("system", prompts.plain_system()), Message("user", message)
         )
         try:
-            async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
+            async with asyncio.timeout_at(self._node_deadline(node).end) as limit:
                 reply = await self.calls.ask(node.id, 1, 1, conversation)
         except Exception as error:  # also a provider's own code
-            why = "The time for the search is up." if limit.expired() else str(explained(error))
+            why = "The time for the search is up." if limit.expired() else str(explain_error(error))
             if not conversation.partial.strip() and not limit.expired():
                 raise
             if not conversation.partial.strip():
@@ -322,7 +328,7 @@ class Engine:
         finally:
             conversation.ended = True
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
-        text = node.source.take()
+        text = node.source.release_text()
         why = "The answer was longer than the model may write at once." if reply.cut else ""
         return NodeOutcome(
             reply.text,
@@ -331,7 +337,7 @@ class Engine:
             why,
         )
 
-    def _deadline_of(self, node: LiveNode) -> Deadline:
+    def _node_deadline(self, node: LiveNode) -> Deadline:
         """Return a node's deadline. Only the root keeps time for a last call."""
         return (
             self._deadline
@@ -387,7 +393,7 @@ class Engine:
         parent.batches += 1
         batch = LiveFanOut(parent.batches, len(sources))
         if not parent.over:
-            await self._fan_outs.consented(parent, request, sources, batch.number)
+            await self._fan_outs.wait_for_consent(parent, request, sources, batch.number)
         if parent.over:
             raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
@@ -418,7 +424,7 @@ class Engine:
             return NodeSource(self._text, tuple(found[0] for found in in_root))
         return NodeSource(text, spans)
 
-    def _left(self, turns: int) -> BudgetLeft:
+    def _remaining_budget(self, turns: int) -> BudgetLeft:
         seconds = (
             None
             if self._deadline.work is None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mahtab_tui.llm.failures import is_busy, pause_asked_for
+from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 
 MAX_CALLS = 200
@@ -64,7 +64,7 @@ _LEAST = {
 }
 
 
-def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
+def merge_limits(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
     """Combine the given limits with the settings, which replace those that are None. Raises
     `ValueError` with a sentence for the user."""
     chosen = {name: value for name, value in given.items() if value is not None}
@@ -117,7 +117,7 @@ class Gate:
         """Wait for a place."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._let_in()
+        self._admit()
         try:
             await turn
         except asyncio.CancelledError:
@@ -141,10 +141,10 @@ class Gate:
             self._width = max(1, self._width // 2)
         pause = min(_LONGEST_PAUSE, max(at_least, _FIRST_PAUSE * 2.0 ** (self._failures - 1)))
         self._resume_at = max(self._resume_at, loop.time() + pause)
-        loop.call_at(self._resume_at, self._let_in)
+        loop.call_at(self._resume_at, self._admit)
         return pause
 
-    def worked(self) -> None:
+    def succeeded(self) -> None:
         """Note that a call succeeded."""
         self._failures = 0
         self._width = min(self._limit, self._width + 1)
@@ -158,9 +158,9 @@ class Gate:
     def leave(self) -> None:
         """Give the place to the next call."""
         self._running -= 1
-        self._let_in()
+        self._admit()
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         while self._waiting and self._open():
             turn = self._waiting.popleft()
             if not turn.done():
@@ -168,7 +168,7 @@ class Gate:
                 turn.set_result(None)
 
 
-async def scheduled(
+async def run_scheduled(
     everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]
 ) -> T:
     """Make a call when it has a place, and again after a pause if the service was busy.
@@ -185,7 +185,7 @@ async def scheduled(
             except Exception as error:
                 if not is_busy(error) or tries == _TRIES:
                     raise
-                on_pause(gate.overloaded(pause_asked_for(error)))
+                on_pause(gate.overloaded(retry_after(error)))
             else:
-                gate.worked()
+                gate.succeeded()
                 return result

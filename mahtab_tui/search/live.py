@@ -30,17 +30,17 @@ class Findings:
     may not have printed."""
 
     def __init__(self) -> None:
-        self._printed = _Newest()
-        self.answers = _Newest()
+        self._printed = _RecentTexts()
+        self.answers = _RecentTexts()
 
     def __bool__(self) -> bool:
         return bool(self._printed or self.answers)
 
-    def printed(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         """Add what its code printed, or what its model said instead of code."""
         self._printed.add(text.strip())
 
-    def answered(self, query: str, index: int, of: int, answer: str) -> None:
+    def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
         """Add the answer of a sub-call: part `index` of `of`, from 0."""
         part = f" (part {index + 1} of {of})" if of > 1 else ""
         self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
@@ -57,7 +57,7 @@ class Findings:
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 
-class _Newest:
+class _RecentTexts:
     """Texts, of which the oldest are dropped when there are too many."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class NodeSource(NamedTuple):
     root_spans: tuple[TextSpan, ...] | None = None
     """Parts of it, to be joined by line breaks; None: all of it."""
 
-    def take(self) -> Text:
+    def release_text(self) -> Text:
         return self.text if self.root_spans is None else self.text.joined(self.root_spans)
 
     @property
@@ -385,7 +385,7 @@ class FanOuts:
         without asking."""
         self._asking = asyncio.Lock()
 
-    async def consented(
+    async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> None:
         """Wait for consent if the tree has used up its free sub-calls, at most until the parent

@@ -18,10 +18,10 @@ from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.messages import (
     REFUSED,
-    encodable,
     has_restarted,
     is_cut,
     is_refused,
+    make_encodable,
     masked_messages,
 )
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
@@ -58,7 +58,7 @@ class ReplyReader:
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
-    def take(self, chunk: BaseMessage) -> None:
+    def add(self, chunk: BaseMessage) -> None:
         if has_restarted(chunk.response_metadata):
             self._words.clear()
             self._sent = 0
@@ -80,7 +80,7 @@ class ReplyReader:
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
         text = str(self._metadata.get("final_text") or "".join(self._words))
-        return Reply(encodable(text), is_cut(self._metadata), self.used)
+        return Reply(make_encodable(text), is_cut(self._metadata), self.used)
 
     @property
     def used(self) -> Usage | None:
@@ -89,7 +89,7 @@ class ReplyReader:
 
     def _send(self) -> None:
         if self._sent < len(self._words):
-            self._on_words(encodable("".join(self._words[self._sent :])))
+            self._on_words(make_encodable("".join(self._words[self._sent :])))
             self._sent = len(self._words)
 
 
@@ -117,7 +117,7 @@ class ThreadedReader:
     def _read(self) -> Reply:
         for chunk in self._llm.stream(self._messages):
             if not self._stopped.is_set():
-                self.reader.take(chunk)
+                self.reader.add(chunk)
             elif not isinstance(self._llm, Stoppable):
                 break  # which closes the connection
         else:
@@ -163,7 +163,7 @@ class ChatModel:
         self._free: list[ModelInstance] = []
 
     @classmethod
-    def of(
+    def create(
         cls,
         given: str | BaseChatModel,
         *,
@@ -195,7 +195,7 @@ class ChatModel:
             return await self._native(instance.llm, sent, on_words)
         conversation.instance, instance.known_by = instance, conversation
         reading = ThreadedReader(instance.llm, sent, on_words)
-        reading.ended.add_done_callback(lambda ended: self.give_back(instance))
+        reading.ended.add_done_callback(lambda ended: self.release(instance))
         try:
             return await asyncio.shield(reading.ended)
         except asyncio.CancelledError:
@@ -211,7 +211,7 @@ class ChatModel:
         reader = ReplyReader(llm, on_words)
         try:
             async for chunk in llm.astream(messages):
-                reader.take(chunk)
+                reader.add(chunk)
         except (Exception, GeneratorExit):
             raise
         except BaseException as error:
@@ -231,7 +231,7 @@ class ChatModel:
         one that knows its conversation.
         """
         if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
-            return conversation.instance or ModelInstance(_fresh(self.llm), own=True)
+            return conversation.instance or ModelInstance(_copy_model(self.llm), own=True)
         if self._shared:
             return ModelInstance(self.llm, own=True)
         found = next(
@@ -246,13 +246,13 @@ class ChatModel:
             None,
         )
         if found is None and (len(self._made) <= self.concurrency or not self._free):
-            self._made.append(ModelInstance(_fresh(self.llm)))
+            self._made.append(ModelInstance(_copy_model(self.llm)))
             return self._made[-1]
         found = found or self._free[0]
         self._free.remove(found)
         return found
 
-    def give_back(self, instance: ModelInstance) -> None:
+    def release(self, instance: ModelInstance) -> None:
         """Return an instance after its call."""
         if not instance.own:
             self._free.append(instance)
@@ -274,7 +274,7 @@ class ModelInstance:
         self.known_by: NodeConversation | None = None
 
 
-def _fresh(llm: BaseChatModel) -> BaseChatModel:
+def _copy_model(llm: BaseChatModel) -> BaseChatModel:
     """Make another instance with the same settings that can be stopped separately."""
     settings = {name: getattr(llm, name) for name in type(llm).model_fields}
     if isinstance(llm, ChatClaudeCLI):

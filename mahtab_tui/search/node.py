@@ -21,7 +21,7 @@ def number(value: object) -> float | None:
     return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
 
 
-def spans_of(value: Any) -> tuple[TextSpan, ...]:
+def valid_spans(value: Any) -> tuple[TextSpan, ...]:
     """Return the valid spans."""
     if not isinstance(value, list | tuple):
         return ()
@@ -165,11 +165,11 @@ STATES: tuple[State, ...] = (
 """In the order in which they are listed."""
 FINISHED: frozenset[State] = frozenset({"done", "partial", "error", "stopped"})
 
-WORDS = 40_000
+STATE_LABELS = 40_000
 """Characters that are kept of a turn's words, code or output; of longer texts, both ends."""
 
 
-def shortened(text: str, limit: int = WORDS) -> str:
+def shortened(text: str, limit: int = STATE_LABELS) -> str:
     """Return the text, or both ends of one that is longer than `limit`."""
     if len(text) <= limit:
         return text
@@ -246,7 +246,7 @@ class Turn:
 
     def append(self, piece: str) -> None:
         """Add a piece of an answer that is streaming."""
-        if self._length < WORDS:
+        if self._length < STATE_LABELS:
             self._pieces.append(piece)
             self._length += len(piece)
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextSpan
 from mahtab_tui.worker.sandbox.text import named_lines
 from mahtab_tui.worker.sandbox.tools import DescribedTool, NotPlainError, plain_data
@@ -168,7 +168,8 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
         return None
     answer = args["text"]
     return FinalAnswer(
-        encodable(answer), list(_checked(read_spans(args.get("spans"), text), text.text, answer))
+        make_encodable(answer),
+        list(_checked(read_spans(args.get("spans"), text), text.text, answer)),
     )
 
 
@@ -218,7 +219,7 @@ def _query(given: Any) -> str:
         raise CallRefusedError(
             f"The query has {len(given):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument."
         )
-    return encodable(given)
+    return make_encodable(given)
 
 
 def _part(given: Any, text: Text) -> tuple[TextSpan, ...] | Text:

@@ -168,7 +168,7 @@ class Search:
         """
         if not query.strip():
             raise ValueError("The query is empty.")
-        text = context if isinstance(context, Text) else self._text_of(context)
+        text = context if isinstance(context, Text) else self._get_text(context)
         tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
         async def grow() -> SearchAnswer:
@@ -253,7 +253,7 @@ class Search:
             if (question := self._questions.get(request)) is not None and not question.done():
                 question.set_result(run)
 
-        self._later(answer)
+        self._call_later(answer)
 
     def close(self) -> None:
         """Stop all trees, end sandboxes and models' processes. Callers that still wait or come
@@ -270,7 +270,7 @@ class Search:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def _text_of(self, context: Any) -> Text:
+    def _get_text(self, context: Any) -> Text:
         contents = take(context)
         for notice in contents.notices:
             self._notice("warning", notice)
@@ -374,9 +374,9 @@ class Search:
             if (engine := self._trees.get(tree)) is not None:
                 action(engine)
 
-        self._later(act)
+        self._call_later(act)
 
-    def _later(self, action: Callable[[], None]) -> None:
+    def _call_later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(action)
 

@@ -36,7 +36,7 @@ from mahtab_tui.search.node import (
     count,
     number,
     shortened,
-    spans_of,
+    valid_spans,
 )
 
 
@@ -197,7 +197,7 @@ class Tree:
             depth=0 if parent is None else parent.depth + 1,
             begun=record.time,
             model=record.model,
-            spans=spans_of(record.spans),
+            spans=valid_spans(record.spans),
             chars=count(record.chars),
             index=count(record.index),
         )
@@ -257,14 +257,14 @@ class Tree:
         for above in _ancestors(node):
             above.alive -= 1
         self._reshape(node)
-        self._hold(node)
+        self._retain_texts(node)
 
     def _reshape(self, node: SearchNode) -> None:
         self.structure += 1
         for each in (node, *_ancestors(node)):
             each.shape += 1
 
-    def _hold(self, node: SearchNode) -> None:
+    def _retain_texts(self, node: SearchNode) -> None:
         """Keep the texts of a finished node, and shorten those of the oldest ones when there are
         too many."""
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
@@ -286,7 +286,7 @@ class Tree:
         if node.finished:
             return
         node.turn_limit = count(record.turns) or node.turn_limit
-        self._turn_of(node, record)
+        self._get_turn(node, record)
         self._state(node, "thinking")
         node.back_off = None
 
@@ -313,7 +313,7 @@ class Tree:
     def _touch(self, node: SearchNode, record: SearchTouch) -> None:
         how = next((how for how in HOWS if how == record.how), None)
         if how is not None:
-            self.coverage.add(how, spans_of(record.spans))
+            self.coverage.add(how, valid_spans(record.spans))
 
     def _memo(self, node: SearchNode, record: SearchMemo) -> None:
         node.memo = record.of_node
@@ -321,7 +321,7 @@ class Tree:
     def _piece(self, node: SearchNode, record: SearchChatStream) -> None:
         if node.finished:
             return
-        turn = self._turn_of(node, record)
+        turn = self._get_turn(node, record)
         if not turn.whole:
             if record.fresh:
                 turn.forget()
@@ -330,16 +330,16 @@ class Tree:
             node.back_off = None
 
     def _words(self, node: SearchNode, record: SearchChat) -> None:
-        turn = self._turn_of(node, record)
+        turn = self._get_turn(node, record)
         turn.set_words(record.text)
         turn.cut = record.cut
 
     def _code(self, node: SearchNode, record: SearchReplIn) -> None:
-        self._turn_of(node, record).code = shortened(record.text)
+        self._get_turn(node, record).code = shortened(record.text)
         self._state(node, "running")
 
     def _output(self, node: SearchNode, record: SearchReplOut) -> None:
-        turn = self._turn_of(node, record)
+        turn = self._get_turn(node, record)
         turn.output = shortened(record.text)
         turn.status = record.status
         turn.chars = count(record.chars) or len(record.text)
@@ -350,7 +350,7 @@ class Tree:
         if node.finished:
             return
         node.answer = shortened(record.text, ANSWER)
-        node.rests_on = spans_of(record.spans)
+        node.rests_on = valid_spans(record.spans)
         node.late = record.late
         duration = number(record.duration)
         ended: State = next((state for state in FINISHED if state == record.state), "done")
@@ -362,9 +362,9 @@ class Tree:
         for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
             used.add(tokens, cost)
         if record.turn is not None:
-            self._turn_of(node, record).used.add(tokens, cost)
+            self._get_turn(node, record).used.add(tokens, cost)
 
-    def _turn_of(self, node: SearchNode, record: _OfTurn) -> Turn:
+    def _get_turn(self, node: SearchNode, record: _OfTurn) -> Turn:
         """Return the turn that an event belongs to, a new one if its number is new."""
         wanted = record.turn
         if wanted is None:

@@ -13,7 +13,7 @@ from typing import Any
 from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
-from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,
@@ -64,7 +64,7 @@ class AnswerCode:
     """Message to the model if there is no code."""
 
 
-def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
+def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
     """Return the first block of Python in an answer, or all of it if it is bare Python.
 
     ended: whether the model ended its answer itself; if not, a block without an end is not run.
@@ -88,7 +88,7 @@ def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
 def last_answer(answer: str) -> str:
     """Return an answer that should have no code; if it calls FINAL with a plain string all the
     same, return that string."""
-    found = code_of(answer)
+    found = extract_code(answer)
     if found.code is None:
         return answer.strip()
     try:
@@ -256,7 +256,7 @@ _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _AFTER_FINAL = 0.3
 """Seconds that code may run on after it has given the answer."""
 
-LeftOf = Callable[[int], BudgetLeft]
+RemainingBudget = Callable[[int], BudgetLeft]
 """Returns what is left of the budget, given how many turns the node has left."""
 
 
@@ -270,7 +270,7 @@ class Exploration:
         events: Events,
         limits: Limits,
         sandboxes: Sandboxes,
-        left: LeftOf,
+        left: RemainingBudget,
         tools: Tools | None = None,
     ) -> None:
         self._node = node
@@ -299,7 +299,7 @@ class Exploration:
         Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a
         model's errors while nothing has been found.
         """
-        text = self._node.source.take()
+        text = self._node.source.release_text()
         depth, gaps = self._node.depth, self._sandboxes.gaps
         self._conversation.add(
             Message(
@@ -310,7 +310,7 @@ class Exploration:
             )
         )
         try:
-            self._keep()
+            self._reserve_last_call()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(
@@ -324,9 +324,13 @@ class Exploration:
             self._node.found,
         )
         try:
-            outcome, reason = await self._until(deadline.work, self._explore(calls, text))
+            outcome, reason = await self._run_until_deadline(
+                deadline.work, self._explore(calls, text)
+            )
             if outcome is None:
-                outcome, failure = await self._until(deadline.end, self._last(reason))
+                outcome, failure = await self._run_until_deadline(
+                    deadline.end, self._last_call(reason)
+                )
                 reason = failure or reason
             if outcome is None and not found:
                 return NodeOutcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
@@ -337,7 +341,7 @@ class Exploration:
             self._conversation.ended = True
             self._calls.budget.free(self._reserved)
 
-    async def _until(
+    async def _run_until_deadline(
         self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
     ) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason: the time is up, or the model failed after
@@ -352,7 +356,7 @@ class Exploration:
                 raise
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
             return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else str(
-                explained(error)
+                explain_error(error)
             )
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
@@ -364,24 +368,24 @@ class Exploration:
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:
-                    self._keep()
+                    self._reserve_last_call()
                 reply = await self._ask()
             except BudgetSpent as error:
                 if turn == 1:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
-            found = code_of(reply.text, ended=not reply.cut)
+            found = extract_code(reply.text, ended=not reply.cut)
             self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
             self._conversation.add(
                 Message(
                     "assistant",
                     reply.text
                     if self._node.model.remembers
-                    else _without_imagined(reply.text, found),
+                    else _drop_imagined_output(reply.text, found),
                 )
             )
             if found.code is None:
-                self._node.found.printed(reply.text)
+                self._node.found.add_output(reply.text)
                 self._conversation.add(
                     Message(
                         "user",
@@ -394,7 +398,7 @@ class Exploration:
             result = await self._run_code(turn, await starting, found.code, calls)
             if calls.final is not None:
                 return calls.final, ""
-            self._node.found.printed(result.output)
+            self._node.found.add_output(result.output)
             left = self._left(self._limits.max_turns - turn)
             self._add_result(result, prompts.turn_message(result, left, cut=found.cut))
         return None, f"rlm() ran out of turns ({self._limits.max_turns})."
@@ -456,7 +460,7 @@ class Exploration:
         self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
-    async def _last(self, reason: str) -> tuple[NodeOutcome | None, str]:
+    async def _last_call(self, reason: str) -> tuple[NodeOutcome | None, str]:
         """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
@@ -471,14 +475,14 @@ class Exploration:
             if self._too_long or not found:
                 raise
             self._too_long = True
-            return await self._last(str(explained(error)))
+            return await self._last_call(str(explain_error(error)))
         except Exception:
-            found.printed(self._conversation.partial)  # as far as it came
+            found.add_output(self._conversation.partial)  # as far as it came
             raise
         self._events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
         return NodeOutcome(last_answer(reply.text), "partial"), ""
 
-    def _keep(self) -> None:
+    def _reserve_last_call(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
         earlier reservation then stays."""
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
@@ -486,7 +490,7 @@ class Exploration:
         self._reserved = wanted
 
 
-def _without_imagined(answer: str, found: AnswerCode) -> str:
+def _drop_imagined_output(answer: str, found: AnswerCode) -> str:
     """Return an answer without the text after its code."""
     if found.code is None or not found.cut:
         return answer

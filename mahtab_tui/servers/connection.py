@@ -21,10 +21,10 @@ from mahtab_tui.servers.schema import (
     ArgumentChecker,
     ArgumentsError,
     ToolSignature,
+    build_signature,
     error_text,
     identifier,
-    parts_of,
-    signature_of,
+    result_parts,
     with_required,
 )
 from mahtab_tui.servers.servers import SavedLogins, ServerError, ServerState
@@ -170,7 +170,7 @@ class Connection:
             raise ServerError(
                 error_text(result.content) or f"{wire} failed, and the server does not say why."
             )
-        return parts_of(result, tool.output_schema)
+        return result_parts(result, tool.output_schema)
 
     async def _failure(self, error: Exception) -> str:
         if not isinstance(error, ValidationError):
@@ -180,8 +180,8 @@ class Connection:
                 await asyncio.wait([self._living])
             return f"The server {self._state.name} ended during the call: {self._state.why}"
         if self._server.url is not None and not await self._answers():
-            self._closed.set(_in_words(error))
-        return f"The server {self._state.name} could not answer: {_in_words(error)}."
+            self._closed.set(_describe_error(error))
+        return f"The server {self._state.name} could not answer: {_describe_error(error)}."
 
     async def _answers(self) -> bool:
         """Whether the server at an address still knows this connection."""
@@ -232,7 +232,7 @@ class Connection:
         except (
             BaseException
         ) as error:  # also the SDK's groups of exceptions; the loop and other servers go on
-            state.why = state.why or f"{_in_words(error)}."
+            state.why = state.why or f"{_describe_error(error)}."
         finally:
             self._client = self._limit = None
             state.phase, state.login = "ended", ""
@@ -300,7 +300,7 @@ class Connection:
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-            tools[wire] = signature_of(
+            tools[wire] = build_signature(
                 wire,
                 self._schemas[wire],
                 tool.description or tool.title or "",
@@ -325,7 +325,7 @@ def _about(client: Client) -> str:
     return " ".join((words or "").split())[:80]
 
 
-def _in_words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return the reason of a failure, without a full stop; of a group, that of its first
     exception."""
     while isinstance(error, BaseExceptionGroup):

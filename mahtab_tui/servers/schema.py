@@ -41,7 +41,7 @@ class ArgumentsError(Exception):
     """The arguments do not fit; the message is a sentence that names the argument."""
 
 
-class _NoCheck(Exception):
+class _CheckAbandoned(Exception):
     """The schema is not proper, or checking takes too long: it is left to the server."""
 
 
@@ -87,7 +87,7 @@ class ArgumentChecker:
                 )
             )
         except (
-            _NoCheck,
+            _CheckAbandoned,
             UnknownType,
             Unresolvable,
             RecursionError,
@@ -106,7 +106,7 @@ class ArgumentChecker:
         ) -> Iterator[ValidationError]:
             self._left -= 1
             if self._left < 0:
-                raise _NoCheck
+                raise _CheckAbandoned
             yield from check(validator, value, instance, schema) or ()
 
         return counted
@@ -138,7 +138,7 @@ class ArgumentChecker:
                 is not None
             )
         except (TimeoutError, regex.error):  # it takes too long, or is of another language
-            raise _NoCheck from None
+            raise _CheckAbandoned from None
         finally:
             self._seconds -= time.monotonic() - began
 
@@ -299,7 +299,7 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     )
 
 
-def signature_of(
+def build_signature(
     wire: str, schema: Any, description: str, *, read_only: bool, name: str
 ) -> ToolSignature:
     """Describe a tool. name: its Python name."""
@@ -373,7 +373,7 @@ MOST_OUTSIDE_TEXTS = 2 * 1024 * 1024
 seconds."""
 
 
-def parts_of(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
+def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
     """Return the parts of a result: text, JSON, pictures, and other data as base64."""
     if result.structured_content is not None:
         value: Any = result.structured_content

@@ -199,7 +199,9 @@ _PATIENCE = 10.0
 """Seconds to wait for servers that start."""
 
 
-def found(servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None) -> str:
+def format_matches(
+    servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None
+) -> str:
     """Return the tools that fit, the best first, one a line; and a line for each server that cannot
     be started. Starts all servers.
 
@@ -225,9 +227,9 @@ def found(servers: Servers, words: str, most: int, meaning: SemanticIndex | None
         key=lambda name: -scores[name],
     )
     if meaning is not None and wanted:
-        from mahtab_tui.knowledge.semantic_index import joined
+        from mahtab_tui.knowledge.semantic_index import merge_rankings
 
-        fitting = joined(
+        fitting = merge_rankings(
             fitting,
             meaning.nearest(
                 "tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}

@@ -61,7 +61,7 @@ _ANY = {"type": "object"}
 ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
 
 
-def mended(data: bytes) -> bytes:
+def repair_json(data: bytes) -> bytes:
     """Replace by U+FFFD what makes JSON unreadable although the rest is sound.
 
     These are halves of surrogate pairs, as a cut emoji leaves, and bytes that are not UTF-8.
@@ -72,13 +72,13 @@ def mended(data: bytes) -> bytes:
     )
 
 
-def answered_by(line: bytes, waiting: dict[str, Any]) -> list[Any]:
+def failed_requests(line: bytes, waiting: dict[str, Any]) -> list[Any]:
     """Return the requests that an unreadable line answers; all that wait, if it does not tell.
 
     waiting: ids of requests, by their text.
     """
     try:
-        message = json.loads(mended(line))
+        message = json.loads(repair_json(line))
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):
@@ -90,7 +90,7 @@ def answered_by(line: bytes, waiting: dict[str, Any]) -> list[Any]:
     return [waiting[name]] if (name := str(message["id"])) in waiting else []
 
 
-class MendedTools(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
+class ToolRepairStream(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
     """Messages of a server, in which a tool with an odd description does not make the others
     unusable."""
 
@@ -236,7 +236,7 @@ class PipeTransport:
             asyncio.create_task(work)
             for work in (self._read(incoming), self._write(outgoing), self._read_errors())
         ]
-        return MendedTools(received, self._messages.add_line), sent
+        return ToolRepairStream(received, self._messages.add_line), sent
 
     async def __aexit__(self, *error: object) -> None:
         self._ends = True
@@ -291,7 +291,7 @@ class PipeTransport:
             why = ErrorData(
                 code=PARSE_ERROR, message=f"its answer cannot be read ({error.errors()[0]['msg']})"
             )
-            return [self._failed(each, why) for each in answered_by(line, self._waiting)]
+            return [self._failed(each, why) for each in failed_requests(line, self._waiting)]
         if (
             isinstance(message, JSONRPCError) and message.id is None
         ):  # it could not read a request, and does not know which
@@ -355,7 +355,7 @@ def _parsed(line: bytes) -> JSONRPCMessage:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        return jsonrpc_message_adapter.validate_json(mended(line), by_name=False)
+        return jsonrpc_message_adapter.validate_json(repair_json(line), by_name=False)
 
 
 @contextlib.asynccontextmanager
@@ -370,20 +370,23 @@ async def http_transport(
     }  # so that answers can be mended, and their size is known
     async with (
         httpx2.AsyncClient(
-            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_mend]}
+            headers=headers,
+            auth=login,
+            timeout=_HTTP_TIMEOUT,
+            event_hooks={"response": [_repair_response]},
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=LONGEST
         ) as (received, sent),
     ):
-        yield MendedTools(received, messages.add_line), sent  # type: ignore[arg-type, misc]
+        yield ToolRepairStream(received, messages.add_line), sent  # type: ignore[arg-type, misc]
 
 
-async def _mend(response: httpx2.Response) -> None:
-    response.stream = _MendedStream(response)
+async def _repair_response(response: httpx2.Response) -> None:
+    response.stream = _RepairedBody(response)
 
 
-class _MendedStream(httpx2.AsyncByteStream):
+class _RepairedBody(httpx2.AsyncByteStream):
     """The body of an answer, up to the limit; unless it is compressed, mended line by line."""
 
     def __init__(self, response: httpx2.Response) -> None:
@@ -412,7 +415,7 @@ class _MendedStream(httpx2.AsyncByteStream):
 
     def _mended(self, pieces: list[bytes]) -> bytes:
         data = b"".join(pieces)
-        return mended(data) if self._plain else data
+        return repair_json(data) if self._plain else data
 
     async def aclose(self) -> None:
         await self._stream.aclose()  # type: ignore[union-attr]

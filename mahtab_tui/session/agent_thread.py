@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import ConversationSummary, StoredMessage
 from mahtab_tui.bus import records
-from mahtab_tui.bus.prompt import entry_of
+from mahtab_tui.bus.prompt import entry_name
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
@@ -23,7 +23,7 @@ from mahtab_tui.bus.records import (
     emit,
 )
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
@@ -90,7 +90,7 @@ class AgentThread:
     def _ask(self, prompt: str, attach: Attach) -> str:
         # Log the question first: creating the agent takes a while.
         turn = self._turns.new_turn()
-        emit(self._log, UserChat(encodable(prompt), turn=turn))
+        emit(self._log, UserChat(make_encodable(prompt), turn=turn))
         self._turns.spending.name_question(turn, prompt)
         self._report("thinking", turn)
         try:
@@ -265,6 +265,6 @@ def summary(past: Sequence[Record]) -> ConversationSummary | None:
             made, later = ConversationSummary(record.turn, record.text), set()
         elif isinstance(record, Hide | Replace) and record.entry not in later:
             made = None
-        elif entry := entry_of(record):
+        elif entry := entry_name(record):
             later.add(entry)
     return made

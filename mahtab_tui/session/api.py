@@ -28,7 +28,7 @@ from mahtab_tui.bus.records import (
     ReplOut,
     Usage,
     UserChat,
-    record_of,
+    get_record,
 )
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -172,7 +172,7 @@ class _Listener(logging.Handler):
         self._session = session
 
     def emit(self, record: logging.LogRecord) -> None:
-        match record_of(record):
+        match get_record(record):
             case UserChat(text=text):
                 self._session.add_user_message(text)
             case AssistantChat(text=text):

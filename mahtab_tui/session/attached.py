@@ -23,8 +23,8 @@ from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.knowledge.confined_folder import (
     BinaryFile,
-    decoded,
-    mark_of,
+    byte_order_mark,
+    decode,
     marked_encoding,
     single_byte_encoding,
 )
@@ -35,7 +35,7 @@ from mahtab_tui.llm.pictures import (
     PictureError,
     PictureSize,
     is_picture,
-    scaled,
+    scale_picture,
     size_from_head,
 )
 from mahtab_tui.system.processes import tie_to_parent
@@ -216,7 +216,7 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
     if not lines:
         return "[the file has no such lines]", "0 lines"
     data = b"".join(lines)
-    text = _both_decoded(data, b"")[0] if rest else decoded(data)
+    text = _both_decoded(data, b"")[0] if rest else decode(data)
     return shortened(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
@@ -253,7 +253,7 @@ def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Ite
 def _ends(file: IO[bytes], size: int) -> str:
     """Return the text of a file; head and tail if it is large."""
     if size <= _BYTES:
-        return shortened(decoded(file.read(_BYTES)))
+        return shortened(decode(file.read(_BYTES)))
     head = file.read(_BYTES // 2)
     file.seek((size - _BYTES // 2) // _WIDEST * _WIDEST)
     tail = file.read(_BYTES // 2 + _WIDEST)
@@ -264,8 +264,8 @@ def _ends(file: IO[bytes], size: int) -> str:
 def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
     """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises
     `BinaryFile`."""
-    if (mark := mark_of(head)) not in (b"", codecs.BOM_UTF8):
-        return decoded(head), decoded(mark + tail)
+    if (mark := byte_order_mark(head)) not in (b"", codecs.BOM_UTF8):
+        return decode(head), decode(mark + tail)
     if b"\0" in head or b"\0" in tail:
         raise BinaryFile
     begun = len(tail) - len(tail.lstrip(_WITHIN_CHARACTERS))
@@ -405,7 +405,7 @@ def picture_here(data: str) -> SizedPicture:
 
 
 def _sized(data: bytes) -> SizedPicture:
-    was, picture = size_from_head(io.BytesIO(data)), scaled(data)
+    was, picture = size_from_head(io.BytesIO(data)), scale_picture(data)
     of = (
         ""
         if max(was.width, was.height) == max(picture.width, picture.height)

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.slicing import parsed
+from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, opened
@@ -86,7 +86,7 @@ def verdict_of(rules: Sequence[Rule], code: str) -> Verdict:
 def calls_in(code: str) -> list[Call]:
     """Return the calls in code, and the functions that it names, by full names without aliases;
     none if it is too long or not plain Python."""
-    tree = parsed(code) if len(code) <= _LONGEST else None
+    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     if tree is None:
         return []
     names = _imported_names(tree)
@@ -107,7 +107,7 @@ def calls_in(code: str) -> list[Call]:
 def only_call(code: str) -> Call | None:
     """Return the call that code consists of, if all its arguments are texts, numbers, `True`,
     `False` or `None`; else None."""
-    tree = parsed(code) if len(code) <= _LONGEST else None
+    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     match tree:
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
             call = _call(node, {})

@@ -37,7 +37,11 @@ from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watcher
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.database import locked_sessions, remove_unfinished, suppress_all_but_damage
+from mahtab_tui.store.database import (
+    locked_sessions,
+    remove_unfinished,
+    suppress_all_but_corruption,
+)
 from mahtab_tui.store.resume import database
 
 if TYPE_CHECKING:
@@ -120,7 +124,7 @@ def remove_leftovers() -> None:
                 left.unlink()
             else:
                 shutil.rmtree(left)
-    with suppress_all_but_damage():
+    with suppress_all_but_corruption():
         remove_unfinished(database())
 
 

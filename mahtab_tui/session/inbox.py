@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Hide, Pin, Queue, QueueItem, Replace, emit
 from mahtab_tui.store.resume import database
+from mahtab_tui.store.session_index import question_title
 from mahtab_tui.store.session_index import rename_session as rename_saved
-from mahtab_tui.store.session_index import title_of
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -42,7 +42,7 @@ class Entries:
 
 def rename_session(session: Session, title: str) -> None:
     """Change the title on a thread; a notice tells how it went."""
-    saved, masked = session.saved_id, title_of(session.secrets.mask(title))
+    saved, masked = session.saved_id, question_title(session.secrets.mask(title))
     if not saved:
         session.notice("This session is not saved, so it has no title.", "warning")
         return

@@ -22,9 +22,9 @@ from mahtab_tui.session.info import MakeKernel
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo
-from mahtab_tui.store.database import locked_sessions, suppress_all_but_damage
+from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import list_sessions, records_of
+from mahtab_tui.store.sqlite import list_sessions, records_with_tag
 
 MOST_WAITING = 5
 """Kernels that wait at most, except those that run a cell."""
@@ -122,7 +122,7 @@ def begun(noted: KernelNote) -> str:
 def folder(session: str) -> str:
     """Return the folder of a session, if it is not this one: kernels of all folders are listed."""
     row = None
-    with suppress_all_but_damage():
+    with suppress_all_but_corruption():
         row = next(
             (row for row in list_sessions(database(), None, begins=session) if row.id == session),
             None,
@@ -152,8 +152,10 @@ def _code(kernel: WaitingKernel) -> str:
     """Return the beginning of the code of the cell that a kernel runs, in one line."""
     kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
     cells = []
-    with suppress_all_but_damage():
-        cells = [cell for tag in kinds for cell in records_of(database(), kernel.session, tag)]
+    with suppress_all_but_corruption():
+        cells = [
+            cell for tag in kinds for cell in records_with_tag(database(), kernel.session, tag)
+        ]
     found = next(
         (cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), ""
     )

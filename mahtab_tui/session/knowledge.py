@@ -15,7 +15,7 @@ from mahtab_tui.settings.sources import SettingsError, home_folder, project_fold
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Usage
-    from mahtab_tui.knowledge.instructions import Found
+    from mahtab_tui.knowledge.instructions import FoundInstructions
     from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
@@ -48,7 +48,7 @@ class Knowledge:
         self._making = threading.RLock()
         self._skills: SkillLibrary | None = None
         self._toolset: Toolset | None = None
-        self._instructions: Found | None = None
+        self._instructions: FoundInstructions | None = None
         self._servers: Servers | None = None
 
     def start(self) -> None:
@@ -60,17 +60,17 @@ class Knowledge:
 
         threading.Thread(target=load, name="skills", daemon=True).start()
 
-    def read_instructions(self) -> Found:
+    def read_instructions(self) -> FoundInstructions:
         """Read the instructions for the model; tell the user of what is held back or cannot be
         read, once."""
-        from mahtab_tui.knowledge.instructions import Found, find
+        from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
         with self._making:
             before = self._instructions
             try:
-                found = find(project_folder())
+                found = find_instructions(project_folder())
             except SettingsError:  # the folder was deleted
-                found = Found((), ())
+                found = FoundInstructions((), ())
             self._instructions = found
         for problem in found.problems:
             if before is None or problem not in before.problems:

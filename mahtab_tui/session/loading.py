@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.knowledge.confined_folder import decoded, marked_encoding, single_byte_encoding
+from mahtab_tui.knowledge.confined_folder import decode, marked_encoding, single_byte_encoding
 from mahtab_tui.worker import toolbox
 
 MOST_BYTES = 500_000_000
@@ -115,7 +115,7 @@ def _look_at(path: Path, name: str) -> DataFile:
     except (OSError, EOFError, ValueError, LZMAError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
-    first = decoded(beginning, encoding).partition("\n")[0] if encoding else ""
+    first = decode(beginning, encoding).partition("\n")[0] if encoding else ""
     separator = (
         "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
     )  # in many countries it is not a comma

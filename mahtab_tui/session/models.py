@@ -128,7 +128,7 @@ class Suggestions:
             self._llm,
             suggestion_request(self._secrets.redact_for_model(text), variables, python),
         )
-        with self._spending.afford(
+        with self._spending.within_limit(
             model_name(llm) or llm._llm_type,
             lambda: worst_cost(llm, (words for _, words in request)),
         ):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
-from mahtab_tui.bus.records import Record, emit, record_of
+from mahtab_tui.bus.records import Record, emit, get_record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
@@ -280,7 +280,7 @@ class Notebook(logging.Handler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         self._arrived.append(value)
         if isinstance(value, _CHANGES):
             self._changes += 1
@@ -519,7 +519,7 @@ class Notebook(logging.Handler):
         """Return the notebook as it is now."""
         self._fold()
         conversation = self._conversation
-        if self._secrets.hides_something:
+        if self._secrets.may_redact:
             conversation.cover(self._secrets.redact_for_model)
         ran, besides = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))

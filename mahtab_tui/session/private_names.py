@@ -8,7 +8,16 @@ from dataclasses import replace
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, cell_entry
-from mahtab_tui.bus.records import Namespace, Notice, Private, Record, ReplIn, Undo, emit, record_of
+from mahtab_tui.bus.records import (
+    Namespace,
+    Notice,
+    Private,
+    Record,
+    ReplIn,
+    Undo,
+    emit,
+    get_record,
+)
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
 
@@ -26,7 +35,7 @@ class Rebuilding(logging.Handler):
             self._take(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._take(record_of(record))
+        self._take(get_record(record))
 
     def _take(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
@@ -84,7 +93,7 @@ class PrivateNames(logging.Handler):
         }
 
     def emit(self, record: logging.LogRecord) -> None:
-        stored = record_of(record)
+        stored = get_record(record)
         if isinstance(stored, ReplIn) and stored.cell is not None:
             self._codes[stored.cell] = stored.text
 

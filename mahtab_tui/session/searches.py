@@ -29,7 +29,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, Kernel, KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import sampling_of
+from mahtab_tui.llm.providers import parse_sampling
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
@@ -194,7 +194,7 @@ class Searches:
         sentence if it cannot run.
         """
         from mahtab_tui.sandbox.base import SandboxError, Text
-        from mahtab_tui.search.limits import limits_of
+        from mahtab_tui.search.limits import merge_limits
         from mahtab_tui.worker.contexts import ContextText
 
         about = {"cell": cell, "source": "cell"}
@@ -206,7 +206,7 @@ class Searches:
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
                 return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
-            limits = limits_of(self._settings.rlm_limits(), **options)
+            limits = merge_limits(self._settings.rlm_limits(), **options)
             text = self._text(tree, str(args["file"]))
             answer = self._engine().run(
                 str(args["query"]),
@@ -225,7 +225,7 @@ class Searches:
                 asking="run" if args["yes"] else self.asking,
                 about=about,
                 tree=tree,
-                sampling=sampling_of(**sampling),
+                sampling=parse_sampling(**sampling),
                 tools=self.tools_of(tree, described_tools(args["tools"]))
                 if args["tools"]
                 else None,
@@ -318,7 +318,7 @@ class Searches:
     def text(self, tree: str, start: int, end: int) -> str | None:
         if (search := self._search) is None or search.text(tree, start, start) is None:
             return None
-        return self._secrets.page(
+        return self._secrets.mask_page(
             lambda first, last: search.text(tree, first, last) or "", start, end
         )
 
@@ -472,9 +472,9 @@ class ServerCalls:
             raise RuntimeError("There are no MCP servers in this session.")
         try:
             if name == "mcp_search":
-                from mahtab_tui.servers.servers import found
+                from mahtab_tui.servers.servers import format_matches
 
-                return found(
+                return format_matches(
                     servers, str(args["words"]), int(args["most"]), self._knowledge.semantic_index
                 )
             if name == "mcp_tools":

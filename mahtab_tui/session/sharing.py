@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, key_of
-from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, record_of
+from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, stream_key
+from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls, JoinedAgent
 from mahtab_tui.session.cells import unfinished
 from mahtab_tui.settings.model import home_folder
@@ -47,7 +47,7 @@ class _Growing:
 
     def __init__(self, first: Stream) -> None:
         self._first = first
-        self.key = key_of(first)
+        self.key = stream_key(first)
         self._texts: deque[str] = deque()
         self.size = 0
         """In characters."""
@@ -82,7 +82,7 @@ class Broadcast(logging.Handler):
             self._keep(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = record_of(record)
+        value = get_record(record)
         with self._mutex:
             for feed in self._feeds:
                 with contextlib.suppress(queue.Full):
@@ -107,7 +107,7 @@ class Broadcast(logging.Handler):
         feed.put(None)
 
     def _keep_piece(self, piece: Stream) -> None:
-        if not (key := key_of(piece)):
+        if not (key := stream_key(piece)):
             return
         if isinstance(piece, records.AssistantChatStream) and piece.fresh:
             self._drop_pieces(key)
@@ -130,7 +130,7 @@ class Broadcast(logging.Handler):
             self._characters = sum(map(_size, self._past))
 
     def _keep(self, record: Record) -> None:
-        self._drop_pieces(key_of(record))
+        self._drop_pieces(stream_key(record))
         self._past.append(record)
         self._grown(_size(record))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Change, Variable
-from mahtab_tui.llm.prompts import as_shown, describe_variables, join_variables
+from mahtab_tui.llm.prompts import describe_variables, escape_section, join_variables
 from mahtab_tui.session.private_names import PrivateNames
 
 ROOM = 4_500
@@ -52,7 +52,7 @@ def describe_for_model(
     )
     return describe_variables(
         variables,
-        _fit({name: text for name, text in described.items() if as_shown(text) not in known}),
+        _fit({name: text for name, text in described.items() if escape_section(text) not in known}),
     )
 
 

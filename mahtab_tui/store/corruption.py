@@ -17,7 +17,7 @@ STEP = 65_536
 meanwhile."""
 
 
-def stored(text: str) -> str | bytes:
+def encode_text(text: str) -> str | bytes:
     """Return the value to write."""
     try:
         text.encode()
@@ -26,17 +26,17 @@ def stored(text: str) -> str | bytes:
     return text
 
 
-def restored(value: object) -> str:
+def decode_text(value: object) -> str:
     """Return the text of a value made by `stored`; of any other value, as much as can be read."""
     if not isinstance(value, bytes):
         return str(value)
     try:
         return value.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        return readable(value)
+        return decode_lossy(value)
 
 
-def readable(value: bytes) -> str:
+def decode_lossy(value: bytes) -> str:
     """Return text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid
     bytes become question marks."""
     return value.decode("utf-8", "replace")
@@ -91,7 +91,7 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
     return connection
 
 
-def is_damage(error: BaseException | None) -> bool:
+def is_corrupt(error: BaseException | None) -> bool:
     """Return whether the file's content is wrong, not just its use at the moment (locked, full, not
     permitted)."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(
@@ -102,7 +102,7 @@ def is_damage(error: BaseException | None) -> bool:
     )
 
 
-def is_damage_of_index(error: BaseException | None) -> bool:
+def is_index_corrupt(error: BaseException | None) -> bool:
     """Return whether only the index of words is wrong, which can be made anew from the records."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
 

@@ -20,12 +20,12 @@ from urllib.parse import quote, unquote
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.corruption import (
+    decode_lossy,
     file_identity,
-    is_damage,
-    is_damage_of_index,
+    is_corrupt,
+    is_index_corrupt,
     move_damaged_file,
     open_file,
-    readable,
 )
 
 _ATTEMPTS, _PAUSE = 5, 0.05
@@ -230,11 +230,11 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
     try:
         yield
     except (sqlite3.Error, OverflowError) as error:
-        if is_damage_of_index(error):
+        if is_index_corrupt(error):
             raise StoreError(
                 "The search index of the sessions is damaged; it is being rebuilt."
             ) from error
-        if is_damage(error):
+        if is_corrupt(error):
             raise StoreError(_without_damaged(path, identity)) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
     except OSError as error:
@@ -242,7 +242,7 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
 
 
 @contextlib.contextmanager
-def suppress_all_but_damage() -> Iterator[None]:
+def suppress_all_but_corruption() -> Iterator[None]:
     """Ignore errors that the next access meets again. Damage is raised: its file was set aside.
 
     Raises `StoreError`.
@@ -250,7 +250,7 @@ def suppress_all_but_damage() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        if is_damage(error.__cause__):
+        if is_corrupt(error.__cause__):
             raise
 
 
@@ -271,7 +271,7 @@ def connect(path: Path) -> sqlite3.Connection:
         if is_read_only(path):
             return _opened_for_reading(path)
         connection = open_file(path, "", WAIT)
-        connection.text_factory = readable
+        connection.text_factory = decode_lossy
         try:
             _prepare(connection, path)
         except BaseException:
@@ -297,7 +297,7 @@ def _opened_for_reading(path: Path) -> sqlite3.Connection:
             timeout=WAIT,
             isolation_level=None,
         )
-        connection.text_factory = readable
+        connection.text_factory = decode_lossy
         try:
             connection.execute("select count(*) from sqlite_master").fetchone()
         except sqlite3.OperationalError:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.store.corruption import (
+    decode_lossy,
+    decode_text,
+    encode_text,
     file_identity,
-    is_damage,
+    is_corrupt,
     move_damaged_file,
     open_file,
-    readable,
-    restored,
-    stored,
 )
 
 _TABLES = """
@@ -60,10 +60,10 @@ class History:
         text = self._mask(text)
         last = self._do(
             "select text, mode from input where project = ? order by number desc limit 1",
-            (stored(self._project),),
+            (encode_text(self._project),),
         )
-        if [(restored(row[0]), row[1]) for row in last] != [(text, mode)]:
-            row = (time.time(), stored(self._project), mode, stored(text))
+        if [(decode_text(row[0]), row[1]) for row in last] != [(text, mode)]:
+            row = (time.time(), encode_text(self._project), mode, encode_text(text))
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
@@ -71,9 +71,9 @@ class History:
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
         seen: dict[tuple[str, str], HistoryEntry] = {}
         for text, input_mode, project, when in self._do(
-            query, (mode, mode, stored(self._project), limit)
+            query, (mode, mode, encode_text(self._project), limit)
         ):
-            entry = HistoryEntry(restored(text), input_mode, restored(project), when)
+            entry = HistoryEntry(decode_text(text), input_mode, decode_text(project), when)
             seen.setdefault((entry.text, entry.mode), entry)
         return list(seen.values())
 
@@ -97,7 +97,7 @@ class History:
             try:
                 return self._connection.execute(statement, values).fetchall()
             except sqlite3.Error as error:
-                if is_damage(error):
+                if is_corrupt(error):
                     self._connection.close()
                     self._move_damaged()
                     self._connection = self._opened()
@@ -114,7 +114,7 @@ class History:
             except (sqlite3.Error, OSError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 self.problem = f"The input history {self._path} cannot be used ({reason}). This session's inputs are kept in memory only."
-                if attempt == "anew" or not (is_damage(error) and self._move_damaged()):
+                if attempt == "anew" or not (is_corrupt(error) and self._move_damaged()):
                     break
             else:
                 self._identity = file_identity(self._path)  # the file may be new
@@ -137,7 +137,7 @@ class History:
 
 def _connect(path: Path | None) -> sqlite3.Connection:
     connection = open_file(path, _TABLES, 2.0)
-    connection.text_factory = readable
+    connection.text_factory = decode_lossy
     return connection
 
 

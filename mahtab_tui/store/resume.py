@@ -36,7 +36,7 @@ from mahtab_tui.store.sqlite import (
     fork_session,
     list_sessions,
     load_records,
-    records_of,
+    records_with_tag,
     start_of_cell,
 )
 from mahtab_tui.worker.saving.folder import INDEX
@@ -113,7 +113,7 @@ TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
 
 
-class NoSession(Exception):
+class SessionNotFound(Exception):
     """A session does not exist or cannot be read; the message is a sentence."""
 
 
@@ -149,12 +149,12 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
         )
         nothing = not rows and not list_sessions(database(), folder, limit=1)
     except StoreError as error:
-        raise NoSession(str(error)) from None
+        raise SessionNotFound(str(error)) from None
     if nothing:
-        raise NoSession("There is no session to resume.")
+        raise SessionNotFound("There is no session to resume.")
     if session is not None and len(rows) != 1:
         count = f"{len(rows)} sessions" if rows else "no session"
-        raise NoSession(
+        raise SessionNotFound(
             f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them."
         )
     return rows[0]
@@ -174,11 +174,11 @@ def resumed_store(
         marks = [
             record
             for tag in (tags.PRIVATE, tags.NOTEBOOK_FILE)
-            for record in records_of(database(), row.id, tag)
+            for record in records_with_tag(database(), row.id, tag)
         ]
-        marks += records_of(database(), row.id, tags.NOTEBOOK_WRITTEN)[-1:]
+        marks += records_with_tag(database(), row.id, tags.NOTEBOOK_WRITTEN)[-1:]
     except StoreError as error:
-        raise NoSession(str(error)) from None
+        raise SessionNotFound(str(error)) from None
     past = [record for _, record in page.records]
     marks = [
         mark for mark in marks if mark not in past
@@ -252,7 +252,7 @@ def forked_store(
         fork_session(database(), row.id, copy)
         copy_namespace(row.id, copy)
     except StoreError as error:
-        raise NoSession(str(error)) from None
+        raise SessionNotFound(str(error)) from None
     store, name, past = resumed_store(row._replace(id=copy), variables=variables)
     past.append(
         _notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently.")
@@ -270,13 +270,13 @@ def remove_session(row: SessionRow) -> None:
     if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (
         row.id not in locked_sessions() and noted_kernels(row.id)
     ):
-        raise NoSession(
+        raise SessionNotFound(
             f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}"
         )
     try:
         own = lock_session(row.id)
     except LockedElsewhere as error:
-        raise NoSession(
+        raise SessionNotFound(
             f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first."
         ) from None
     try:
@@ -311,13 +311,13 @@ def fork(session: str, entry: str = "") -> str:
         fork_session(database(), session, copy)
         copy_namespace(session, copy)
         return copy
-    start, before, cell = _start(session, entry)
+    start, before, cell = _entry_start(session, entry)
     fork_session(database(), session, copy, before=start)
     store = SqliteStore(database(), copy)
     text = f"This session is a copy of {session}, before {before}."
     store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
-    marks = records_of(database(), copy, tags.PRIVATE)
-    for mark in records_of(
+    marks = records_with_tag(database(), copy, tags.PRIVATE)
+    for mark in records_with_tag(
         database(), session, tags.PRIVATE
     ):  # what is private now is private in its past, too
         if mark not in marks:
@@ -326,7 +326,7 @@ def fork(session: str, entry: str = "") -> str:
     return copy
 
 
-def _start(session: str, entry: str) -> tuple[int, str, int]:
+def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
     """Return the number of the record with which an entry begins, its name, and its cell; 0 if it
     is none. Raises `StoreError`."""
     found = _ENTRY.match(entry)

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.logger import StoreError
-from mahtab_tui.bus.prompt import HiddenEntries, cell_entry, entry_of
+from mahtab_tui.bus.prompt import HiddenEntries, cell_entry, entry_name
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.store.corruption import is_busy, is_damage_of_index, restored, stored
+from mahtab_tui.store.corruption import decode_text, encode_text, is_busy, is_index_corrupt
 from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
 from mahtab_tui.store.sqlite import SessionRow, readable_record
 
@@ -116,7 +116,7 @@ def words(text: str) -> str:
     return " ".join(_WORD.findall(unicodedata.normalize("NFC", "".join(letters))))
 
 
-def words_of(record: Record) -> str:
+def indexed_words(record: Record) -> str:
     """Return the words of a record that are in the index: of what was said and run, but of no
     output of a private variable."""
     if isinstance(record, INDEXED):
@@ -139,7 +139,7 @@ def folder_word(project: str) -> str:
     return f"§{zlib.crc32(project.encode('utf-8', 'replace')):x}"
 
 
-def title_of(text: str) -> str:
+def question_title(text: str) -> str:
     """Return the first line of a question, as a title."""
     for line in text[:10_000].splitlines():
         if cleaned := " ".join(plain(line).split()):
@@ -166,7 +166,7 @@ class SessionIndex:
         project = connection.execute(
             "select project from session where id = ?", (session,)
         ).fetchone()
-        self._folder = folder_word("" if project is None else restored(project[0]))
+        self._folder = folder_word("" if project is None else decode_text(project[0]))
         (last,) = connection.execute(
             "select coalesce(max(number), 0) from record where session = ?", (session,)
         ).fetchone()
@@ -186,7 +186,7 @@ class SessionIndex:
             return
         cost = record.cost or 0.0 if isinstance(record, records.Usage) else 0.0
         model = (
-            stored((record.party or "")[:LONGEST_TITLE])
+            encode_text((record.party or "")[:LONGEST_TITLE])
             if isinstance(record, records.AssistantChat)
             else ""
         )
@@ -199,18 +199,22 @@ class SessionIndex:
             return
         self._upto, self._records = number, self._records + 1
         if isinstance(record, records.UserChat) and not self._title():
-            self.rename(title_of(record.text))
-        if record is not None and self._records < RECORDS and (found := words_of(record)).strip():
+            self.rename(question_title(record.text))
+        if (
+            record is not None
+            and self._records < RECORDS
+            and (found := indexed_words(record)).strip()
+        ):
             self._add_text(self._records, found)
 
     def rename(self, title: str) -> None:
         """Change the title."""
         before = self._about()
         self._connection.execute(
-            "update digest set title = ? where session = ?", (stored(title), self._session)
+            "update digest set title = ? where session = ?", (encode_text(title), self._session)
         )
         if self._upto is not None and self._indexes:
-            self._unsay(MatchedRecord(self._number, _ABOUT).row, before)
+            self._remove_text(MatchedRecord(self._number, _ABOUT).row, before)
             self._add_text(_ABOUT, self._about())
 
     def read_step(self) -> bool:
@@ -237,9 +241,9 @@ class SessionIndex:
                 if (
                     record is not None
                     and self._records < RECORDS
-                    and (found := words_of(record)).strip()
+                    and (found := indexed_words(record)).strip()
                 ):
-                    self._unsay(MatchedRecord(self._number, self._records).row, found)
+                    self._remove_text(MatchedRecord(self._number, self._records).row, found)
                 self._records -= 1
         if rows:
             self._connection.execute(
@@ -252,7 +256,7 @@ class SessionIndex:
         if len(rows) == STEP:
             return True
         if self._indexes and self._upto is not None:
-            self._unsay(MatchedRecord(self._number, _ABOUT).row, self._about())
+            self._remove_text(MatchedRecord(self._number, _ABOUT).row, self._about())
         self._connection.execute("delete from digest where session = ?", (self._session,))
         return False
 
@@ -260,14 +264,14 @@ class SessionIndex:
         row = self._connection.execute(
             "select id, name, project from session where id = ?", (self._session,)
         ).fetchone()
-        return words(" ".join((*map(restored, row or ()), self._title())))
+        return words(" ".join((*map(decode_text, row or ()), self._title())))
 
     def _title(self) -> str:
         """Return the title as it is now: another connection may have changed it."""
         row = self._connection.execute(
             "select title from digest where session = ?", (self._session,)
         ).fetchone()
-        return "" if row is None else restored(row[0])
+        return "" if row is None else decode_text(row[0])
 
     def _update_index(self) -> None:
         """Put the session itself into the index."""
@@ -281,7 +285,7 @@ class SessionIndex:
             "insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}")
         )
 
-    def _unsay(self, row: int, found: str) -> None:
+    def _remove_text(self, row: int, found: str) -> None:
         self._connection.execute(
             "insert into said (said, rowid, text) values ('delete', ?, ?)",
             (row, f"{self._folder} {found}"),
@@ -294,7 +298,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     `StoreError`."""
     if not path.exists():
         return 0
-    with opened(path) as connection:
+    with open_index(path) as connection:
         if not make_index(connection):
             return 0
         waiting = [row[0] for row in connection.execute(_BEHIND)]
@@ -327,18 +331,18 @@ def _read_steps(
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
+def open_index(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the database; an index that is found to be damaged is emptied. Raises `StoreError`."""
     try:
         with as_sentences(path), contextlib.closing(connect(path)) as connection:
             yield connection
     except StoreError as error:
-        if is_damage_of_index(error.__cause__):
-            make_anew(path)
+        if is_index_corrupt(error.__cause__):
+            rebuild_index(path)
         raise
 
 
-def make_anew(path: Path) -> None:
+def rebuild_index(path: Path) -> None:
     """Empty an index that is damaged; `catch_up` fills it. Raises `StoreError`."""
     with contextlib.closing(sqlite3.connect(":memory:")) as empty:
         make_index(empty)
@@ -362,10 +366,10 @@ def rename_session(path: Path, session: str, title: str) -> None:
     """Give a session a title. Raises `StoreError`, also if there is no such session."""
     if not path.exists():
         raise StoreError(_NOTHING)
-    with opened(path) as connection, transaction(connection):
+    with open_index(path) as connection, transaction(connection):
         if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
             raise StoreError(_NOTHING)
-        SessionIndex(connection, session).rename(title_of(title))
+        SessionIndex(connection, session).rename(question_title(title))
 
 
 def delete_session(path: Path, session: str) -> None:
@@ -374,7 +378,7 @@ def delete_session(path: Path, session: str) -> None:
     if not path.exists():
         return
     more = True
-    with opened(path) as connection:
+    with open_index(path) as connection:
         while more:
             with transaction(connection):
                 more = SessionIndex(connection, session).remove_step()
@@ -442,6 +446,6 @@ def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
         return record.changed(
             changes=tuple(change for change in record.changes if change.name not in hidden.private)
         )
-    if not hidden.is_private(entry_of(record)):
+    if not hidden.is_private(entry_name(record)):
         return record
     return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

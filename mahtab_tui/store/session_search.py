@@ -17,18 +17,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.prompt import HiddenEntries, entry_of
+from mahtab_tui.bus.prompt import HiddenEntries, entry_name
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.corruption import (
+    decode_text,
     file_identity,
-    is_damage,
+    is_corrupt,
     move_damaged_file,
     open_file,
-    restored,
 )
 from mahtab_tui.store.database import make_index, transaction
-from mahtab_tui.store.session_index import MatchedRecord, folder_word, opened, words, words_of
+from mahtab_tui.store.session_index import (
+    MatchedRecord,
+    folder_word,
+    indexed_words,
+    open_index,
+    words,
+)
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 _TABLE = """
@@ -101,7 +107,7 @@ class Vectors:
         try:
             return work(self._connection)
         except sqlite3.Error as error:
-            if is_damage(error) and self._path is not None:
+            if is_corrupt(error) and self._path is not None:
                 self._connection.close()
                 self._replace()
                 self._connection = self._opened()
@@ -114,7 +120,7 @@ class Vectors:
             try:
                 return _connect(self._path)
             except (sqlite3.Error, OSError) as error:
-                if self._path is None or not is_damage(error):
+                if self._path is None or not is_corrupt(error):
                     self._on_problem(
                         f"The vectors in {self._path} cannot be used: {error}. They are kept in memory only."
                     )
@@ -200,7 +206,7 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     wanted = wanted_words(typed)
     if not wanted or not path.exists():
         return Found([], False)
-    with opened(path) as connection:
+    with open_index(path) as connection:
         if not make_index(connection):
             return _read_all(connection, wanted, project, limit)
         hits, more = _hits(connection, wanted, project, limit)
@@ -225,7 +231,7 @@ def _hits(
         if len(hits) == limit:
             return hits, True
         found = connection.execute(_SESSION, (matched.digest,)).fetchone()
-        if found is None or project not in (None, restored(found[2])):
+        if found is None or project not in (None, decode_text(found[2])):
             last = matched.digest
             continue
         session = session_row(found[:-1])
@@ -233,7 +239,7 @@ def _hits(
         if found[-1] and record is not None:
             if guarded is None or guarded[0] != matched.digest:
                 guarded = matched.digest, _hidden_entries(connection, session.id)
-            if guarded[1].is_private(entry_of(record)):
+            if guarded[1].is_private(entry_name(record)):
                 continue
         last = matched.digest
         hits.append(
@@ -266,7 +272,7 @@ def _hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntri
     return hidden
 
 
-def pattern_of(wanted: Sequence[str]) -> str:
+def words_pattern(wanted: Sequence[str]) -> str:
     """Return a regular expression for words of a search, which have no accents, as they may be in a
     text: with accents, or without."""
     accented = _accented()
@@ -290,7 +296,7 @@ def _accented() -> dict[str, str]:
 
 def excerpt(text: str, wanted: Sequence[str]) -> str:
     """Return the part of a text around its first line with one of the words, in one line."""
-    found = re.search(pattern_of(wanted), text, re.IGNORECASE)
+    found = re.search(words_pattern(wanted), text, re.IGNORECASE)
     start = 0 if found is None else max(0, found.start() - EXCERPT // 3)
     cut = " ".join(one_line(text[start : start + 2 * EXCERPT]).split())
     return (
@@ -311,17 +317,17 @@ def _read_all(
     for session, record in _newest(connection):
         if more := time.monotonic() > ends_at or len(hits) == limit:
             break
-        if session in hits or not _has(words_of(record), wanted):
+        if session in hits or not _has(indexed_words(record), wanted):
             continue
         row = connection.execute(
             f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?",
             (session,),
         ).fetchone()
-        if row is None or project not in (None, restored(row[2])):
+        if row is None or project not in (None, decode_text(row[2])):
             continue
         if session not in guards:
             guards[session] = _hidden_entries(connection, session)
-        if not guards[session].is_private(entry_of(record)):
+        if not guards[session].is_private(entry_name(record)):
             hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
     note = (
         "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched."

@@ -15,7 +15,13 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record, encode
-from mahtab_tui.store.corruption import as_json, file_identity, is_damage_of_index, restored, stored
+from mahtab_tui.store.corruption import (
+    as_json,
+    decode_text,
+    encode_text,
+    file_identity,
+    is_index_corrupt,
+)
 from mahtab_tui.store.database import (
     SessionLock,
     as_sentences,
@@ -82,7 +88,7 @@ def decoded(row: StoredRow) -> Record | None:
         raise InvalidRecord("The attributes are not JSON.") from None
     if not (isinstance(tag, str) and isinstance(moment, float)):
         raise InvalidRecord("The tag or the time is missing.")
-    return decode(tag, restored(text), values, moment)
+    return decode(tag, decode_text(text), values, moment)
 
 
 def readable_record(row: StoredRow) -> Record | None:
@@ -229,7 +235,7 @@ class SqliteStore:
         )
 
     @property
-    def begun(self) -> bool:
+    def has_written(self) -> bool:
         """Whether this program has written anything of the session."""
         return self._begun
 
@@ -247,7 +253,7 @@ class SqliteStore:
                     (record.time or time.time(), self.session),
                 )
                 if isinstance(record, records.UserChat | records.ReplIn):
-                    first = stored(beginning(record))
+                    first = encode_text(shorten_input(record))
                     connection.execute(
                         "update session set first = ? where id = ? and first = ''",
                         (first, self.session),
@@ -273,7 +279,7 @@ class SqliteStore:
             if self._is_own
             else []
         )
-        return restored(rows[0][0]) if rows else None
+        return decode_text(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
@@ -312,10 +318,10 @@ class SqliteStore:
                     yield connection
             except (sqlite3.Error, OverflowError, OSError, StoreError) as error:
                 self._disconnect()
-                if is_damage_of_index(error):
-                    from mahtab_tui.store.session_index import make_anew
+                if is_index_corrupt(error):
+                    from mahtab_tui.store.session_index import rebuild_index
 
-                    make_anew(self.path)
+                    rebuild_index(self.path)
                 raise
         self._begun = True
 
@@ -325,7 +331,7 @@ class SqliteStore:
         from mahtab_tui.store.session_index import SessionIndex
 
         now = time.time()
-        row = (self.session, stored(self._name), stored(self._project), now, now)
+        row = (self.session, encode_text(self._name), encode_text(self._project), now, now)
         connection.execute(
             "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
             row,
@@ -333,7 +339,7 @@ class SqliteStore:
         self._digest = SessionIndex(connection, self.session)
         self._digest.begin()
         if not self._begun:
-            for left in _left_over(connection, self.session):
+            for left in _unfinished_streams(connection, self.session):
                 if self.cells_go_on and isinstance(left, records.ReplOut):
                     continue
                 self._insert(
@@ -359,16 +365,16 @@ class SqliteStore:
             self._connection = self._identity = self._digest = None
 
 
-def beginning(record: Record) -> str:
+def shorten_input(record: Record) -> str:
     """Return the beginning of an input, as lists show it."""
     return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
-    return record.time or time.time(), record.tag, as_json(encode(record)), stored(record.text)
+    return record.time or time.time(), record.tag, as_json(encode(record)), encode_text(record.text)
 
 
-def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
+def _unfinished_streams(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
     """Return the streams that were unfinished when the program was killed; unreadable ones as
     stored."""
     rows: list[StoredRow] = connection.execute(
@@ -397,16 +403,18 @@ def list_sessions(
 
     begins: only those whose id begins so. limit: how many, or `ALL`.
     """
-    folder = None if project is None else stored(project)
+    folder = None if project is None else encode_text(project)
     return [
         session_row(row)
-        for row in fetched(path, _LIST, (folder, folder, stored(begins), stored(begins), limit))
+        for row in fetched(
+            path, _LIST, (folder, folder, encode_text(begins), encode_text(begins), limit)
+        )
     ]
 
 
 def count_sessions(path: Path, project: str | None = None) -> int:
     """Return the number of sessions of one project or of all. Raises `StoreError`."""
-    folder = None if project is None else stored(project)
+    folder = None if project is None else encode_text(project)
     rows = fetched(
         path, "select count(*) from session where ? is null or project = ?", (folder, folder)
     )
@@ -417,11 +425,11 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
     """Return a session from the columns `SESSION_COLUMNS`."""
     id, name, folder, started, last, records, first, title, model, cost, size = row
     known = float(cost) if isinstance(cost, int | float) else 0.0
-    first, title, model = (restored(each or "") for each in (first, title, model))
+    first, title, model = (decode_text(each or "") for each in (first, title, model))
     return SessionRow(
-        restored(id),
-        restored(name),
-        restored(folder),
+        decode_text(id),
+        decode_text(name),
+        decode_text(folder),
         _moment(started),
         _moment(last),
         records,
@@ -454,7 +462,7 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
             "select count(*) from record where session = ? and number < ?",
             (session, rows[-1][0] if rows else 0),
         ).fetchone()
-        left_over = _left_over(connection, session)
+        left_over = _unfinished_streams(connection, session)
     read: list[tuple[int, Record]] = []
     unreadable = 0
     for number, *row in reversed(rows):
@@ -518,7 +526,7 @@ def start_of_cell(path: Path, session: str, cell: int) -> int | None:
     return int(asked[0][0] or number)
 
 
-def records_of(path: Path, session: str, tag: str) -> list[Record]:
+def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
     """Return the readable records of a session that have one tag. Raises `StoreError`."""
     found: list[Record] = []
     for row in fetched(

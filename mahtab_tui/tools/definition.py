@@ -33,7 +33,7 @@ from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
-from mahtab_tui.knowledge.library import LoadedSkills, NoSkill, SkillLibrary
+from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary, SkillNotFound
 from mahtab_tui.worker.control import make
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Tool(NamedTuple):
                 for one in error.errors()
             )
             raise ToolError(f"{self.name} was not called: {wrong}.") from None
-        except (ToolError, NoSkill, CodeError) as error:
+        except (ToolError, SkillNotFound, CodeError) as error:
             raise ToolError(str(error)) from None
         except BaseException as error:  # a plug-in's code
             raise ToolError(f"{self.name} failed: {format_error(error)}") from error

@@ -102,7 +102,7 @@ def search_code(at: Workplace, given: SearchCode) -> str:
     near = (
         ""
         if at.parts is None
-        else at.parts.near(given.pattern, given.file_pattern, at.cancelled.is_set)
+        else at.parts.search(given.pattern, given.file_pattern, at.cancelled.is_set)
     )
     return f"{matches}\n\n{near}" if near else matches
 

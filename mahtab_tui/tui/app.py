@@ -38,9 +38,9 @@ from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.offers import Offers
 from mahtab_tui.tui.session_port import LiveSettings, SessionPort
 from mahtab_tui.tui.terminal_app import (
-    EVERY,
     RATE,
-    SESSION,
+    SESSION_MODULES,
+    TICK_S,
     Collector,
     LateImports,
     RecordPump,
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
         ReviewRow,
     )
 
-SECOND_STOP = 2.0
+SECOND_STOP_S = 2.0
 """Seconds within which stopping again offers to kill the kernel."""
 
-REACTION = 0.4
+REACTION_S = 0.4
 """Seconds that a cell has to end before the user learns how to kill the kernel."""
 
 
@@ -75,18 +75,18 @@ class Interrupter:
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
         self._session = session
-        self._stopped_at = 0.0
+        self._last_stop = 0.0
 
     def stop(self) -> None:
         """Stop the model or the cell; a second call within two seconds offers to kill the
         kernel."""
-        if self._session.cell_runs and time.monotonic() - self._stopped_at < SECOND_STOP:
+        if self._session.cell_runs and time.monotonic() - self._last_stop < SECOND_STOP_S:
             self.ask_to_kill()
             return
         if (stopped := self._session.stop()) is not None:
-            self._stopped_at = time.monotonic()
+            self._last_stop = time.monotonic()
             if stopped == "cell":
-                self._app.set_timer(REACTION, self._offer_kill)
+                self._app.set_timer(REACTION_S, self._offer_kill)
 
     def ask_to_kill(self) -> None:
         from mahtab_tui.tui.screens.dialog import confirm
@@ -97,14 +97,14 @@ class Interrupter:
     def _offer_kill(self) -> None:
         """Say how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
-            self._stopped_at = time.monotonic()
+            self._last_stop = time.monotonic()
             self._app.notify_user(
                 "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
                 "warning",
             )
 
 
-STOPS = "ctrl+s"
+STOP_KEY = "ctrl+s"
 """Answers the question before leaving: end the cell that could go on."""
 
 KEY_REPEAT_S = 0.3
@@ -115,14 +115,14 @@ class QuitFlow:
     """Asks once before something is lost; the next key answers."""
 
     def __init__(
-        self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool
+        self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
     ) -> None:
         """namespace_stays: whether the namespace outlives the screen, because it is the
         caller's."""
         self._app = app
         self._session = session
         self._panes = panes
-        self._namespace_stays = namespace_stays
+        self._keeps_namespace = keeps_namespace
         self._pressed = -math.inf
         """When the user last wanted to leave."""
         self._confirmed = False
@@ -136,7 +136,7 @@ class QuitFlow:
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
         asked = self._confirmed or self.row is not None
-        if (asked and not repeated) or not (self._lost() or self._goes_on()):
+        if (asked and not repeated) or not (self._unsaved_items() or self._cell_can_detach()):
             self._exit()
         elif self.row is None:
             from mahtab_tui.tui.widgets.question_rows import LeaveRow
@@ -150,20 +150,20 @@ class QuitFlow:
                 None,
             )
             self.row = LeaveRow(
-                self._lost,
-                self._goes_on,
+                self._unsaved_items,
+                self._cell_can_detach,
                 self._app.get_key_display(quit_key) if quit_key else "The same key",
             )
             self._app.screen.mount(self.row)
 
-    def go_to(self, session: str, *, back: str) -> None:
+    def switch_to(self, session: str, *, back: str) -> None:
         """Ask whether to leave this session for another one, which opens in its place. back: the
         command that lists this one then."""
         from mahtab_tui.tui.screens.dialog import confirm
 
-        lost = self._lost()
+        lost = self._unsaved_items()
         losing = f" You would lose {', '.join(lost)}." if lost else ""
-        continuing = " The running cell continues." if self._goes_on() else ""
+        continuing = " The running cell continues." if self._cell_can_detach() else ""
 
         def go() -> None:
             self._app.next_session = session
@@ -172,7 +172,7 @@ class QuitFlow:
         question = f"Switch to session {session}? This session is saved, and {back} returns to it.{continuing}{losing}"
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
-    def leave_by_code(self) -> None:
+    def quit_from_cell(self) -> None:
         """Leave because a cell called `exit()`: at once for the user's cell, after a question for
         the model's."""
         if self._session.turn_runs:
@@ -180,35 +180,39 @@ class QuitFlow:
         else:
             self._app.exit(0)
 
-    def take_key(self, key: str = "") -> bool:
+    def answer_key(self, key: str = "") -> bool:
         """Remove the question, which the next key answers. Returns whether that was all that the
         key is for."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
             self.row = None
-        if self._confirmed and key == STOPS and self._goes_on():
+        if self._confirmed and key == STOP_KEY and self._cell_can_detach():
             self._app.exit(0)
             return True
         return self._confirmed and key == "escape"
 
     def _exit(self) -> None:
-        self._app.leaves_kernel = self._goes_on()
+        self._app.leaves_kernel = self._cell_can_detach()
         self._app.exit(0)
 
-    def _goes_on(self) -> bool:
+    def _cell_can_detach(self) -> bool:
         """Whether a cell runs that can go on without the screen."""
         return self._session.cells.running and self._session.kernel.can_detach
 
-    def _lost(self) -> list[str]:
+    def _unsaved_items(self) -> list[str]:
         names = (
             0
-            if self._namespace_stays
+            if self._keeps_namespace
             else self._session.keeping.unsaved(self._panes.namespace.made)
         )
         queued, notebook = self._panes.queued, self._session.notebook
         return [
-            *(["the running cell"] if self._session.cell_runs and not self._goes_on() else []),
+            *(
+                ["the running cell"]
+                if self._session.cell_runs and not self._cell_can_detach()
+                else []
+            ),
             *(["the unfinished answer"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
             *(
@@ -221,7 +225,7 @@ class QuitFlow:
         ]
 
 
-LONG_CELL = 10.0
+LONG_CELL_S = 10.0
 """Seconds that a cell must run for its end to ring the bell."""
 
 
@@ -246,7 +250,7 @@ class MahtabApp(TerminalApp[int]):
     COMMANDS: ClassVar = {_command_provider}
 
     panes: Panes
-    work: CommandContext
+    command_context: CommandContext
     _late_imports: LateImports
 
     def __init__(
@@ -257,29 +261,29 @@ class MahtabApp(TerminalApp[int]):
         *,
         keymap: dict[str, str] | None = None,
         collector: Collector | None = None,
-        namespace_stays: bool = False,
+        keeps_namespace: bool = False,
     ) -> None:
-        self.choices = UiState.load()
+        self.ui_state = UiState.load()
         super().__init__(
             css_path=list(style_sheets()),
             guard=guard,
-            theme=session.settings.theme or self.choices.theme,
+            theme=session.settings.theme or self.ui_state.theme,
         )
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
-        self.drain = RecordPump()
-        session.listen(self.drain.begin)
+        self.record_pump = RecordPump()
+        session.listen(self.record_pump.begin)
         self.saves_crash = not session.no_trace
         self.history = history
         if session.model:
-            self.choices.remember_model(session.model)
+            self.ui_state.remember_model(session.model)
         else:
-            self.call_after_first_picture(lambda: self.choices.remember_model(session.model))
+            self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
         if session.settings.kernel is not None:
-            self.choices.remember_kernel(session.settings.kernel)
-        self.settings = LiveSettings(self, session, self.choices, keymap or {})
-        self.namespace_stays = namespace_stays
+            self.ui_state.remember_kernel(session.settings.kernel)
+        self.settings = LiveSettings(self, session, self.ui_state, keymap or {})
+        self.keeps_namespace = keeps_namespace
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
@@ -296,20 +300,20 @@ class MahtabApp(TerminalApp[int]):
             self.session,
             SessionPort(self, self.session),
             self.history,
-            self.choices,
+            self.ui_state,
             SlashCompletions(COMMANDS),
         )
-        leaving = QuitFlow(self, self.session, self.panes, namespace_stays=self.namespace_stays)
+        quit_flow = QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace)
         offers = Offers(self, self.session, self.panes)
-        stopping = Interrupter(self, self.session)
-        self.work = CommandContext(
+        interrupter = Interrupter(self, self.session)
+        self.command_context = CommandContext(
             self,
             self.session,
             self.history,
-            self.choices,
+            self.ui_state,
             self.panes,
-            stopping,
-            leaving,
+            interrupter,
+            quit_flow,
             offers,
             self.settings,
             COMMANDS,
@@ -322,7 +326,7 @@ class MahtabApp(TerminalApp[int]):
     def on_mount(self) -> None:
         self.settings.apply()
         self.panes.resume(self.session.past)
-        self.work.offers.greet()
+        self.command_context.offers.greet()
         self.panes.begin()
         settling = () if self._collector is None else (self._collector.settle,)
         reports = (
@@ -332,7 +336,7 @@ class MahtabApp(TerminalApp[int]):
         )
         self._late_imports = LateImports(
             self,
-            SESSION,
+            SESSION_MODULES,
             (
                 self.session.build,
                 *settling,
@@ -344,7 +348,7 @@ class MahtabApp(TerminalApp[int]):
         )
         self._late_imports.begin()
         if self._collector is not None:
-            self.set_interval(EVERY, self._collector.tick)
+            self.set_interval(TICK_S, self._collector.tick)
 
     def _show_transcript(self) -> None:
         self._drawn = True
@@ -352,13 +356,13 @@ class MahtabApp(TerminalApp[int]):
 
     async def _show_all(self) -> None:
         """Show what the bus brings: from now on everything stands that shows something."""
-        self.drain.folds = [
+        self.record_pump.folds = [
             *self.panes.folds(),
-            self._ring,
-            self.work.offers.fold,
-            *await self.panes.mount_asking_rows(),
+            self._ring_bell,
+            self.command_context.offers.fold,
+            *await self.panes.mount_prompt_rows(),
         ]
-        self.set_interval(RATE, self.drain.tick)
+        self.set_interval(RATE, self.record_pump.tick)
 
     def on_unmount(self) -> None:
         self._late_imports.end()
@@ -370,12 +374,12 @@ class MahtabApp(TerminalApp[int]):
     # Commands
 
     def action_command(self, id: str, argument: str = "") -> None:
-        BY_ID[id].run(self.work, argument)
+        BY_ID[id].run(self.command_context, argument)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide commands that can do nothing now from the footer."""
         if action == "command":
-            return BY_ID[str(parameters[0])].available(self.work)
+            return BY_ID[str(parameters[0])].available(self.command_context)
         return super().check_action(action, parameters)
 
     async def run_action(
@@ -389,7 +393,7 @@ class MahtabApp(TerminalApp[int]):
         `check_action` cannot do this, because it would empty the footer below the dialog.
         """
         command = BY_ACTION.get(action) if isinstance(action, str) else None
-        if command is not None and self.panes.covered:
+        if command is not None and self.panes.is_covered:
             asks = getattr(self.screen, "asks", False)  # of dialogs and of the palette
             if not (command.over_questions if asks else command.over_screens):
                 return False
@@ -406,10 +410,10 @@ class MahtabApp(TerminalApp[int]):
         self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
 
     async def action_quit(self) -> None:
-        self.work.leaving.leave()
+        self.command_context.quit_flow.leave()
 
-    def leave_by_code(self) -> None:
-        self.work.leaving.leave_by_code()
+    def quit_from_cell(self) -> None:
+        self.command_context.quit_flow.quit_from_cell()
 
     # Messages of the panes
 
@@ -437,13 +441,13 @@ class MahtabApp(TerminalApp[int]):
     def _run_slash(self, name: str, argument: str) -> None:
         command = BY_SLASH.get(name)
         if command is None:
-            self.work.refuse(
+            self.command_context.refuse(
                 f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip()
             )
         elif argument and not command.argument:
-            self.work.refuse(f"/{name} takes no argument.", f"/{name} {argument}")
+            self.command_context.refuse(f"/{name} takes no argument.", f"/{name} {argument}")
         else:
-            self.call_later(command.run, self.work, argument)
+            self.call_later(command.run, self.command_context, argument)
 
     @on(EditorPane.ModeChanged)
     def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
@@ -452,7 +456,7 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.LeaveRequested)
     def _leave_requested(self) -> None:
-        self.work.leaving.leave()
+        self.command_context.quit_flow.leave()
 
     # The rows that ask are loaded after the first picture: their messages are handled by name.
 
@@ -490,9 +494,9 @@ class MahtabApp(TerminalApp[int]):
 
     async def on_event(self, event: Event) -> None:
         if self._collector is not None and isinstance(event, InputEvent):
-            self._collector.key()
+            self._collector.note_key()
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
-            if not self.panes.covered and self.focused is None:
+            if not self.panes.is_covered and self.focused is None:
                 self.panes.focus_code()
             await self._keys.take(event)
         else:
@@ -501,7 +505,9 @@ class MahtabApp(TerminalApp[int]):
     def _before_key(self, event: Key | Paste) -> bool:
         """Close the question before leaving, which any key answers, and focus the editor if the key
         is text for it."""
-        handled = self.work.leaving.take_key(event.key if isinstance(event, Key) else "")
+        handled = self.command_context.quit_flow.answer_key(
+            event.key if isinstance(event, Key) else ""
+        )
         if self._is_for_editor(event):
             self.panes.focus_code()
         return handled
@@ -512,7 +518,11 @@ class MahtabApp(TerminalApp[int]):
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
-        if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):
+        if (
+            self.panes.is_covered
+            or focused is None
+            or isinstance(focused, Input | TextArea | Chips)
+        ):
             return False
         typed = isinstance(event, Paste) or (
             event.is_printable and event.key != "space" and not event.key.startswith("alt+")
@@ -546,7 +556,7 @@ class MahtabApp(TerminalApp[int]):
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""
 
-    def _ring(self, new: Sequence[Record]) -> None:
+    def _ring_bell(self, new: Sequence[Record]) -> None:
         """Ring the terminal's bell for the end of a long cell and for what waits for the user,
         while the window has no focus."""
         from mahtab_tui.bus import records
@@ -556,10 +566,10 @@ class MahtabApp(TerminalApp[int]):
             long = (
                 isinstance(record, records.ReplOut)
                 and record.duration is not None
-                and record.duration >= LONG_CELL
+                and record.duration >= LONG_CELL_S
             )
             if long or (isinstance(record, waiting) and record.state == "waiting"):
                 self.bell()
 
     def watch_theme(self, theme: str) -> None:
-        self.choices.theme = theme
+        self.ui_state.theme = theme

@@ -21,14 +21,14 @@ from mahtab_tui.system.processes import find_program
 from mahtab_tui.tui.open import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 
-MOST_COPIED = 1_000_000
+MAX_COPIED = 1_000_000
 """Characters of a text at most: terminals cut longer ones, or hang."""
 
 
 def copy(app: App[Any], text: str) -> None:
     """Copy a text, and report where it went. The system's clipboard is a program that may be slow,
     so it runs on a thread."""
-    if len(text) > MOST_COPIED:
+    if len(text) > MAX_COPIED:
         app.notify(
             f"{len(text):,} characters are too many for the clipboard.",
             severity="warning",
@@ -38,22 +38,22 @@ def copy(app: App[Any], text: str) -> None:
     text = text.encode("utf-8", "replace").decode()  # lone surrogates
     app.copy_to_clipboard(text)
     threading.Thread(
-        target=_copy_by_system, args=(app, text), name="clipboard", daemon=True
+        target=_copy_to_system, args=(app, text), name="clipboard", daemon=True
     ).start()
 
 
-def copy_selection(app: App[Any], otherwise: str) -> bool:
+def copy_selection(app: App[Any], fallback: str) -> bool:
     """Copy the selection of the focused text field, else another text, else the mouse selection;
     returns False if there is none."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
-    text = typed or otherwise or app.screen.get_selected_text()
+    text = typed or fallback or app.screen.get_selected_text()
     if text:
         copy(app, text)
     return bool(text)
 
 
-def _copy_by_system(app: App[Any], text: str) -> None:
+def _copy_to_system(app: App[Any], text: str) -> None:
     import pyperclip
 
     try:
@@ -82,7 +82,7 @@ def editor_command() -> list[str]:
     return words
 
 
-def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
+def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
     """Let the user edit a text in a file with that ending, and return it. Raises `RuntimeError`."""
     command = editor_command()
     try:
@@ -109,12 +109,12 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
         here = os.getcwd()
     except OSError as error:
         raise RuntimeError(f"{command[0]} cannot be started: {error.strerror}.") from None
-    code = run_suspended(app, [*command, *at_line(command[0], path, line)], here)
+    code = run_suspended(app, [*command, *line_arguments(command[0], path, line)], here)
     if code:
         raise RuntimeError(f"{command[0]} ended with exit code {code}.")
 
 
-def at_line(editor: str, path: str, line: int) -> list[str]:
+def line_arguments(editor: str, path: str, line: int) -> list[str]:
     """The arguments that open a file at a line. Most editors know `+12 file`, as POSIX defines it
     for vi."""
     name = os.path.basename(editor)
@@ -128,7 +128,7 @@ def at_line(editor: str, path: str, line: int) -> list[str]:
 def open_picture(content: bytes, suffix: str) -> str:
     """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with
     a sentence if that fails."""
-    command = viewer(os.environ)
+    command = find_viewer(os.environ)
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
@@ -152,7 +152,7 @@ def open_picture(content: bytes, suffix: str) -> str:
     return file.name
 
 
-def viewer(environment: Mapping[str, str]) -> str | None:
+def find_viewer(environment: Mapping[str, str]) -> str | None:
     """Find the program that opens files; None without a desktop, where it would take over our
     terminal."""
     if sys.platform == "darwin":

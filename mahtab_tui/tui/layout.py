@@ -13,33 +13,33 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mahtab_tui.settings.model import home_folder
 
-NARROW = 100
+NARROW_COLUMNS = 100
 """Columns below which the side panes are a drawer over the transcript."""
 
-SHORT = 30
+SHORT_LINES = 30
 """Lines below which the editor has no blank lines around its text."""
 
-LOW = 16
+LOW_LINES = 16
 """Lines below which the editor has one line at first, and its hint only one."""
 
-TINY = 8
+TINY_LINES = 8
 """Lines below which the editor shows no hint."""
 
-NAMESPACE = 55
+NAMESPACE_PERCENT = 55
 """Percent of the side's height that the namespace takes from the first search on, unless the user
 has moved the splitter."""
 
-STEP = 4
+STEP_PERCENT = 4
 """Percent by which a key moves a splitter."""
 
-SIDE = 34
+SIDE_PERCENT = 34
 """Percent of the width that the side panes take by default, unless the transcript leaves more."""
 
-MAIN = 126
+MAIN_COLUMNS = 126
 """Columns of the transcript at most, with its edges and the splitter; the side panes take the
 rest."""
 
-WIDEST = 70
+MAX_SIDE_PERCENT = 70
 """Percent of the width that the side panes take at most."""
 
 Resize = Literal["wider", "narrower", "taller", "shorter"]
@@ -64,12 +64,14 @@ class PaneLayout(BaseModel):
         """The columns of the side panes on a screen of this width."""
         if self.side is not None:
             return width * self.side // 100
-        return min(max(width * SIDE // 100, width - MAIN), width * WIDEST // 100)
+        return min(
+            max(width * SIDE_PERCENT // 100, width - MAIN_COLUMNS), width * MAX_SIDE_PERCENT // 100
+        )
 
     def resized(self, how: Resize, width: int, namespace: int) -> PaneLayout:
         """Change a size by one step, on a screen of this width. namespace: its height in
         percent."""
-        step = STEP if how in ("wider", "taller") else -STEP
+        step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             return self.with_side(
                 (
@@ -85,7 +87,7 @@ class PaneLayout(BaseModel):
 
     def with_side(self, percent: int) -> PaneLayout:
         """Set the width of the side, within its bounds."""
-        return self.model_copy(update={"side": max(15, min(WIDEST, percent))})
+        return self.model_copy(update={"side": max(15, min(MAX_SIDE_PERCENT, percent))})
 
     def with_namespace(self, percent: int) -> PaneLayout:
         """Set the height of the namespace, within its bounds."""
@@ -93,12 +95,10 @@ class PaneLayout(BaseModel):
 
     def toggled_side(self, width: int) -> PaneLayout:
         """Hide or show the side, which is a drawer on a narrow screen."""
-        side = _side_of(width)
+        side = _side_field(width)
         if self.shows_side(width):
             return self.model_copy(update={side: False})
-        everything = (
-            {} if self._holds_something else {"show_namespace": True, "show_recursion": True}
-        )
+        everything = {} if self._has_content else {"show_namespace": True, "show_recursion": True}
         return self.model_copy(update={side: True, **everything})
 
     def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
@@ -106,25 +106,25 @@ class PaneLayout(BaseModel):
         shown = self.show_namespace if pane == "namespace" else self.show_recursion
         if shown and self.shows_side(width):
             return self.model_copy(update={f"show_{pane}": False})
-        return self.model_copy(update={f"show_{pane}": True, _side_of(width): True})
+        return self.model_copy(update={f"show_{pane}": True, _side_field(width): True})
 
     def with_drawer_closed(self) -> PaneLayout:
         return self.model_copy(update={"drawer": False}) if self.drawer else self
 
     def shows_side(self, width: int) -> bool:
         """Whether the side is on the screen."""
-        return (self.drawer if width < NARROW else self.show_side) and self._holds_something
+        return (self.drawer if width < NARROW_COLUMNS else self.show_side) and self._has_content
 
     @property
-    def _holds_something(self) -> bool:
+    def _has_content(self) -> bool:
         return self.show_namespace or self.show_recursion
 
 
-def _side_of(width: int) -> Literal["drawer", "show_side"]:
-    return "drawer" if width < NARROW else "show_side"
+def _side_field(width: int) -> Literal["drawer", "show_side"]:
+    return "drawer" if width < NARROW_COLUMNS else "show_side"
 
 
-_REMEMBERED = 12
+_MAX_REMEMBERED = 12
 """Models, and addresses of kernels, that are remembered."""
 
 
@@ -151,11 +151,11 @@ class UiState(BaseModel):
             return cls()
 
     def remember_model(self, name: str) -> None:
-        self.models = (name, *(other for other in self.models if other != name))[:_REMEMBERED]
+        self.models = (name, *(other for other in self.models if other != name))[:_MAX_REMEMBERED]
 
     def remember_kernel(self, address: str) -> None:
         self.kernels = (address, *(other for other in self.kernels if other != address))[
-            :_REMEMBERED
+            :_MAX_REMEMBERED
         ]
 
     def save(self) -> None:

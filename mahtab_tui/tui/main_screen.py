@@ -22,7 +22,15 @@ from mahtab_tui.system.processes import langsmith_variable
 from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
-from mahtab_tui.tui.layout import LOW, NAMESPACE, NARROW, SHORT, TINY, PaneLayout, UiState
+from mahtab_tui.tui.layout import (
+    LOW_LINES,
+    NAMESPACE_PERCENT,
+    NARROW_COLUMNS,
+    SHORT_LINES,
+    TINY_LINES,
+    PaneLayout,
+    UiState,
+)
 from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
@@ -40,9 +48,9 @@ if TYPE_CHECKING:
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 """The letters of the panes in jump mode, in screen order."""
-ASKING_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
+PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 """The rows that ask the user, in the order in which they must be answered."""
-WAITING = "w"
+PROMPT_LETTER = "w"
 """The letter in jump mode of the row that waits for the user."""
 
 EXAMPLE = Content.assemble(
@@ -74,7 +82,7 @@ class Panes(Screen[None]):
         self._compositor = LayoutEvents()
         self._session = session
         self._history = history
-        self._choices = choices
+        self._ui_state = choices
         self._slash = slash
         self._port = port
         self._greeting: GreetingLines = ()
@@ -112,7 +120,7 @@ class Panes(Screen[None]):
                 yield Static(EXAMPLE, id="search-example")
         yield KeyLine()
 
-    async def mount_asking_rows(self) -> list[Fold]:
+    async def mount_prompt_rows(self) -> list[Fold]:
         """Mount the rows that are shown only while something waits, above the editor; returns the
         functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -124,7 +132,7 @@ class Panes(Screen[None]):
         approval, review = (
             ApprovalRow(
                 is_free,
-                self.sees_code,
+                self.is_code_visible,
                 rules_for=lambda code: self._session.turns.rules.rules_for(code),
             ),
             ReviewRow(is_free),
@@ -201,19 +209,19 @@ class Panes(Screen[None]):
         return sum(len(row.items) for row in self.query(QueueRow))
 
     @property
-    def asking_row(self) -> Widget | None:
+    def prompt_row(self) -> Widget | None:
         """The row that the user must answer first; None if nothing waits."""
-        return next((row for kind in ASKING_ROWS for row in self.query(kind) if row.display), None)
+        return next((row for kind in PROMPT_ROWS for row in self.query(kind) if row.display), None)
 
     @property
-    def covered(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether another screen is on top, even if this one is still visible."""
         return len(self.app.screen_stack) > 1
 
     @property
     def selected_text(self) -> str:
         """The text selected in the editor, unless another screen is on top."""
-        return "" if self.covered else self.editor.selected_text
+        return "" if self.is_covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
         """Return the functions that fold records, in order; those of the rows that ask come after
@@ -268,15 +276,15 @@ class Panes(Screen[None]):
     @property
     def pane_layout(self) -> PaneLayout:
         """How the panes share the screen; setting it applies it."""
-        return self._choices.layout
+        return self._ui_state.layout
 
     @pane_layout.setter
     def pane_layout(self, layout: PaneLayout) -> None:
-        self._choices.layout = layout
+        self._ui_state.layout = layout
         self.apply_layout()
 
     @property
-    def _stands(self) -> bool:
+    def _is_ready(self) -> bool:
         """Whether the panes exist: not before mounting, nor while the application closes."""
         return bool(self.query("#side"))
 
@@ -286,16 +294,16 @@ class Panes(Screen[None]):
     def apply_layout(self, size: Size | None = None) -> None:
         """Apply the layout for a size, by default the screen's."""
         width, height = self.app.size if size is None else size
-        if not self._stands:
+        if not self._is_ready:
             return
-        narrow = width < NARROW
+        narrow = width < NARROW_COLUMNS
         if not narrow:
-            self._choices.layout = self.pane_layout.with_drawer_closed()
+            self._ui_state.layout = self.pane_layout.with_drawer_closed()
         sized = {
             "-narrow": narrow,
-            "-short": height < SHORT,
-            "-low": height < LOW,
-            "-tiny": height < TINY,
+            "-short": height < SHORT_LINES,
+            "-low": height < LOW_LINES,
+            "-tiny": height < TINY_LINES,
         }
         if any(self.has_class(name) is not holds for name, holds in sized.items()):
             for name, holds in sized.items():
@@ -309,7 +317,7 @@ class Panes(Screen[None]):
 
     def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
         """Share the side between the namespace and the search tree, or the example in its place."""
-        narrow, side = width < NARROW, self.query_one("#side")
+        narrow, side = width < NARROW_COLUMNS, self.query_one("#side")
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
         side.styles.width = layout.side_columns(width) if not narrow else "80%"
@@ -320,14 +328,16 @@ class Panes(Screen[None]):
         namespace.display, tree.display = layout.show_namespace, layout.show_recursion
         both = layout.show_namespace and layout.show_recursion
         self.query_one("#namespace-splitter").display = both
-        percent = layout.namespace_height or (NAMESPACE if self._search_tree is not None else None)
+        percent = layout.namespace_height or (
+            NAMESPACE_PERCENT if self._search_tree is not None else None
+        )
         namespace.styles.height = f"{percent}%" if both and percent else "1fr"
         tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
         """While code waits, put its answers right below it; leave room for the editor below an open
         drawer."""
-        if not self._stands:
+        if not self._is_ready:
             return
         transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
         drawer = side.display and self.has_class("-narrow")
@@ -339,7 +349,7 @@ class Panes(Screen[None]):
         )
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
 
-    def sees_code(self, code: str) -> bool:
+    def is_code_visible(self, code: str) -> bool:
         """Return whether all of the waiting code is visible in the transcript."""
         drawer = self.query_one("#side").display and self.has_class("-narrow")
         return not drawer and self.transcript.viewport.shows(code)
@@ -428,10 +438,12 @@ class Panes(Screen[None]):
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
         if self._search_tree is not None:
             panes["r"] = self._search_tree
-        seen = self._seen()
+        seen = self._visible_panes()
         targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
         return (
-            targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
+            targets
+            if self.prompt_row is None
+            else [*targets, JumpTarget(PROMPT_LETTER, self.prompt_row)]
         )
 
     def go_to(self, pane: Widget | None) -> None:
@@ -444,7 +456,7 @@ class Panes(Screen[None]):
 
     def step_focus(self, step: int) -> None:
         """Focus the next pane (1) or the previous one (-1)."""
-        if panes := list(self._seen().values()):
+        if panes := list(self._visible_panes().values()):
             focused = self._focused_pane
             index = panes.index(focused) + step if focused in panes else 0
             panes[index % len(panes)].focus()
@@ -456,7 +468,7 @@ class Panes(Screen[None]):
             letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)
         }
 
-    def _seen(self) -> dict[str, Widget]:
+    def _visible_panes(self) -> dict[str, Widget]:
         """Return the visible panes, by letter."""
         return {
             letter: pane
@@ -469,7 +481,11 @@ class Panes(Screen[None]):
         if self.focused is None:
             return None
         return next(
-            (pane for pane in self._seen().values() if pane in self.focused.ancestors_with_self),
+            (
+                pane
+                for pane in self._visible_panes().values()
+                if pane in self.focused.ancestors_with_self
+            ),
             None,
         )
 

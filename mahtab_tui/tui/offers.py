@@ -28,7 +28,7 @@ KEY = "Alt+I"
 _MISSING = re.compile(
     r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE
 )
-_END = 2_000
+_SEARCHED_END = 2_000
 """Characters at the end of an output that are searched."""
 _PACKAGES = {
     "PIL": "pillow",
@@ -60,12 +60,14 @@ def missing_module(records: Sequence[Record]) -> str:
 
     for record in reversed(records):
         if isinstance(record, ReplOut) and record.status is not None:
-            found = _MISSING.findall(record.text[-_END:]) if record.status == "error" else []
+            found = (
+                _MISSING.findall(record.text[-_SEARCHED_END:]) if record.status == "error" else []
+            )
             return found[-1] if found else ""
     return ""
 
 
-def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
+def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
     """Offer a way to get a missing module: another environment that has it, else its package."""
     from mahtab_tui.kernel.launch import has_package
 
@@ -79,7 +81,7 @@ def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
     )
 
 
-def welcome_of(
+def welcome_text(
     version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
 ) -> tuple[str, Offer | None]:
     """Describe the kernel's Python for the first screen, and offer a better one."""
@@ -90,7 +92,7 @@ def welcome_of(
     folder = f"~{folder.removeprefix(home)}" if folder.startswith(f"{home}/") else folder
     runs = f"{version} in {folder}, {'with' if pandas else 'without'} pandas"
     if not pandas:
-        offer = offer_for("pandas", environments)
+        offer = make_offer("pandas", environments)
         return (
             f"{runs}; {offer.line.removeprefix('/python ')} has it"
             if offer.mode == "ask"
@@ -103,7 +105,7 @@ def welcome_of(
     return runs, None
 
 
-def greeting_of(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
+def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
     """Return the lines of the greeting that name what can be done, with the files that become
     variables."""
     table = next((file.name for file in files if file.is_table), "")
@@ -152,7 +154,7 @@ class Offers:
         self._panes = panes
         self._offer: Offer | None = None
         """The newest one."""
-        self._module_lacked = ""
+        self._missing_module = ""
         """The module of the newest failed import."""
 
     def greet(self) -> None:
@@ -163,12 +165,12 @@ class Offers:
     def fold(self, records: Sequence[Record]) -> None:
         """Offer a way to get a module that a cell could not import."""
         if module := missing_module(records):
-            self._module_lacked = module
+            self._missing_module = module
             threading.Thread(
-                target=self._look_for, args=(module,), name="offer", daemon=True
+                target=self._offer_module, args=(module,), name="offer", daemon=True
             ).start()
 
-    def take(self) -> None:
+    def accept(self) -> None:
         editor = self._panes.editor
         if self._offer is None:
             self._app.notify(
@@ -188,19 +190,19 @@ class Offers:
     def _greet_kernel(self, ready: Future[bool]) -> None:
         if ready.exception() is None:
             threading.Thread(
-                target=self._look_around, args=(ready.result(),), name="welcome", daemon=True
+                target=self._describe_python, args=(ready.result(),), name="welcome", daemon=True
             ).start()
 
-    def _look_around(self, pandas: bool) -> None:
+    def _describe_python(self, pandas: bool) -> None:
         info = self._session.kernel.info()
-        runs, offer = welcome_of(info.python, info.executable, _environments(info), pandas=pandas)
+        runs, offer = welcome_text(info.python, info.executable, _environments(info), pandas=pandas)
         self._from_thread(lambda: self._show_greeting(runs, offer))
 
-    def _look_for(self, module: str) -> None:
+    def _offer_module(self, module: str) -> None:
         info = self._session.kernel.info()
-        offer = offer_for(module, _environments(info))
+        offer = make_offer(module, _environments(info))
         self._from_thread(
-            lambda: self._show_offer(offer) if module == self._module_lacked else None
+            lambda: self._show_offer(offer) if module == self._missing_module else None
         )
 
     def _from_thread(self, then: Callable[[], None]) -> None:
@@ -213,7 +215,7 @@ class Offers:
 
     def _show_greeting(self, runs: str = "", offer: Offer | None = None) -> None:
         self._offer = offer or self._offer
-        lines = greeting_of(self._session.files)
+        lines = greeting_lines(self._session.files)
         if self._session.model == "demo":
             lines.append(
                 ("Model", "demo: offline, canned rules. Type /model to connect a real one.")

@@ -24,13 +24,13 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
-from mahtab_tui.store.corruption import is_damage
+from mahtab_tui.store.corruption import is_corrupt
 from mahtab_tui.store.history import History
 from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.layout import UiState
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp
-from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, reporting_thread_failures
+from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, report_thread_failures
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -89,7 +89,7 @@ def save_crash(
 
 
 @contextlib.contextmanager
-def keys_that_signal_ignored() -> Iterator[None]:
+def ignore_signal_keys() -> Iterator[None]:
     r"""Ignore Ctrl+C and Ctrl+\, which a program that has the terminal shares with us.
 
     This does not use `signal.SIG_IGN`, because the program would inherit it.
@@ -112,8 +112,8 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
     try:
         with (
             app.suspend(),
-            app.guard.lifted() if app.guard else contextlib.nullcontext(),
-            keys_that_signal_ignored(),
+            app.guard.suspended() if app.guard else contextlib.nullcontext(),
+            ignore_signal_keys(),
         ):
             return subprocess.run(list(argv), cwd=cwd, check=False).returncode
     except SuspendNotSupported:
@@ -150,40 +150,40 @@ class ScreenFrontend:
 
     def leave(self) -> None:
         if self.app is not None:
-            self.app.call_later(self.app.leave_by_code)
+            self.app.call_later(self.app.quit_from_cell)
 
 
-_PAUSE_OF_READING = 4.0
+_READ_PAUSE = 4.0
 """How much longer than each step to wait after it, while older sessions are read."""
 
-_FILES, _FEWEST_FILES = 256, 64
+_WANTED_FILES, _MIN_FILES = 256, 64
 """Open files that are wanted, and those without which there is no screen."""
 
-SMALLEST = (20, 5)
+MIN_SIZE = (20, 5)
 """Columns and lines of the smallest terminal."""
 
 
-class NoTerminal(Exception):
+class TerminalUnavailable(Exception):
     """There is no terminal for the screen; the message says what to do."""
 
 
-ASK_INSTEAD = ' Without one, use: mahtab-tui ask "question".'
+ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
     """Raise `NoTerminal` if the screen cannot be shown. instead: a sentence that says what to do
     without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise NoTerminal(f"This needs a terminal.{instead}")
+        raise TerminalUnavailable(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
-        raise NoTerminal(
+        raise TerminalUnavailable(
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
     _check_open_files()
     columns, lines = shutil.get_terminal_size()
-    if columns < SMALLEST[0] or lines < SMALLEST[1]:
-        raise NoTerminal(
-            f"The terminal is too small: {columns} x {lines}; it must be at least {SMALLEST[0]} x {SMALLEST[1]}."
+    if columns < MIN_SIZE[0] or lines < MIN_SIZE[1]:
+        raise TerminalUnavailable(
+            f"The terminal is too small: {columns} x {lines}; it must be at least {MIN_SIZE[0]} x {MIN_SIZE[1]}."
         )
 
 
@@ -191,16 +191,16 @@ def _check_open_files() -> None:
     """Raise the limit of open files as far as allowed. Raises `NoTerminal` if that is too few for
     the screen."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= _FILES:
+    if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
         return
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(
             resource.RLIMIT_NOFILE,
-            (_FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard), hard),
+            (_WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard), hard),
         )
-    if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _FEWEST_FILES:
-        raise NoTerminal(
-            f"Only {allowed} files may be open here, but the screen needs {_FEWEST_FILES}: see ulimit -n."
+    if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _MIN_FILES:
+        raise TerminalUnavailable(
+            f"Only {allowed} files may be open here, but the screen needs {_MIN_FILES}: see ulimit -n."
         )
 
 
@@ -211,7 +211,7 @@ def end_with_terminal() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-class Closed(NamedTuple):
+class ScreenResult(NamedTuple):
     """How a screen has ended."""
 
     code: int
@@ -224,17 +224,17 @@ class Closed(NamedTuple):
 
 def open_screen(
     settings: Settings,
-    ground: Lazy[SessionBackend],
+    backend: Lazy[SessionBackend],
     *,
     name: str = "",
     past: Sequence[Record] = (),
     collector: Collector | None = None,
-    moved: str = "",
-    namespace_stays: bool = False,
+    folder_notice: str = "",
+    keeps_namespace: bool = False,
     no_trace: bool = False,
     files: Sequence[DataFile] = (),
     notebook: NotebookFile | None = None,
-) -> Closed:
+) -> ScreenResult:
     """Show the screen until the user leaves. Raises `NoTerminal`.
 
     ground: made behind the first picture, unless it is made already. collector: for a process of
@@ -242,15 +242,15 @@ def open_screen(
     namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the
     session anywhere. files: become variables. notebook: its cells are shown.
     """
-    check_terminal(ASK_INSTEAD)
+    check_terminal(ASK_HINT)
     if collector is not None:
         end_with_terminal()
-    face = ScreenFrontend()
+    frontend = ScreenFrontend()
     named = name or Path.cwd().name
     session = Session(
         settings,
-        ground,
-        face,
+        backend,
+        frontend,
         name=named,
         past=past,
         files=files,
@@ -258,15 +258,15 @@ def open_screen(
         no_trace=no_trace,
     )
     project = Path.cwd()
-    sharing = Sharing(session, project)
+    sharing = SharingServer(session, project)
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
     early: list[str] = []
     afterwards: list[str] = []
 
-    def line_came(text: str) -> None:
+    def on_line(text: str) -> None:
         """Show a line that others wrote to the terminal: as a notice, or, once the screen is
         closed, below it."""
-        if face.app is None or not face.app.is_running:
+        if frontend.app is None or not frontend.app.is_running:
             afterwards.append(text)
         elif session.built:
             session.notice(text, "warning")
@@ -279,8 +279,8 @@ def open_screen(
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        hurry = hurry or (face.app is not None and face.app.crash is not None)
-        leaves = hurry or (face.app is not None and face.app.leaves_kernel)
+        hurry = hurry or (frontend.app is not None and frontend.app.crash is not None)
+        leaves = hurry or (frontend.app is not None and frontend.app.leaves_kernel)
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.keeping.behind and not leaves:
@@ -297,19 +297,19 @@ def open_screen(
         history.close()
 
     try:
-        with StdioRedirect(line_came) as guard, reporting_thread_failures(line_came):
+        with StdioRedirect(on_line) as guard, report_thread_failures(on_line):
             app = MahtabApp(
                 session,
                 guard,
                 history,
                 keymap=settings.keymap,
                 collector=collector,
-                namespace_stays=namespace_stays,
+                keeps_namespace=keeps_namespace,
             )
-            face.app = app
+            frontend.app = app
             app.call_after_first_picture(report_early_lines)
-            if moved:
-                app.call_after_first_picture(lambda: session.notice(moved, "warning"))
+            if folder_notice:
+                app.call_after_first_picture(lambda: session.notice(folder_notice, "warning"))
             if no_trace:
                 app.call_after_first_picture(
                     lambda: session.notice(
@@ -320,7 +320,7 @@ def open_screen(
                 app.call_after_first_picture(sharing.begin)
             app.call_after_first_picture(
                 threading.Thread(
-                    target=_report_past, args=(session,), name="leftovers", daemon=True
+                    target=_report_leftovers, args=(session,), name="leftovers", daemon=True
                 ).start
             )
             if not no_trace:
@@ -335,23 +335,23 @@ def open_screen(
                     history.add(draft, app.editor.mode)
                 session.save()
                 close(hurry=True)
-                if ground.made:
-                    ground.get().release()
+                if backend.made:
+                    backend.get().release()
 
-            def repaired() -> None:
+            def on_repair() -> None:
                 session.notice("A cell changed terminal settings; restored.", "warning")
 
-            with SignalHandler(app, on_shutdown, repaired):
+            with SignalHandler(app, on_shutdown, on_repair):
                 app.run()
             if not no_trace:
-                app.choices.save()
+                app.ui_state.save()
     finally:
         close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    saved = ground.made and ground.get().store is not None and not no_trace
+    saved = backend.made and backend.get().store is not None and not no_trace
     advice = "mahtab-tui --continue resumes this session with its saved variables." if saved else ""
-    return Closed(
+    return ScreenResult(
         _exit_code(app, advice), app.next_session, session.cells.last if app.leaves_kernel else 0
     )
 
@@ -362,14 +362,14 @@ def watch_live(what: str | None) -> int:
     from mahtab_tui.session.sharing import SharingError, session_for
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
-    settings = _prepared()
+    settings = _prepare_settings()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _shown(WatchApp(WatchedFile(path), theme=_theme(settings)))
+        return _run_app(WatchApp(WatchedFile(path), theme=_theme(settings)))
     try:
         running = session_for(what, Path.cwd())
     except SharingError as error:
-        raise NoTerminal(f"There is no log {path}. {error}") from None
+        raise TerminalUnavailable(f"There is no log {path}. {error}") from None
     return watch_session(running)
 
 
@@ -378,11 +378,11 @@ def watch_session(running: RunningSession) -> int:
     `NoTerminal`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
-    settings = _prepared()
-    return _shown(WatchApp(WatchedSession(running), theme=_theme(settings)))
+    settings = _prepare_settings()
+    return _run_app(WatchApp(WatchedSession(running), theme=_theme(settings)))
 
 
-class Sharing:
+class SharingServer:
     """Lets agents into a session. A thread opens the socket, so that nothing waits for it."""
 
     def __init__(self, session: Session, project: Path) -> None:
@@ -410,7 +410,7 @@ class Sharing:
             self._session.notice(f"Agents cannot join this session: {error}", "warning")
 
 
-def _prepared() -> Settings:
+def _prepare_settings() -> Settings:
     """The settings, once it is certain that the screen can be shown. Raises `NoTerminal`."""
     check_terminal()
     end_with_terminal()
@@ -421,14 +421,14 @@ def _theme(settings: Settings) -> str:
     return settings.theme or UiState.load().theme
 
 
-def _shown(app: TerminalApp[Any]) -> int:
+def _run_app(app: TerminalApp[Any]) -> int:
     """Show an application until the user leaves; returns the exit code."""
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
 
 
-def _report_past(session: Session) -> None:
+def _report_leftovers(session: Session) -> None:
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
     from mahtab_tui.session.kernel_control import (
@@ -452,9 +452,9 @@ def _read_sessions(session: Session) -> None:
     from mahtab_tui.store.session_index import catch_up
 
     try:
-        catch_up(database(), math.inf, pause=_PAUSE_OF_READING)
+        catch_up(database(), math.inf, pause=_READ_PAUSE)
     except StoreError as error:
-        if is_damage(error.__cause__):  # what else may hinder it, a search tells
+        if is_corrupt(error.__cause__):  # what else may hinder it, a search tells
             session.notice(str(error), "warning")
 
 

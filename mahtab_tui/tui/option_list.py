@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-from mahtab_tui.tui.theme import palette_of
+from mahtab_tui.tui.theme import get_palette
 
 
 class Options(OptionList):
@@ -35,7 +35,7 @@ class Options(OptionList):
         lines, at = self._lines, self.scroll_offset.y + y
         if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:
             return strip
-        muted = palette_of(self.app).muted.color
+        muted = get_palette(self.app).muted.color
         plain = Style(color=self.get_component_rich_style("option-list--option-highlighted").color)
         quiet = (style is not None and style.color == muted for _, style, _ in strip)
         return Strip(
@@ -86,7 +86,7 @@ def is_leaving(widget: Widget) -> bool:
     return widget._pruning or widget._closing or widget.app._exit
 
 
-def removable(widget_class: type[W]) -> type[W]:
+def ignores_removed(widget_class: type[W]) -> type[W]:
     """Decorate a widget class so that its instances ignore events and refreshes once they are being
     removed.
 

@@ -86,7 +86,10 @@ class CommandProvider(Provider):
     async def discover(self) -> Hits:
         for command in COMMANDS:
             yield DiscoveryHit(
-                self._title(command), self._run(command), text=command.title, help=command.help
+                self._format_title(command),
+                self._run(command),
+                text=command.title,
+                help=command.help,
             )
 
     async def search(self, query: str) -> Hits:
@@ -96,13 +99,13 @@ class CommandProvider(Provider):
             if (score := matcher.match(text)) > 0:
                 yield Hit(
                     score,
-                    self._title(command),
+                    self._format_title(command),
                     self._run(command),
                     text=command.title,
                     help=command.help,
                 )
 
-    def _title(self, command: Command) -> Content:
+    def _format_title(self, command: Command) -> Content:
         key = self.app._keymap.get(command.id, command.keys)
         return (
             Content.assemble(command.title, "  ", (key, "$accent"))

@@ -65,7 +65,7 @@ class TranscriptPort(Protocol):
 class NamespacePort(Protocol):
     """Interface of the namespace."""
 
-    def look_inside(self, name: str) -> None:
+    def inspect_variable(self, name: str) -> None:
         """Inspect a variable."""
 
     def preview(self, name: str, height: int, width: int) -> Preview:

@@ -37,7 +37,7 @@ class LiveSettings:
     ) -> None:
         self._app = app
         self._session = session
-        self._choices = choices
+        self._ui_state = choices
         self.keymap = keymap
         """The user's own keys, by the id of their command."""
 
@@ -74,7 +74,7 @@ class LiveSettings:
         if key == "theme":
             self._app.theme = value or MAHTAB.name
         elif key == "model":
-            self._choices.remember_model(self._session.model)
+            self._ui_state.remember_model(self._session.model)
         elif key == "keymap":
             self.keymap = value
         self.apply()
@@ -113,7 +113,7 @@ class LiveSettings:
         except ModelError as error:
             self._app.notify_user(str(error), "error")
         else:
-            self._choices.remember_model(self._session.model)
+            self._ui_state.remember_model(self._session.model)
 
     def _model_picker(self, present: str) -> ModelPicker:
         from mahtab_tui.tui.screens.listing import ModelPicker
@@ -126,7 +126,7 @@ class LiveSettings:
         return ModelPicker(
             present,
             [(spec, f"set as {key}") for key, spec in set_for.items() if spec],
-            self._choices.models,
+            self._ui_state.models,
             settings.model_access(),
         )
 
@@ -175,7 +175,7 @@ class SessionPort:
 
     def edit(self, mode: Mode, text: str) -> None:
         if not self._is_masked(mode, text):
-            self._bring_back(mode, text)
+            self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
         """Whether code has a masked secret; if so, bring it into the editor for the user to fill
@@ -190,10 +190,10 @@ class SessionPort:
                 markup=False,
                 timeout=3,
             )
-            self._bring_back(mode, text)
+            self._restore_input(mode, text)
         return masked
 
-    def _bring_back(self, mode: Mode, text: str) -> None:
+    def _restore_input(self, mode: Mode, text: str) -> None:
         editor = self._editor
         editor.end_replacing()
         editor.mode, editor.text = mode, text
@@ -223,14 +223,18 @@ class SessionPort:
         self._session.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
-        self._page(f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell))
+        self._open_pager(
+            f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell)
+        )
 
     def open_stored_output(self, number: int) -> None:
         if (notebook := self._session.notebook) is not None:
             title = f"Stored output of cell {number} of the notebook"
-            self._page(title, f"notebook-cell-{number}.txt", lambda: notebook.stored_output(number))
+            self._open_pager(
+                title, f"notebook-cell-{number}.txt", lambda: notebook.stored_output(number)
+            )
 
-    def _page(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
+    def _open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen
 
         self._app.push_screen(PagerScreen(title, file, fetch, self._session.look(), self._folder))
@@ -293,7 +297,7 @@ class SessionPort:
                 markup=False,
             )
 
-    def look_inside(self, name: str) -> None:
+    def inspect_variable(self, name: str) -> None:
         from mahtab_tui.tui.inspector import InspectorScreen
 
         self._app.push_screen(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.open import Crash
 
-EVERY = 0.5
+TICK_S = 0.5
 """Seconds between two ticks."""
 PAUSE = 0.1
 """Seconds that a key's echo takes to draw."""
@@ -78,7 +78,7 @@ class Collector:
         gc.set_threshold(_YOUNG, _NEVER, _NEVER)
         gc.enable()
 
-    def key(self) -> None:
+    def note_key(self) -> None:
         self._last_key = time.monotonic()
 
     def tick(self) -> None:
@@ -102,7 +102,7 @@ RATE = 1 / 30
 """Seconds between two ticks; all records that came in between are drawn together."""
 SHARE = 1 / 4
 """The share of the main thread's time above which a tick is skipped, so that keys are handled."""
-LATEST = 0.2
+MAX_DELAY = 0.2
 """Seconds after which records are passed on, however long drawing takes."""
 
 Fold = Callable[[Sequence["Record"]], None]
@@ -128,17 +128,17 @@ class RecordPump:
     def tick(self) -> None:
         """Pass on new records, or leave them to a later tick while the thread has much to draw."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
-        if passed >= LATEST or worked <= passed * SHARE:
-            self.hand_on()
+        if passed >= MAX_DELAY or worked <= passed * SHARE:
+            self.flush()
 
-    def hand_on(self) -> None:
-        if self._handler is not None and (records := self._handler.take()):
+    def flush(self) -> None:
+        if self._handler is not None and (records := self._handler.pop_records()):
             self._last, self._worked = monotonic(), thread_time()
             for fold in self.folds:
                 fold(records)
 
 
-SESSION = (
+SESSION_MODULES = (
     "mahtab_tui.tui.editor.pasting",
     "mahtab_tui.bus.records",
     "mahtab_tui.bus.records",
@@ -164,7 +164,7 @@ SESSION = (
 """Modules that a session needs to start, the transcript, and the rows that ask the user; each takes
 a few milliseconds."""
 
-TRANSCRIPT = (
+TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
     "markdown_it",
     "mahtab_tui.bus.answers",
@@ -187,8 +187,8 @@ class LateImports:
         """session: modules to import first. begin: functions to call then; the modules of the
         transcript come after them."""
         self._app = app
-        self._left: Iterator[Callable[[], object]] = iter(
-            [*map(_importing, session), *begin, *map(_importing, TRANSCRIPT)]
+        self._steps: Iterator[Callable[[], object]] = iter(
+            [*map(_make_import, session), *begin, *map(_make_import, TRANSCRIPT_MODULES)]
         )
 
     def begin(self) -> None:
@@ -201,7 +201,7 @@ class LateImports:
         IMPORTS.screen_ends()
 
     async def _step(self) -> None:
-        if (step := next(self._left, None)) is None:
+        if (step := next(self._steps, None)) is None:
             self.end()
         else:
             if isawaitable(done := step()):
@@ -209,7 +209,7 @@ class LateImports:
             self._app.call_later(self._step)
 
 
-def _importing(name: str) -> Callable[[], object]:
+def _make_import(name: str) -> Callable[[], object]:
     return partial(import_module, name)
 
 
@@ -278,7 +278,7 @@ class TerminalApp(App[T]):
         """The terminal, if it can draw graphics and be asked about it."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
-    def leave_by_code(self) -> None:
+    def quit_from_cell(self) -> None:
         self.exit()
 
     async def on_event(self, event: Event) -> None:

@@ -125,11 +125,11 @@ class StdioRedirect:
             os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
         ]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
-        self._close_off()
+        self._redirect()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._open_up()
+        self._restore()
         sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc, assignment]
         for stream in self._streams:
             with contextlib.suppress(OSError):
@@ -141,10 +141,10 @@ class StdioRedirect:
             self._reader.join(0.2)
 
     @contextlib.contextmanager
-    def lifted(self) -> Iterator[None]:
+    def suspended(self) -> Iterator[None]:
         """Give descriptors 1 and 2 back to a program that takes over the terminal, and restore the
         terminal's attributes afterwards."""
-        self._open_up()
+        self._restore()
         try:
             attributes = termios.tcgetattr(1)
         except termios.error:
@@ -155,13 +155,13 @@ class StdioRedirect:
             if attributes is not None:  # a killed program has not restored them
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(1, termios.TCSANOW, attributes)
-            self._close_off()
+            self._redirect()
 
-    def _close_off(self) -> None:
+    def _redirect(self) -> None:
         os.dup2(self._write_end, 1)
         os.dup2(self._write_end, 2)
 
-    def _open_up(self) -> None:
+    def _restore(self) -> None:
         os.dup2(self._terminal[0], 1)
         os.dup2(self._terminal[1], 2)
 
@@ -180,7 +180,7 @@ class StdioRedirect:
 
 
 @contextlib.contextmanager
-def reporting_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
+def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
     """Within the block, report each thread that an error ends; `tell` is called on that thread."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
@@ -320,7 +320,7 @@ class TerminalDriver(LinuxDriver):
         if (
             self._asked
             or self.pictures == "blocks"
-            or (self.pictures == "auto" and not _can_be_asked())
+            or (self.pictures == "auto" and not _answers_queries())
         ):
             return
         self._asked = True
@@ -345,7 +345,7 @@ class TerminalDriver(LinuxDriver):
         return self.answers.cell
 
 
-def _can_be_asked() -> bool:
+def _answers_queries() -> bool:
     """Whether the terminal ignores unknown queries, and passes graphics on."""
     term = os.environ.get("TERM", "")
     return (
@@ -355,17 +355,19 @@ def _can_be_asked() -> bool:
 
 
 _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
-ENDING = tuple(getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}"))
+TERMINATION_SIGNALS = tuple(
+    getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")
+)
 """The signals that end a program which does not handle them, as far as they can be handled and are
 not used within (as SIGVTALRM is)."""
 
-SAVING, DRAWING = 5.0, 1.0
+SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
 """Seconds for saving what is not saved yet, and for each write to the terminal."""
 
-_LOOK = 1.0
+_CHECK_INTERVAL = 1.0
 """Seconds between two checks of the terminal's attributes."""
 
-_GIVEN_BACK = "".join(
+_RESTORE_SEQUENCE = "".join(
     (
         "\x1b\\",  # the end of whatever was cut off
         "\x1b[?2026l",  # draw at once
@@ -385,16 +387,16 @@ class SignalHandler:
     def __init__(
         self,
         app: App[Any],
-        last_words: Callable[[], object] = lambda: None,
+        on_shutdown: Callable[[], object] = lambda: None,
         on_repair: Callable[[], object] = lambda: None,
     ) -> None:
         """last_words: saves what is not saved yet, and ends what would go on; called on a thread,
         for `SAVING` at most. on_repair: called after code had changed the terminal."""
         self._app = app
-        self._last_words = last_words
+        self._on_shutdown = on_shutdown
         self._on_repair = on_repair
-        self._before: dict[int, Any] = {}
-        self._wakeup_before = -1
+        self._previous_handlers: dict[int, Any] = {}
+        self._previous_wakeup = -1
         self._write_end = -1
 
     def __enter__(self) -> SignalHandler:
@@ -403,31 +405,31 @@ class SignalHandler:
         read_end, self._write_end = os.pipe()
         os.set_blocking(self._write_end, False)
         threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True).start()
-        self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
-        for number in ENDING:
+        self._previous_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in TERMINATION_SIGNALS:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                self._before[number] = signal.signal(number, self._hold)
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._write_end < 0:
             return
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-        signal.set_wakeup_fd(self._wakeup_before)
+        signal.set_wakeup_fd(self._previous_wakeup)
         os.close(self._write_end)
 
-    def _hold(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """Stop the main thread; the other thread ends the process."""
         os.write(
             self._write_end, bytes([number])
         )  # while another program has the terminal, `set_wakeup_fd` writes nothing
-        threading.Event().wait(SAVING + 3 * DRAWING)
+        threading.Event().wait(SAVE_TIMEOUT + 3 * WRITE_TIMEOUT)
         os._exit(SHELL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
         while True:
-            if not select.select([read_end], [], [], _LOOK)[0]:
+            if not select.select([read_end], [], [], _CHECK_INTERVAL)[0]:
                 if (driver := self._driver()) is not None and _changed_attributes(
                     driver
                 ) is not None:
@@ -438,17 +440,17 @@ class SignalHandler:
                 os.close(read_end)
                 return
             for number in numbers:
-                if number in self._before:
-                    self._end(number)
+                if number in self._previous_handlers:
+                    self._exit(number)
 
-    def _end(self, number: int) -> None:
+    def _exit(self, number: int) -> None:
         try:
-            _within(SAVING, self._last_words)
+            _run_with_timeout(SAVE_TIMEOUT, self._on_shutdown)
             if (driver := self._driver()) is not None:
                 writer = driver._writer_thread
                 if writer is not None:
-                    _within(DRAWING, writer.stop)  # finish what is being drawn
-                _give_back(driver)
+                    _run_with_timeout(WRITE_TIMEOUT, writer.stop)  # finish what is being drawn
+                _restore_terminal(driver)
         finally:
             exit_by_signal(number)
 
@@ -494,7 +496,7 @@ def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
     return wanted
 
 
-def _give_back(driver: LinuxDriver) -> None:
+def _restore_terminal(driver: LinuxDriver) -> None:
     """Close the screen and restore the terminal's attributes, if this process still has the
     terminal."""
     with contextlib.suppress(OSError, termios.error):
@@ -504,7 +506,7 @@ def _give_back(driver: LinuxDriver) -> None:
             termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
         assert driver._file is not None
         screen = driver._file.fileno()
-        if select.select([], [screen], [], DRAWING)[
+        if select.select([], [screen], [], WRITE_TIMEOUT)[
             1
         ]:  # a blocked terminal must not keep the program alive
             cleared = (
@@ -512,10 +514,10 @@ def _give_back(driver: LinuxDriver) -> None:
                 if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
                 else ""
             )
-            os.write(screen, cleared.encode() + _GIVEN_BACK)
+            os.write(screen, cleared.encode() + _RESTORE_SEQUENCE)
 
 
-def _within(seconds: float, work: Callable[[], object]) -> None:
+def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
     """Do some work, and wait for it at most so long, because a hanging thread may hold what it
     needs."""
     thread = threading.Thread(target=work, daemon=True)

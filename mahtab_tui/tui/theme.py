@@ -148,9 +148,9 @@ class Palette:
         """The style of symbols for hidden characters."""
         return self.bad + BOLD + REVERSE
 
-    def party(self, person: bool, guest: int | None = None) -> Style:
-        if guest is not None and self.guests:
-            return self.guests[guest % len(self.guests)]
+    def author_style(self, person: bool, agent_index: int | None = None) -> Style:
+        if agent_index is not None and self.guests:
+            return self.guests[agent_index % len(self.guests)]
         return self.person if person else self.model
 
     def token(self, token: TokenType) -> Style:
@@ -174,7 +174,7 @@ class Palette:
         return self.person if token in Operator else self.text
 
 
-def palette_of(app: App[Any]) -> Palette:
+def get_palette(app: App[Any]) -> Palette:
     variables = app.theme_variables
     return _palette(*map(variables.__getitem__, _ROLES))
 

@@ -29,7 +29,7 @@ TAIL = 1_000_000
 LINES = 20_000
 """Lines of a log that are kept."""
 
-LONGEST = 10_000
+MAX_LINE = 10_000
 """Characters of a line that are shown."""
 
 AT_ONCE = 100
@@ -95,7 +95,7 @@ class WatchedFile:
         self.name = str(path)
         self._path = path
         self._read = max(0, path.stat().st_size - TAIL)
-        self._rest = b""
+        self._partial_line = b""
         self._lines: deque[str] = deque(maxlen=LINES)
         """The lines that are read and not yet drawn."""
         self._log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
@@ -111,10 +111,10 @@ class WatchedFile:
         try:
             size = self._path.stat().st_size
             if size < self._read:  # the log was rotated
-                self._read, self._rest = 0, b""
+                self._read, self._partial_line = 0, b""
             if size > self._read + TAIL:
                 self._lines.append(f"… {size - TAIL - self._read:,} bytes skipped …")
-                self._read, self._rest = size - TAIL, b""
+                self._read, self._partial_line = size - TAIL, b""
             if size > self._read:
                 self._read_more()
         except OSError:
@@ -129,16 +129,16 @@ class WatchedFile:
             file.seek(self._read)
             data = file.read(TAIL)
         self._read += len(data)
-        *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[:TAIL]
-        self._lines.extend(_shortened(line.decode("utf-8", "replace")) for line in lines)
+        *lines, rest = (self._partial_line + data).split(b"\n")
+        self._partial_line = rest[:TAIL]
+        self._lines.extend(_cut_line(line.decode("utf-8", "replace")) for line in lines)
 
 
-def _shortened(line: str) -> str:
+def _cut_line(line: str) -> str:
     return (
         line
-        if len(line) <= LONGEST
-        else f"{line[:LONGEST]}\x1b[0m … {len(line) - LONGEST:,} characters more"
+        if len(line) <= MAX_LINE
+        else f"{line[:MAX_LINE]}\x1b[0m … {len(line) - MAX_LINE:,} characters more"
     )
 
 

@@ -82,7 +82,7 @@ class Worker:
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
         self._channel = Channel(fd, self._interrupts, token=token, holder=holder)
-        self._backlog = None if holder is None else holder.story
+        self._backlog = None if holder is None else holder.backlog
         self._unsaved = False
         """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
@@ -147,7 +147,7 @@ class Worker:
         """Serve until the host ends the conversation."""
         hello = self._hello()
         if self._backlog is not None:
-            self._backlog.state.introduce(hello)
+            self._backlog.state.set_hello(hello)
         threading.Thread(target=self._control.run, daemon=True).start()
         self._channel.send(hello)
         while True:
@@ -159,7 +159,7 @@ class Worker:
                 continue
             self._execute(job, None)
             if self._executor.undo is not None:
-                self._executor.undo.settle()
+                self._executor.undo.enforce_memory_limit()
             if self._channel.absent:
                 self._keep_alone(job)
         if self._saver is not None:
@@ -210,7 +210,7 @@ class Worker:
         elif frame["op"] == "keep":
             self._made_keeper()
         elif frame["op"] == "answer" and self._backlog is not None:
-            self._backlog.answered(frame["id"])
+            self._backlog.on_answer(frame["id"])
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
         if frame["op"] != "answer":
@@ -344,7 +344,7 @@ class Worker:
 
     def _answer_alone(self, number: int) -> None:
         """Answer a call that needs no host, as if there were one."""
-        if self._backlog is not None and number in self._backlog.to_answer_alone():
+        if self._backlog is not None and number in self._backlog.auto_answered_calls():
             self._received({"op": "answer", "id": number, "value": None})
 
     def _host_left(self) -> None:
@@ -355,7 +355,7 @@ class Worker:
     def _stored(self, frame: Frame) -> None:
         """The host has stored cells, or what was printed outside cells up to an offset."""
         if self._backlog is not None and "stored" in frame:
-            self._backlog.stored(frame["stored"], frame["heard"])
+            self._backlog.on_stored(frame["stored"], frame["heard"])
 
     def _end(self, frame: Frame) -> None:
         """The host wants the kernel to end with it."""
@@ -378,7 +378,7 @@ class Worker:
         with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
             loading.run()
         if self._executor.undo is not None:
-            self._executor.undo.forget("variables have come back since")
+            self._executor.undo.invalidate("variables have come back since")
         self._open.discard(frame["cell"])
         self._channel.send(
             reply_to(

@@ -285,7 +285,7 @@ class Channel:
                 frame, self._limit, self._token
             )  # with the token of the host that is there now
             if self.holder is not None:
-                self.holder.story.note(frame)
+                self.holder.backlog.record(frame)
             if not self.absent:
                 self._write_all(data)
         if (self.absent or self.away) and frame["op"] == "call":
@@ -319,7 +319,7 @@ class Channel:
             self._token, self.absent = token, False
             assert self.holder is not None
             self._write_all(
-                encode({**hello, "story": self.holder.story.whole()}, self._limit, token)
+                encode({**hello, "story": self.holder.backlog.to_frame()}, self._limit, token)
             )
 
     def _cut(self) -> None:
@@ -333,13 +333,13 @@ class DetachController(Protocol):
 
     fd: int
 
-    def wait(self) -> int | None: ...
+    def poll_timeout(self) -> int | None: ...
 
-    def over(self) -> bool: ...
+    def has_expired(self) -> bool: ...
 
-    def serve(self) -> bool: ...
+    def on_holder_message(self) -> bool: ...
 
-    def stays(self) -> bool: ...
+    def on_host_closed(self) -> bool: ...
 
 
 class Sender(Protocol):
@@ -437,7 +437,11 @@ class Control:
         return [
             fd
             for fd, _ in poll.poll(
-                FLUSH_EVERY if active else None if self._staying is None else self._staying.wait()
+                FLUSH_EVERY
+                if active
+                else None
+                if self._staying is None
+                else self._staying.poll_timeout()
             )
         ]
 
@@ -454,10 +458,10 @@ class Control:
             ):  # what the host before has still said
                 if not self._read():
                     return False
-            if not staying.serve():
+            if not staying.on_holder_message():
                 return False
             self._reader, self._host_gone = FrameReader(), self._channel.absent
-        return not staying.over()
+        return not staying.has_expired()
 
     def _read(self) -> bool:
         """Read what the host says; returns whether the kernel goes on."""
@@ -465,7 +469,7 @@ class Control:
         for frame in self._reader.feed(data):
             self.handle(frame)
         self._host_gone = not data
-        return bool(data) or (self._staying is not None and self._staying.stays())
+        return bool(data) or (self._staying is not None and self._staying.on_host_closed())
 
     def handle(self, frame: Frame) -> None:
         """Answer one frame, or have it answered."""

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from .completion.cursor import signature_of
+from .completion.cursor import format_signature
 from .detail import (
     SAMPLE,
     SCALARS,
@@ -25,8 +25,8 @@ from .detail import (
     short_value,
     stored_fields,
 )
-from .inspection.children import base_of, field_names
-from .inspection.content import base_of as text_base_of
+from .inspection.children import container_class, field_names
+from .inspection.content import text_class as text_base_of
 from .objects import (
     BOUND,
     MISSING,
@@ -117,7 +117,7 @@ def _lines(name: str, value: Any) -> list[str]:
         return _text_lines(name, value)
     if text_base_of(value) in (bytes, bytearray):
         return _bytes_lines(name, value)
-    base = base_of(value)
+    base = container_class(value)
     if base is dict:
         return _dict_lines(name, value)
     if base in SEQUENCES:
@@ -213,7 +213,7 @@ def _function_lines(name: str, value: Any) -> list[str]:
         if function.__code__.co_flags & _COROUTINE
         else "def"
     )
-    return [*f"{word} {signature_of(value, name)}".split("\n"), *_doc_line(value)]
+    return [*f"{word} {format_signature(value, name)}".split("\n"), *_doc_line(value)]
 
 
 def _doc_line(value: Any) -> list[str]:
@@ -233,7 +233,7 @@ def _class_lines(name: str, value: Any) -> list[str]:
         for base in type.__dict__["__bases__"].__get__(value)
         if base is not object
     ]
-    signature = signature_of(value, name)
+    signature = format_signature(value, name)
     methods = _methods(value)
     others = [
         label for label in attributes(value) if not label.startswith("_") and label not in methods

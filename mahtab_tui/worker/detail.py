@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from .inspection.children import key_label, stored
+from .inspection.children import key_label, stored_attribute
 from .objects import (
     MISSING,
     Classes,
@@ -83,7 +83,7 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
             )
         )
     for label in names:
-        found = MISSING if label.startswith("_") else stored(value, label)
+        found = MISSING if label.startswith("_") else stored_attribute(value, label)
         if found is not MISSING:
             yield label, found
 

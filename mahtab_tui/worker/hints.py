@@ -17,7 +17,7 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import Any, Callable
 
-from .completion.cursor import signature_of
+from .completion.cursor import format_signature
 from .completion.signatures import function_of, parameters
 from .failure import Failure, did_you_mean, listed, locals_of_frame, nearest
 from .objects import (
@@ -616,7 +616,7 @@ def _called(failed: Failure, qualified: str, name: str) -> str:
         )
         if function is not None:
             return _written(function, bound, name)
-        signature = signature_of(value, name)
+        signature = format_signature(value, name)
         if signature.startswith(f"{name}(") and "…" not in signature:
             return " ".join(signature.split())
     return ""

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
 from .frames import Frame, FrameReader, encode
-from .spool import PAGE, EventBacklog, Spool, State
+from .spool import PAGE, EventBacklog, SharedState, Spool
 from .stdlib import late_import
 
 if TYPE_CHECKING:
@@ -60,29 +60,29 @@ class HolderClient:
     """The holder, as the kernel sees it, and what both know."""
 
     def __init__(self, control: Any, story: EventBacklog, seconds: float) -> None:
-        self.story = story
+        self.backlog = story
         self.seconds = seconds
         """How long an idle kernel waits for a host."""
         self._control = control
         self.fd = control.fileno()
-        os.register_at_fork(after_in_child=self._cut)
+        os.register_at_fork(after_in_child=self._close_in_child)
 
-    def received(self) -> tuple[bytes, int]:
+    def receive(self) -> tuple[bytes, int]:
         """Return what the holder says, and the descriptor that comes with it, or -1; nothing once
         the holder is gone."""
         socket = late_import("socket")
         word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
         return word, descriptors[0] if descriptors else -1
 
-    def lost(self) -> None:
+    def close(self) -> None:
         """The holder is gone."""
         self._control.close()
         self.fd = -1
 
-    def _cut(self) -> None:
+    def _close_in_child(self) -> None:
         """In a forked child: the holder must see the kernel's end."""
         if self.fd >= 0:
-            self.lost()
+            self.close()
 
 
 def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
@@ -102,7 +102,7 @@ def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
             ours.close()
             if os.fork():  # so that it is no child of the kernel: code may wait for its children
                 os._exit(0)
-            hold(kernel, settings, theirs.detach(), State(page))
+            run_holder(kernel, settings, theirs.detach(), SharedState(page))
         finally:
             os._exit(1)
     os.waitpid(child, 0)
@@ -111,7 +111,7 @@ def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
     os.close(settings.lifeline)
     control = _socket.socket(fileno=hide(ours.detach()))
     spool = Spool(hide(settings.pipe), hide(settings.spool))
-    return HolderClient(control, EventBacklog(spool, State(page)), settings.hours * 3600)
+    return HolderClient(control, EventBacklog(spool, SharedState(page)), settings.hours * 3600)
 
 
 def join_station(settings: StationSettings, hide: Any) -> HolderClient:
@@ -121,15 +121,15 @@ def join_station(settings: StationSettings, hide: Any) -> HolderClient:
     spool = Spool(hide(settings.pipe), hide(settings.spool))
     return HolderClient(
         _socket.socket(fileno=hide(settings.control)),
-        EventBacklog(spool, State(page)),
+        EventBacklog(spool, SharedState(page)),
         settings.hours * 3600,
     )
 
 
-FORGOTTEN = 3600.0
+ABANDONED_IDLE_LIMIT = 3600.0
 """Seconds for which an idle kernel waits at most, unless it was left on purpose."""
 
-STOPPING = 30.0
+INTERRUPT_TIMEOUT = 30.0
 """Seconds for a cell that is interrupted to end."""
 
 
@@ -158,7 +158,7 @@ class DetachController:
         self._channel = channel
         self._hello = hello
         self._busy = busy
-        self._answer_alone = answer_alone
+        self._auto_answer = answer_alone
         self._left = left
         self._stop_cells = stop_cells
         self.on_purpose = False
@@ -167,11 +167,11 @@ class DetachController:
         self._idle_since: float | None = None
         self._stopping_since: float | None = None
 
-    def wait(self) -> int | None:
+    def poll_timeout(self) -> int | None:
         """Milliseconds until `over` may be true; None while there is a host."""
         return 1000 if self._channel.absent else None
 
-    def over(self) -> bool:
+    def has_expired(self) -> bool:
         """Whether the kernel has been without a host for so long that it ends."""
         now = time.monotonic()
         if not self._channel.absent:
@@ -180,12 +180,16 @@ class DetachController:
         self._absent_since = now if self._absent_since is None else self._absent_since
         if self._busy():
             self._idle_since = None
-            return self._runs_away(now - self._absent_since, now)
+            return self._interrupt_abandoned_cell(now - self._absent_since, now)
         self._idle_since = now if self._idle_since is None else self._idle_since
-        longest = self._holder.seconds if self.on_purpose else min(self._holder.seconds, FORGOTTEN)
+        longest = (
+            self._holder.seconds
+            if self.on_purpose
+            else min(self._holder.seconds, ABANDONED_IDLE_LIMIT)
+        )
         return self._stopping_since is not None or now - self._idle_since >= longest
 
-    def _runs_away(self, absent: float, now: float) -> bool:
+    def _interrupt_abandoned_cell(self, absent: float, now: float) -> bool:
         """Interrupt a cell whose screen went long ago without a word; returns whether it does not
         end by that."""
         if self.on_purpose or absent < self._holder.seconds:
@@ -193,59 +197,59 @@ class DetachController:
         if self._stopping_since is None:
             self._stopping_since = now
             self._stop_cells()
-        return now - self._stopping_since >= STOPPING
+        return now - self._stopping_since >= INTERRUPT_TIMEOUT
 
-    def serve(self) -> bool:
+    def on_holder_message(self) -> bool:
         """Hear the holder; returns whether the kernel goes on."""
-        word, channel = self._holder.received()
+        word, channel = self._holder.receive()
         if word == ATTACH and channel >= 0:
             self.on_purpose = False
             self._channel.host_came(channel, self._hello())
-            self._answer_all_alone()  # the host before may not have answered
+            self._auto_answer_pending()  # the host before may not have answered
             return True
         if word in (AWAY, BACK):
             self._channel.away = word == AWAY
             if self._channel.away:
-                self._answer_all_alone()
+                self._auto_answer_pending()
             return True
         if not word:  # somebody has killed the holder: the kernel ends with its host
-            self._holder.lost()
+            self._holder.close()
             self.fd = -1
             return not self._channel.absent
         return False
 
-    def stays(self) -> bool:
+    def on_host_closed(self) -> bool:
         """The host has closed its connection; returns whether the kernel waits for another one."""
-        if self.asked_to_end or self.fd < 0 or not self._holder.story.state.has_run:
+        if self.asked_to_end or self.fd < 0 or not self._holder.backlog.state.has_run:
             return False
         self._channel.host_left()
-        self._answer_all_alone()
+        self._auto_answer_pending()
         self._left()
         return True
 
-    def _answer_all_alone(self) -> None:
-        for number in self._holder.story.to_answer_alone():
-            self._answer_alone(number)
+    def _auto_answer_pending(self) -> None:
+        for number in self._holder.backlog.auto_answered_calls():
+            self._auto_answer(number)
 
 
 CLAIMED = b"t"
 """Message to a host from which the kernel is taken."""
 
-KEY = ".key"
+KEY_SUFFIX = ".key"
 """The ending of the key's file."""
 
-LAST = ".last"
+LAST_OUTPUT_SUFFIX = ".last"
 """The ending of the file in which a kernel's last output stays that ended in a cell without a host:
 the cell's number and a line end come first."""
 
-PATIENCE = 5.0
+VISITOR_TIMEOUT = 5.0
 """Seconds in which whoever connects must have said everything; and in which a kernel that shall end
 must have ended."""
 
-GIVEN_UP = 0.5
+RELEASE_TIMEOUT = 0.5
 """Seconds in which a host from which the kernel is taken must have let it go."""
 
-MOST = 16
+MAX_VISITORS = 16
 """Connections at a time; the oldest that has not said everything goes first."""
 
 _LARGEST = 4096
@@ -256,7 +260,7 @@ class _Visitor:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.until = time.monotonic() + PATIENCE
+        self.until = time.monotonic() + VISITOR_TIMEOUT
         self.reader = FrameReader(_LARGEST)
         self.channels: list[int] = []
 
@@ -266,13 +270,13 @@ class _Visitor:
         self.connection.close()
 
 
-def hold(kernel: int, settings: HolderSettings, control: int, state: State) -> NoReturn:
+def run_holder(kernel: int, settings: HolderSettings, control: int, state: SharedState) -> NoReturn:
     """Live until the kernel ends. control: the connection to it."""
     gc.enable()
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # interrupts are for the kernel, but reach its whole process group
-    with open(settings.path + KEY, encoding="ascii") as file:
+    with open(settings.path + KEY_SUFFIX, encoding="ascii") as file:
         key = file.read()
     null = os.open(os.devnull, os.O_RDWR)
     used = [settings.listener, settings.pipe, settings.spool, settings.lifeline, control]
@@ -289,7 +293,12 @@ def hold(kernel: int, settings: HolderSettings, control: int, state: State) -> N
 
 class _Holder:
     def __init__(
-        self, kernel: int, settings: HolderSettings, control: socket.socket, state: State, key: str
+        self,
+        kernel: int,
+        settings: HolderSettings,
+        control: socket.socket,
+        state: SharedState,
+        key: str,
     ) -> None:
         self._kernel = kernel
         self._path = settings.path
@@ -332,7 +341,7 @@ class _Holder:
     def _serve(self, ready: list[int]) -> None:
         if self._ends_at and time.monotonic() >= self._ends_at:
             self._end()
-        if self._host is not None and self._host.fileno() in ready and not _talks(self._host):
+        if self._host is not None and self._host.fileno() in ready and not _is_alive(self._host):
             self._host.close()
             self._host = None
         if self._host is None and self._spool.pipe in ready:
@@ -359,7 +368,7 @@ class _Holder:
             connection.close()
             return
         connection.setblocking(False)
-        if len(self._visitors) >= MOST:
+        if len(self._visitors) >= MAX_VISITORS:
             self._dismiss(next(iter(self._visitors)))
         self._visitors[connection.fileno()] = _Visitor(connection)
 
@@ -412,7 +421,7 @@ class _Holder:
         if frame["op"] == "stop" and self._host is None:
             if reply["cell"]:
                 self._end()
-            self._ends_at = time.monotonic() + PATIENCE
+            self._ends_at = time.monotonic() + VISITOR_TIMEOUT
             self._control.send(END)
 
     def _attach(self, number: int, request: Frame) -> None:
@@ -421,7 +430,7 @@ class _Holder:
             with suppress(OSError):
                 self._host.send(CLAIMED)
                 self._host.shutdown(socket.SHUT_WR)
-                self._host.settimeout(GIVEN_UP)
+                self._host.settimeout(RELEASE_TIMEOUT)
                 self._host.recv(1)
             self._host.close()
             self._host = None
@@ -437,26 +446,26 @@ class _Holder:
 
     def _end(self) -> NoReturn:
         """The kernel has ended, or shall: nothing of it stays."""
-        for path in (self._path, self._path + KEY):
+        for path in (self._path, self._path + KEY_SUFFIX):
             with suppress(OSError):
                 os.unlink(path)
         if self._host is None:
             if self._state.cell:
                 with suppress(OSError):
-                    self._write_last()
+                    self._save_last_output()
             os.killpg(0, signal.SIGKILL)
         sys.exit()
 
-    def _write_last(self) -> None:
+    def _save_last_output(self) -> None:
         self._spool.move_all()
         draft = f"{self._path}.new"
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(b"%d\n" % self._state.cell)
-            file.writelines(self._spool.rest(self._state.at))
-        os.rename(draft, self._path + LAST)
+            file.writelines(self._spool.iter_from(self._state.output_offset))
+        os.rename(draft, self._path + LAST_OUTPUT_SUFFIX)
 
 
-def _talks(host: socket.socket) -> bool:
+def _is_alive(host: socket.socket) -> bool:
     """Whether a host is still there; it says nothing."""
     try:
         return bool(host.recv(64, socket.MSG_DONTWAIT))

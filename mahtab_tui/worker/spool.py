@@ -35,12 +35,12 @@ _PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 _NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
 
 
-def omission(count: int) -> bytes:
+def format_omission(count: int) -> bytes:
     """Say how many bytes are left out here."""
     return f"\n… {count:,} bytes left out …\n".encode()
 
 
-def in_pipe(pipe: int) -> int:
+def pending_bytes(pipe: int) -> int:
     """How many bytes wait in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
@@ -65,12 +65,12 @@ class Spool:
             self.file, 0, os.SEEK_END
         )  # quicker than fstat, and every read and write has its own offset
 
-    def printed(self) -> int:
+    def printed_size(self) -> int:
         """How many bytes have been printed so far. Any process may ask; another may move bytes
         meanwhile."""
         while True:
             before = self.size
-            total = before + in_pipe(self.pipe)
+            total = before + pending_bytes(self.pipe)
             if self.size == before:
                 return total
 
@@ -87,7 +87,7 @@ class Spool:
 
     def move_all(self) -> None:
         """Move what waits in the pipe now, and no more."""
-        left = in_pipe(self.pipe)
+        left = pending_bytes(self.pipe)
         with suppress(BlockingIOError):
             while left > 0 and (moved := self.move()):
                 left -= moved
@@ -117,7 +117,7 @@ class Spool:
             return b""
         return os.pread(self.file, min(most, hole - offset), offset)
 
-    def rest(self, offset: int) -> Iterator[bytes]:
+    def iter_from(self, offset: int) -> Iterator[bytes]:
         """Yield the bytes from an offset on, and say where some are left out."""
         while offset < self.size:
             if piece := self.read(offset):
@@ -125,7 +125,7 @@ class Spool:
                 yield piece
             else:
                 start, offset = offset, self.next_byte(offset)
-                yield omission(offset - start)
+                yield format_omission(offset - start)
 
     def release(self, offset: int) -> None:
         """Free the memory of the bytes before an offset: a host has stored them."""
@@ -164,10 +164,10 @@ def _splice(pipe: int, file: int, offset: int) -> int:
     return count
 
 
-DISPLAYED = 50_000_000
+MAX_DISPLAY_CHARS = 50_000_000
 """Characters of rich displays that are kept; of further ones only the text is."""
 
-ALONE = frozenset({"display", "quit"})
+AUTO_ANSWERED = frozenset({"display", "quit"})
 """Calls that need no answer while there is no host."""
 
 _STATE = struct.Struct("=qdqq")
@@ -177,7 +177,7 @@ PAGE = 65536
 """Bytes of the memory that kernel and holder share."""
 
 
-class State:
+class SharedState:
     """State of the kernel that the holder reads without asking it, because code may keep it from
     answering: a page of memory that both have."""
 
@@ -185,7 +185,7 @@ class State:
         """page: a shared `mmap`."""
         self._page = page
 
-    def introduce(self, hello: Frame) -> None:
+    def set_hello(self, hello: Frame) -> None:
         """Note the kernel's first frame."""
         data = json.dumps(hello).encode()[: PAGE - _HELLO]
         self._page[_HELLO : _HELLO + len(data)] = data
@@ -203,7 +203,7 @@ class State:
         return int(_STATE.unpack_from(self._page)[0])
 
     @property
-    def at(self) -> int:
+    def output_offset(self) -> int:
         """The offset at which the output of the cell begins that runs."""
         return int(_STATE.unpack_from(self._page)[3])
 
@@ -229,7 +229,7 @@ class EventBacklog:
     """Cells that no host has stored, with the offsets of their output, and calls that wait for an
     answer."""
 
-    def __init__(self, spool: Spool, state: State) -> None:
+    def __init__(self, spool: Spool, state: SharedState) -> None:
         self.state = state
         self.saved: Frame = {"carried": None, "lost": []}
         """The host's last report on the saved variables."""
@@ -240,48 +240,50 @@ class EventBacklog:
         self._calls: dict[int, Frame] = {}
         self._acknowledged = 0
         """The offset up to which a host has stored what was printed."""
-        self._room = DISPLAYED
+        self._display_room = MAX_DISPLAY_CHARS
         self._last = 0
 
     def begin(self, frame: Frame) -> None:
         """A cell begins, perhaps inside another."""
         with self._lock:
-            at = self._at()
+            at = self._output_offset()
             if not self._open:
                 self.state.begin(frame["cell"], at)
             self._open.append(frame["cell"])
             self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
 
-    def note(self, frame: Frame) -> None:
+    def record(self, frame: Frame) -> None:
         """A frame is sent to the host, or would be."""
         with self._lock:
             if frame["op"] == "done":
                 self._open.remove(frame["cell"])
-                self._events.append({"done": frame, "at": self._at()})
+                self._events.append({"done": frame, "at": self._output_offset()})
                 if not self._open:
                     self.state.end()
             elif frame["op"] == "call":
                 self._calls[frame["id"]] = frame
                 if frame["name"] == "display":
-                    self._events.append({"shown": self._shown(frame["args"]), "at": self._at()})
+                    self._events.append(
+                        {"shown": self._limit_display(frame["args"]), "at": self._output_offset()}
+                    )
             elif frame["op"] == "cancelled":
                 self._calls.pop(frame["id"], None)
 
-    def _at(self) -> int:
+    def _output_offset(self) -> int:
         with suppress(OSError):  # code has closed descriptors that are not its own
-            self._last = self._spool.printed()
+            self._last = self._spool.printed_size()
         return self._last
 
-    def _shown(self, shown: Frame) -> Frame:
-        self._room -= len(shown["data"])
-        return shown if self._room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
+    def _limit_display(self, shown: Frame) -> Frame:
+        self._display_room -= len(shown["data"])
+        return shown if self._display_room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
 
-    def answered(self, number: int) -> None:
+    def on_answer(self, number: int) -> None:
         """A call has its answer."""
         with self._lock:
             self._calls.pop(number, None)
 
-    def stored(self, cells: list[int], offset: int) -> None:
+    def on_stored(self, cells: list[int], offset: int) -> None:
         """A host has stored cells that have ended: they, and what came before them, need not be
         told again. offset: up to there it has stored what was printed outside cells."""
         with self._lock:
@@ -296,18 +298,20 @@ class EventBacklog:
                 ):
                     self._acknowledged = max(self._acknowledged, self._events[index]["at"])
                     del self._events[: index + 1]
-                    self._room = DISPLAYED
+                    self._display_room = MAX_DISPLAY_CHARS
                     return
 
-    def to_answer_alone(self) -> list[int]:
+    def auto_answered_calls(self) -> list[int]:
         """The calls that wait, and need no host."""
         with self._lock:
-            return [number for number, frame in self._calls.items() if frame["name"] in ALONE]
+            return [
+                number for number, frame in self._calls.items() if frame["name"] in AUTO_ANSWERED
+            ]
 
-    def whole(self) -> Frame:
+    def to_frame(self) -> Frame:
         """Return the backlog as a frame for a new host."""
         with self._lock:
-            calls = [frame for frame in self._calls.values() if frame["name"] not in ALONE]
+            calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
             return {
                 "told": self._acknowledged,
                 "events": list(self._events),

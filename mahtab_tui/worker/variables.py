@@ -405,7 +405,7 @@ class NamespaceTracker:
         before = late_import(f"{__package__}.undo.mutations").MutationDetector(
             self._namespace, self._kinds.get(), names_in(codes, self._namespace)
         )
-        before.begin(None if steps is None else steps.expect(before.mentioned))
+        before.begin(None if steps is None else steps.take_checkpoint(before.mentioned))
         self._before = before
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:

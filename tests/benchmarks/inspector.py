@@ -12,7 +12,7 @@ from rich.console import Console
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.pictures import Picture, half_blocks
-from mahtab_tui.tui.inspector.array import decoded
+from mahtab_tui.tui.inspector.array import decode_picture
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99, timed
@@ -94,7 +94,7 @@ def rows() -> Iterator[Row]:
         size = f"a picture of {len(look.picture(_named('noise'))) / 1e6:.1f} MB, fetched, read and drawn in 100 x 30 cells"
 
         def pictured() -> None:
-            image = decoded(look.picture(_named("noise"))).image
+            image = decode_picture(look.picture(_named("noise"))).image
             half_blocks(Picture("noise", 100, 30, lambda: image), Console())
 
         yield Row(size, median(timed(pictured, 5)), "ms", "<= 300 ms")

@@ -111,11 +111,11 @@ def rows() -> Iterator[Row]:
         yield Row(f"skill search: {what}", median(took), "ms", "<= 10", note=f"p99 {p99(took):.1f}")
     meaning = SemanticIndex(_RandomVectors(), lambda: Vectors(None, print), str, print)
     library = SkillLibrary(_Loaded(skills), print, meaning)
-    library.near("first", 5)
+    library.nearest("first", 5)
     while meaning.missing("skills"):
         time.sleep(0.1)
     query = "how do I check the values of a batch of orders"
-    took = timed(lambda: library.near(query, 5), 50)
+    took = timed(lambda: library.nearest(query, 5), 50)
     yield Row(
         f"skill search by words and meaning ({_SKILLS:,} x {_LENGTH})",
         median(took),

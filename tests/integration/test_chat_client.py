@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_client import ChatChunk, ChatClient, Dialect, ServerFacts, TokenUsage
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.providers import get_llm, with_sampling
-from mahtab_tui.llm.usage import window_of
+from mahtab_tui.llm.usage import context_window
 from tests.integration.asking import PATIENCE
 from tests.services import (
     OLLAMA,
@@ -504,12 +504,12 @@ def test_unavailable_server_is_queried_again_later(
     monkeypatch.setattr(chat_client, "_ASKING", 0.1)
     service.documents = {"/v1/models": service.stall}
     llm = get_llm("llamacpp:m")
-    assert (window_of(llm), llm.profile) == (None, None)
+    assert (context_window(llm), llm.profile) == (None, None)
     service.documents = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 8192}}]}}
-    assert window_of(llm) is None
+    assert context_window(llm) is None
     later = time.monotonic() + 60
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    assert window_of(llm) == 8192
+    assert context_window(llm) == 8192
 
 
 def test_copied_model_asks_like_the_original(service: Service) -> None:

@@ -17,7 +17,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelState
 from mahtab_tui.kernel.detached import attach, sockets_folder, waiting_kernels
 from mahtab_tui.worker.frames import encode
-from mahtab_tui.worker.holder import KEY, MOST
+from mahtab_tui.worker.holder import KEY_SUFFIX, MAX_VISITORS
 from tests.integration.detached import OPEN, SESSION, Screen, holder_of
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -53,7 +53,7 @@ def still_there() -> bool:
 
 
 def test_only_the_user_can_reach_the_files(path: Path) -> None:
-    modes = [os.stat(each).st_mode & 0o777 for each in (path.parent, path, f"{path}{KEY}")]
+    modes = [os.stat(each).st_mode & 0o777 for each in (path.parent, path, f"{path}{KEY_SUFFIX}")]
     assert modes == [0o700, 0o600, 0o600]
 
 
@@ -96,18 +96,18 @@ def test_malformed_request_ends_only_its_connection(path: Path, data: bytes) -> 
 
 
 def test_silent_connections_do_not_lock_anyone_out(path: Path) -> None:
-    silent = [connected(path) for _ in range(3 * MOST)]
+    silent = [connected(path) for _ in range(3 * MAX_VISITORS)]
     half = connected(path)
     half.send(encode({"op": "status", "key": "x"})[:-1])
     (kernel,) = waiting_kernels(SESSION)
-    assert len(os.listdir(f"/proc/{holder_of(kernel.pid)}/fd")) < 2 * MOST
+    assert len(os.listdir(f"/proc/{holder_of(kernel.pid)}/fd")) < 2 * MAX_VISITORS
     assert still_there()
     for connection in (*silent, half):
         connection.close()
 
 
 def test_unclaimed_descriptors_are_closed(path: Path) -> None:
-    key = Path(f"{path}{KEY}").read_text()
+    key = Path(f"{path}{KEY_SUFFIX}").read_text()
     ours, theirs = socket.socketpair()
     with connected(path) as connection:
         socket.send_fds(connection, [encode({"op": "status", "key": key})], [theirs.fileno()])
@@ -120,7 +120,7 @@ def test_unclaimed_descriptors_are_closed(path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_gets_nothing_even_with_the_key(path: Path) -> None:
-    key = Path(f"{path}{KEY}").read_text()
+    key = Path(f"{path}{KEY_SUFFIX}").read_text()
     path.chmod(0o777)
     child = f"""
 import os, socket
@@ -211,7 +211,7 @@ def test_folder_open_to_others_is_made_private(home: Path) -> None:
 )
 def test_reply_of_a_holder_is_not_trusted(answer: bytes) -> None:
     path = sockets_folder() / f"{SESSION}.00000000.sock"
-    Path(f"{path}{KEY}").write_text("key")
+    Path(f"{path}{KEY_SUFFIX}").write_text("key")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.path.relpath(path))
     listener.listen()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.inspector_client import InspectedObject
-from mahtab_tui.tui.inspector.table_view import export_code, suggested
+from mahtab_tui.tui.inspector.table_view import export_code, suggest_file
 from tests.integration.inspection import Looking, looking, named
 
 OBJECTS = """
@@ -171,4 +171,4 @@ def test_a_file_in_the_home_folder_can_be_named(
 )
 def test_suggested_file_name_fits_the_object(objects: Looking, name: str, file: str) -> None:
     opened: InspectedObject = objects.look.open(named(name))
-    assert suggested(opened) == file
+    assert suggest_file(opened) == file

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.llm.usage import tokens_in
+from mahtab_tui.llm.usage import estimate_message_tokens
 from mahtab_tui.servers.servers import ServerError, Servers, ServerState
 from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
@@ -303,7 +303,7 @@ def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: Open) -> N
     prompt = system(it)
     assert "- many: A plain ␛[31mserver (500 tools)" in prompt
     assert "- many.tool_19(*, argument_0: str = ..." in prompt
-    assert 0 < tokens_in([prompt]) <= 1_000
+    assert 0 < estimate_message_tokens([prompt]) <= 1_000
     assert "many.tool_123(" in it.value("print(tools.search('thing 123', 5))")
 
 

@@ -377,13 +377,13 @@ def test_picture_counts_in_cost_limit_and_estimate(
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OPENAI)
     spending = it.session.turns.spending
-    afford, worst = spending.afford, []
+    afford, worst = spending.within_limit, []
 
     def recording(model: str, cost: Callable[[], float | None]) -> AbstractContextManager[None]:
         worst.append(cost() or 0.0)
         return afford(model, cost)
 
-    spending.afford = recording  # type: ignore[method-assign, assignment]
+    spending.within_limit = recording  # type: ignore[method-assign, assignment]
     for turn, question in enumerate(("what is @a.png?", "what is not @a.png"[:11]), 1):
         it.session.submit("ask", question)
         it.store.wait(tags.USAGE, turn=turn)

@@ -14,7 +14,7 @@ from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import model_name, priced_as, room_of, worst_cost
+from mahtab_tui.llm.usage import input_limit, model_name, priced_as, worst_cost
 from tests.agents import Desk
 from tests.integration.asking import PATIENCE, ask
 from tests.services import (
@@ -199,10 +199,10 @@ def test_cost_and_context_size_are_known_with_tools_too(
 
     llm = get_llm(protocol.spec)
     bound: Any = llm.bind_tools([find])
-    assert (model_name(bound), priced_as(bound), room_of(bound)) == (
+    assert (model_name(bound), priced_as(bound), input_limit(bound)) == (
         model_name(llm),
         priced_as(llm),
-        room_of(llm),
+        input_limit(llm),
     )
     assert worst_cost(bound, ["hi"]) == worst_cost(llm, ["hi"])
     service.replies = [protocol.reply("Hello")]

@@ -26,7 +26,7 @@ from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import CLAIMED, RELEASE_SIZE
-from mahtab_tui.worker.spool import Spool, omission
+from mahtab_tui.worker.spool import Spool, format_omission
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
@@ -222,7 +222,9 @@ def test_omitted_output_of_a_spool_is_noted() -> None:
     file = os.memfd_create("spool")
     os.pwrite(file, b"a" * 4096, 0)
     os.pwrite(file, b"end", 4 * 4096)
-    assert b"".join(Spool(-1, file).rest(4000)) == b"a" * 96 + omission(3 * 4096) + b"end"
+    assert (
+        b"".join(Spool(-1, file).iter_from(4000)) == b"a" * 96 + format_omission(3 * 4096) + b"end"
+    )
     os.close(file)
 
 
@@ -236,7 +238,7 @@ def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     output.go_to(12)
     assert b"".join(output.until(15)) == b"234"
     assert output.position == 15
-    assert b"".join(output.until(25)) == b"56789"[:5] + omission(5)
+    assert b"".join(output.until(25)) == b"56789"[:5] + format_omission(5)
     assert b"".join(output.available()) == b"abc"
     output.write(b"d")
     assert output.read() == b"d"

@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
-from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.cli.headless import ask_once, search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
@@ -41,7 +41,7 @@ class Everything(logging.Handler):
         self.records: list[Record] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record_of(record))
+        self.records.append(get_record(record))
 
     def streamed(self, **attrs: Any) -> str:
         return "".join(

@@ -12,7 +12,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
-from mahtab_tui.bus.records import record_of
+from mahtab_tui.bus.records import get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
@@ -130,7 +130,7 @@ def test_streamed_cell_output_is_shown_without_keys(it: Opened, project: Path) -
 
     class Screen(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if (value := record_of(record)).tag == tags.USER_REPL_OUT_STREAM:
+            if (value := get_record(record)).tag == tags.USER_REPL_OUT_STREAM:
                 shown.append(value.text)
 
     it.session.log.addHandler(Screen())

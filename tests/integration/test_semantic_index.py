@@ -15,7 +15,7 @@ import pytest
 
 from mahtab_tui.bus.records import Notice, Usage
 from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.semantic_index import SemanticIndex, joined
+from mahtab_tui.knowledge.semantic_index import SemanticIndex, merge_rankings
 from mahtab_tui.knowledge.skills import SkillsLoader
 from mahtab_tui.llm.embedding import EmbeddingModel
 from mahtab_tui.llm.usage import Spending
@@ -97,8 +97,8 @@ def called(it: Opened, code: str) -> str:
 
 
 def test_rankings_are_merged() -> None:
-    assert joined(["a", "b", "c"], ["c", "d"]) == ["c", "a", "b", "d"]
-    assert joined(["a"], []) == ["a"]
+    assert merge_rankings(["a", "b", "c"], ["c", "d"]) == ["c", "a", "b", "d"]
+    assert merge_rankings(["a"], []) == ["a"]
 
 
 def test_words_and_meaning_together_find_more_skills_than_words_alone(
@@ -110,7 +110,7 @@ def test_words_and_meaning_together_find_more_skills_than_words_alone(
     figures = []
     for meaning in (None, meaning_of(service, home, [])):
         library = SkillLibrary(loader, pytest.fail, meaning)
-        ranked = [(library.near(query.text, 300), query.skill) for query in queries()]
+        ranked = [(library.nearest(query.text, 300), query.skill) for query in queries()]
         ranks = [
             names.index(skill) + 1 if skill in names else float("inf") for names, skill in ranked
         ]
@@ -143,7 +143,7 @@ def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
         "Something else, with customer, picture, salary, forest, vehicle, website, sensor, patient.",
         "Else.",
     )
-    it.session.knowledge.skills.renew()
+    it.session.knowledge.skills.invalidate()
     assert called(it, "search_skills('receipt', 1)").startswith("receipt: Something else")
     assert [used.source for used in it.store.records if isinstance(used, Usage)][:1] == [
         "embedding"
@@ -380,7 +380,7 @@ def test_damaged_vectors_are_moved_away(
     path.write_bytes(b"no database" * 1_000)
     problems: list[str] = []
     library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems))
-    assert library.near("combine the receipt", 1) == ["merge-invoice"]
+    assert library.nearest("combine the receipt", 1) == ["merge-invoice"]
     assert not problems
     assert list(path.parent.glob("vectors.db.damaged-*"))
     with sqlite3.connect(path) as database:
@@ -392,16 +392,16 @@ def test_vectors_of_different_lengths_are_not_compared(
     service: EmbeddingService, home: Path, tmp_path: Path
 ) -> None:
     write_skill(tmp_path, "merge-invoice", "How to merge the bill.", "Do it.")
-    assert SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, [])).near(
+    assert SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, [])).nearest(
         "combine", 1
     ) == ["merge-invoice"]
     service._length = 7
     service._known.clear()
     problems: list[str] = []
     assert (
-        SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems)).near(
-            "combine", 1
-        )
+        SkillLibrary(
+            SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems)
+        ).nearest("combine", 1)
         == []
     )
     assert not problems

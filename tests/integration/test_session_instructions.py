@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mahtab_tui.bus import tags
-from mahtab_tui.knowledge.instructions import find
+from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.settings.values import allow
 from tests.integration.sessions import Opened
 from tests.services import OPENAI, Service
@@ -40,7 +40,7 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
         it.session.knowledge.in_use()
         == "Instructions: ~/.mahtab/AGENTS.md, AGENTS.md (not trusted)"
     )
-    for each in find(project).untrusted:
+    for each in find_instructions(project).untrusted:
         allow(each.path, each.value)
     ask(it, 2)
     sent = question_of(service, -1)

@@ -243,7 +243,7 @@ def test_restore_sentence_is_well_formed(back: int, missing: int, message: str) 
 def test_restoring_alone_is_not_stored(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db", "one")
     store.append(records.Restore("1 variable restored.", time=1.0))
-    assert not store.begun
+    assert not store.has_written
     store.append(records.UserReplIn("1", cell=1, party="you", time=2.0))
     store.close()
     assert [record.tag for _, record in load_records(tmp_path / "sessions.db", "one").records] == [

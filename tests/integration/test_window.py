@@ -25,7 +25,7 @@ class Windows(logging.Handler):
         it.session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if isinstance(found := records.record_of(record), records.Window):
+        if isinstance(found := records.get_record(record), records.Window):
             self.reported.append(found)
 
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Queue, record_of
+from mahtab_tui.bus.records import Queue, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
@@ -159,7 +159,7 @@ async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, proj
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if isinstance(event := record_of(record), Queue):
+            if isinstance(event := get_record(record), Queue):
                 queues.append([item.party or "you" for item in event.items])
 
     it.session.log.addHandler(Watch())

@@ -146,5 +146,5 @@ async def drawn(pilot: Pilot[int]) -> None:
     # Textual gives the focus, and calls what was to be called after the first picture, later than
     # it is asked to.
     await until(pilot, lambda: session.emitted and app.focused is not None)
-    app.drain.hand_on()
+    app.record_pump.flush()
     await pilot.pause()

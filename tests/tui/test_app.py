@@ -16,7 +16,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.layout import UiState
-from mahtab_tui.tui.open import SMALLEST
+from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
@@ -112,7 +112,7 @@ async def test_chosen_theme_is_saved(make_app: Callable[..., MahtabApp]) -> None
     async with app.run_test() as pilot:
         await pilot.press("f10")
         assert app.theme == "mahtab-day"
-    app.choices.save()
+    app.ui_state.save()
     again = make_app(theme="")
     assert again.theme == "mahtab-day"
 
@@ -287,7 +287,7 @@ async def test_input_is_visible_in_the_smallest_terminal(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
-    async with app.run_test(size=SMALLEST) as pilot:
+    async with app.run_test(size=MIN_SIZE) as pilot:
         await pilot.pause()
         await pilot.press("4", "2")
         code = app.query_one("#code")

@@ -88,7 +88,7 @@ async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
 ) -> None:
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
-        external.copy(pilot.app, "x" * (external.MOST_COPIED + 1))
+        external.copy(pilot.app, "x" * (external.MAX_COPIED + 1))
         await until(
             pilot,
             lambda: "1,000,001 characters are too many for the clipboard" in notifications(pilot),

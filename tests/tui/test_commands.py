@@ -130,7 +130,7 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
         await drawn(pilot)
         await pilot.press("f2", *f"/theme {theme}", "enter")
         await until(pilot, lambda: app.theme == theme)
-    app.choices.save()
+    app.ui_state.save()
     again = make_app(theme="")
     async with again.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -195,7 +195,7 @@ async def test_palette_looks_like_our_dialogs(make_app: MakeApp) -> None:
 async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.app.REACTION", 0.01)
+    monkeypatch.setattr("mahtab_tui.tui.app.REACTION_S", 0.01)
     app = make_app(*story())
     runs = True
     monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))
@@ -213,8 +213,8 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("n")
         app.clear_notifications()
-        monkeypatch.setattr(app.work.stopping, "_stopped_at", 0.0)
+        monkeypatch.setattr(app.command_context.interrupter, "_last_stop", 0.0)
         runs = False
-        app.work.stopping.stop()
+        app.command_context.interrupter.stop()
         await pilot.pause(0.1)
         assert not app._notifications, "a cell that has stopped is not to be killed"

@@ -16,7 +16,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens import output as frames_module
-from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen, _end_of
+from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen, _cut_start
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
@@ -259,9 +259,9 @@ async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: P
 
 @pytest.mark.timeout(60)
 def test_end_of_a_long_file_name_is_shown() -> None:
-    assert _end_of("x" * 1_000_000 + "/lib.py:3", 12) == "…xx/lib.py:3"
-    assert _end_of("字" * 1_000_000, 6) == "…字字"
-    assert _end_of("lib.py:3", 12) == "lib.py:3"
+    assert _cut_start("x" * 1_000_000 + "/lib.py:3", 12) == "…xx/lib.py:3"
+    assert _cut_start("字" * 1_000_000, 6) == "…字字"
+    assert _cut_start("lib.py:3", 12) == "lib.py:3"
 
 
 async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, lib: Path) -> None:

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.table_view import TableView
-from mahtab_tui.tui.inspector.text import colours_of
+from mahtab_tui.tui.inspector.text import colour_text
 from mahtab_tui.tui.inspector.view import View
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
@@ -230,7 +230,7 @@ async def test_changed_theme_and_size_redraw_the_open_view(screens_app: MakeApp)
 
 def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.tui.inspector.text.SECONDS", 0.0)
-    assert colours_of("<!--" * 50_000, "xml") is None
+    assert colour_text("<!--" * 50_000, "xml") is None
 
 
 async def test_view_of_a_packaged_inspector_is_recreated_on_reload(

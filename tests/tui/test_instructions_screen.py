@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Static
 
-from mahtab_tui.knowledge.instructions import find
+from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.session_info import InstructionsScreen
@@ -49,7 +49,7 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
             await until(pilot, lambda: isinstance(app.screen, Confirm))
             await pilot.press(key)
             await until(pilot, lambda: bool(text(app)))
-            assert (not find(project).untrusted) is trusted
+            assert (not find_instructions(project).untrusted) is trusted
         assert text(app) == shown.replace("held back: not trusted", "sent to the model")
         await pilot.press("t")
         await pilot.pause()

@@ -68,4 +68,4 @@ async def test_kernel_can_be_chosen_typed_or_none(make_app: Callable[..., Mahtab
 def test_command_line_address_counts_as_used_before(
     make_app: Callable[..., MahtabApp],
 ) -> None:
-    assert make_app(kernel="ssh://me@host").choices.kernels == ("ssh://me@host",)
+    assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)

@@ -166,7 +166,7 @@ async def test_drawer_state_does_not_survive_a_resize_or_restart(
             assert app.query_one("#side").display is shown
         await pilot.press("f3")
         assert app.query_one("#side").display
-    app.choices.save()
+    app.ui_state.save()
     again = make_app(*story())
     async with again.run_test(size=(80, 24)):
         assert not again.query_one("#side").display

@@ -121,7 +121,7 @@ async def test_typing_filters_and_enter_selects_the_model(make_app: MakeApp) -> 
         await pilot.press("enter")
         await left(pilot)
         assert app.session.model == "claude:opus"
-        assert app.choices.models[:2] == ("claude:opus", "demo")
+        assert app.ui_state.models[:2] == ("claude:opus", "demo")
 
 
 async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(make_app: MakeApp) -> None:
@@ -168,9 +168,9 @@ async def test_previously_used_models_are_offered_again(make_app: MakeApp, proje
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        BY_ID["model"].run(app.work, "replay:a.jsonl")
+        BY_ID["model"].run(app.command_context, "replay:a.jsonl")
         await until(pilot, lambda: app.session.model == "replay:a.jsonl")
-    app.choices.save()
+    app.ui_state.save()
     again = make_app()
     async with again.run_test(size=(80, 24)) as pilot:
         await opened(pilot)

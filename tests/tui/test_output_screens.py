@@ -23,7 +23,12 @@ from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.inspector import array
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.screens.output import DisplayedPicture, PagerScreen, PicturesScreen, written
+from mahtab_tui.tui.screens.output import (
+    DisplayedPicture,
+    PagerScreen,
+    PicturesScreen,
+    write_new_file,
+)
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
@@ -175,7 +180,7 @@ def test_partially_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(KernelError, match="cannot be written: No space left on device"):
-        written(tmp_path / "out", b"data")
+        write_new_file(tmp_path / "out", b"data")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.screens.listing import ChooseTheme
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, palette_of, role_variables
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, get_palette, role_variables
 
 
 class ThemesApp(TerminalApp[None]):
@@ -58,7 +58,7 @@ async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
     app = OptionsApp()
     async with app.run_test() as pilot:
         await pilot.press("down")
-        options, muted = app.query_one(Options), palette_of(app).muted.color
+        options, muted = app.query_one(Options), get_palette(app).muted.color
         options.highlighted = 1
         await pilot.pause()
         quiet = [

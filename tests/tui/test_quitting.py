@@ -47,7 +47,7 @@ QUEUED = made(
 
 def question(pilot: Pilot[int]) -> str:
     assert isinstance(pilot.app, MahtabApp)
-    row = pilot.app.work.leaving.row
+    row = pilot.app.command_context.quit_flow.row
     return "" if row is None else row.render().plain
 
 
@@ -158,7 +158,7 @@ async def test_quit_over_another_screen_asks_there(make_app: MakeApp) -> None:
 
 async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) -> None:
     app = make_app(MADE)
-    app.namespace_stays = True
+    app.keeps_namespace = True
     async with app.run_test() as pilot:
         await drawn(pilot)
         await pilot.press("ctrl+q")

@@ -10,10 +10,10 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.tui.option_list import removable
+from mahtab_tui.tui.option_list import ignores_removed
 
 
-@removable
+@ignores_removed
 class Composed(Widget):
     """Needs its child at every event."""
 

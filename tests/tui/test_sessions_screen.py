@@ -20,7 +20,7 @@ from mahtab_tui.store.session_search import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.sessions import Reading, SessionsScreen
+from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
 from mahtab_tui.tui.transcript.entries import Cell, text_of
 from tests.tui.editor_app import until, write
 from tests.tui.screens_app import ScreensApp
@@ -83,16 +83,16 @@ def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
 
 def read(screen: SessionsScreen) -> str:
     """Return the text of the preview."""
-    if not screen.query(Reading):
+    if not screen.query(PreviewTranscript):
         return ""
-    entries = screen.query_one(Reading).viewport.transcript.entries
+    entries = screen.query_one(PreviewTranscript).viewport.transcript.entries
     return "\n".join(text_of(entry) for entry in entries)
 
 
 async def opened(
     pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str = ""
 ) -> tuple[SessionsScreen, list[str | None]]:
-    screen = SessionsScreen(database(), present, HERE, may_leave=may_leave)
+    screen = SessionsScreen(database(), present, HERE, switch_problem=may_leave)
     answers: list[str | None] = []
     pilot.app.push_screen(screen, answers.append)
     await until(pilot, lambda: bool(screen.query(OptionList)) and len(screen.listing.rows) > 0)
@@ -108,7 +108,7 @@ def test_list_and_preview_are_shown_together_where_they_fit(
         screen, _ = await opened(pilot)
         await write(pilot, "month")
         await until(pilot, lambda: shown(screen) == ["1"] and "Which month" in read(screen))
-        await until(pilot, lambda: screen.query_one(Reading).search.pattern is not None)
+        await until(pilot, lambda: screen.query_one(PreviewTranscript).search.pattern is not None)
         await pilot.pause()
 
     assert snap_compare(ScreensApp(), terminal_size=size, run_before=run)
@@ -266,7 +266,7 @@ async def test_copy_contains_everything_or_stops_before_the_marked_entry() -> No
         await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.listing.rows))
         await write(pilot, "lost")
         await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
-        reading = screen.query_one(Reading)
+        reading = screen.query_one(PreviewTranscript)
         await until(pilot, lambda: reading.entry == "question 1")  # where the word is
         reading.focus()
         first = next(

@@ -191,7 +191,7 @@ async def test_further_typing_cancels_nothing_in_progress(
 async def test_long_list_is_shown_partly_with_a_note(
     make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.screens.skills.FOUND", 3)
+    monkeypatch.setattr("mahtab_tui.tui.screens.skills.MAX_FOUND", 3)
     write_skill(skills, "broken", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)

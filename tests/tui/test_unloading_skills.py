@@ -55,16 +55,16 @@ async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> Non
         assert isinstance(app, MahtabApp)
         app.session.knowledge.loaded.load("tidy")
         app.session.knowledge.loaded.load("debug")
-        BY_ID["unload-skill"].run(app.work, "tidy")
+        BY_ID["unload-skill"].run(app.command_context, "tidy")
         assert loaded(pilot) == ["debug"]
-        BY_ID["unload-skill"].run(app.work, "tidy")
-        BY_ID["unload-skill"].run(app.work, "")
+        BY_ID["unload-skill"].run(app.command_context, "tidy")
+        BY_ID["unload-skill"].run(app.command_context, "")
         await until(
             pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.listing.rows)
         )
         await pilot.press("enter")
         await until(pilot, lambda: loaded(pilot) == [])
-        BY_ID["unload-skill"].run(app.work, "")
+        BY_ID["unload-skill"].run(app.command_context, "")
         await pilot.pause()
         assert [note.message for note in app._notifications] == [
             "The skill 'tidy' is not loaded. Loaded: debug.",

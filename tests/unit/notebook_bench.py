@@ -59,7 +59,7 @@ class Bench:
             emit(self.log, record)
 
     def records(self) -> tuple[Record, ...]:
-        self.received += self.shown.take()
+        self.received += self.shown.pop_records()
         return tuple(self.received)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
-from mahtab_tui.search.turns import AnswerCode, code_of, last_answer
+from mahtab_tui.search.turns import AnswerCode, extract_code, last_answer
 
 DOCSTRING = 'def f():\n    """\n    ```\n    x\n    ```\n    """'
 
@@ -55,7 +55,7 @@ DOCSTRING = 'def f():\n    """\n    ```\n    x\n    ```\n    """'
     ],
 )
 def test_the_first_block_is_the_code(answer: str, code: str, cut: bool) -> None:
-    assert code_of(answer) == AnswerCode(code, cut)
+    assert extract_code(answer) == AnswerCode(code, cut)
 
 
 @pytest.mark.parametrize(
@@ -87,24 +87,26 @@ def test_the_first_block_is_the_code(answer: str, code: str, cut: bool) -> None:
     ],
 )
 def test_prose_is_not_code(answer: str) -> None:
-    assert code_of(answer) == AnswerCode(None, feedback=NO_CODE)
+    assert extract_code(answer) == AnswerCode(None, feedback=NO_CODE)
 
 
 @pytest.mark.parametrize("answer", ["", "  \n\t "])
 def test_empty_answer_gives_feedback(answer: str) -> None:
-    assert code_of(answer) == AnswerCode(None, feedback=EMPTY_ANSWER)
+    assert extract_code(answer) == AnswerCode(None, feedback=EMPTY_ANSWER)
 
 
 @pytest.mark.parametrize(
     "answer", ["```python\nx = 1", "<assistant-repl-in>x = 1", "FINAL('x')", "I will"]
 )
 def test_truncated_answer_runs_no_unfinished_block(answer: str) -> None:
-    assert code_of(answer, ended=False) == AnswerCode(None, feedback=CUT_OFF_ANSWER)
-    assert code_of("```python\nx = 1\n```\nand so", ended=False) == AnswerCode("x = 1", cut=True)
+    assert extract_code(answer, ended=False) == AnswerCode(None, feedback=CUT_OFF_ANSWER)
+    assert extract_code("```python\nx = 1\n```\nand so", ended=False) == AnswerCode(
+        "x = 1", cut=True
+    )
 
 
 def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture[str]) -> None:
-    assert code_of(r"print('\d')").code == r"print('\d')"
+    assert extract_code(r"print('\d')").code == r"print('\d')"
     assert capfd.readouterr().err == ""
 
 
@@ -126,6 +128,6 @@ def test_last_answer_is_prose(answer: str, words: str) -> None:
 
 @given(st.text(alphabet="`~\n <>/=()x'\"#assistant-replFINAL", max_size=120), st.booleans())
 def test_any_answer_is_code_or_feedback(answer: str, ended: bool) -> None:
-    found = code_of(answer, ended=ended)
+    found = extract_code(answer, ended=ended)
     assert (found.code is None) == bool(found.feedback)
     assert found.code is None or found.code.strip()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.llm.providers import found_models, problem_of
+from mahtab_tui.llm.providers import availability_problem, found_models
 from tests.fake_claude import install_fake_claude
 
 
@@ -43,19 +43,19 @@ def test_missing_package_is_named_with_its_install_command(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert problem_of("llamacpp:x", {}) == ""
-    assert "pip install langchain-anthropic" in problem_of("anthropic:", {})
+    assert availability_problem("llamacpp:x", {}) == ""
+    assert "pip install langchain-anthropic" in availability_problem("anthropic:", {})
 
 
 def test_missing_key_is_named_with_its_variable(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "set OPENAI_API_KEY in the environment or in .env" in problem_of("openai:", {})
-    assert problem_of("openai:", {"api_keys": {"openai": "sk"}}) == ""
-    assert problem_of("openai:", {"base_url": "http://127.0.0.1:1"}) == ""
+    assert "set OPENAI_API_KEY in the environment or in .env" in availability_problem("openai:", {})
+    assert availability_problem("openai:", {"api_keys": {"openai": "sk"}}) == ""
+    assert availability_problem("openai:", {"base_url": "http://127.0.0.1:1"}) == ""
     monkeypatch.setenv("OPENAI_API_KEY", "sk")
-    assert problem_of("openai:gpt-5", {}) == ""
+    assert availability_problem("openai:gpt-5", {}) == ""
 
 
 def test_unknown_model_name_is_reported(project: Path) -> None:
-    assert "There is no model 'nonsense'" in problem_of("nonsense", {})
+    assert "There is no model 'nonsense'" in availability_problem("nonsense", {})

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Prices
-from mahtab_tui.search.limits import Limits, limits_of
+from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.node import BudgetLeft
 
 LEAST = {
@@ -29,9 +29,9 @@ def test_limits_do_not_change() -> None:
 
 @pytest.mark.parametrize(("name", "least"), LEAST.items())
 def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least: int) -> None:
-    assert getattr(limits_of({name: 9}, **{name: least}), name) == least
+    assert getattr(merge_limits({name: 9}, **{name: least}), name) == least
     with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}."):
-        limits_of(**{name: least - 1})
+        merge_limits(**{name: least - 1})
 
 
 @pytest.mark.parametrize("value", [True, 1.5, "2", [3]])
@@ -39,16 +39,16 @@ def test_limits_on_counts_are_whole_numbers(value: object) -> None:
     with pytest.raises(
         ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"
     ):
-        limits_of(max_calls=value)
+        merge_limits(max_calls=value)
 
 
 def test_limits_in_dollars_and_seconds_are_above_zero() -> None:
-    assert limits_of(max_usd=0.001, max_seconds=1) == Limits(max_usd=0.001, max_seconds=1)
+    assert merge_limits(max_usd=0.001, max_seconds=1) == Limits(max_usd=0.001, max_seconds=1)
     for value in (0, -1, float("nan")):
         with pytest.raises(ValueError, match=f"max_usd must be more than 0, not {value}."):
-            limits_of(max_usd=value)
+            merge_limits(max_usd=value)
     with pytest.raises(ValueError, match=r"max_seconds must be a number, not True\."):
-        limits_of(max_seconds=True)
+        merge_limits(max_seconds=True)
 
 
 @pytest.mark.parametrize(

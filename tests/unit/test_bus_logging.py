@@ -48,7 +48,7 @@ def test_a_plain_log_call_is_a_notice(log: logging.Logger) -> None:
     log.addHandler(display)
     log.debug("no one's business")
     log.warning("%d files", 3)
-    assert [(record.tag, record.text, record.attrs) for record in display.take()] == [
+    assert [(record.tag, record.text, record.attrs) for record in display.pop_records()] == [
         ("notice", "3 files", {"level": "warning"})
     ]
 
@@ -125,7 +125,7 @@ def test_a_record_factory_of_the_process_does_not_reach_a_session(log: logging.L
         emit(log, tags.NOTICE, "heard")
     finally:
         logging.setLogRecordFactory(before)
-    assert texts(display.take()) == ["heard"]
+    assert texts(display.pop_records()) == ["heard"]
 
 
 def test_records_of_several_threads_have_one_order_for_all_handlers(log: logging.Logger) -> None:
@@ -142,8 +142,8 @@ def test_records_of_several_threads_have_one_order_for_all_handlers(log: logging
         thread.start()
     for thread in threads:
         thread.join()
-    order = texts(first.take())
-    assert order == texts(second.take())
+    order = texts(first.pop_records())
+    assert order == texts(second.pop_records())
     for number in range(6):
         assert [text for text in order if text.startswith(f"{number} ")] == [
             f"{number} {count}" for count in range(300)
@@ -167,7 +167,7 @@ def test_record_reaches_every_handler_before_the_next_one_is_logged(log: logging
     def other() -> None:
         begun.wait()
         emit(log, tags.NOTICE, "other")
-        reached.append("other" in texts(display.take()))
+        reached.append("other" in texts(display.pop_records()))
         logged.set()
 
     thread = threading.Thread(target=other)
@@ -187,7 +187,7 @@ def test_record_logged_by_a_handler_follows_the_record_it_handles(log: logging.L
     log.addHandler(Answering())
     log.addHandler(display)
     emit(log, tags.NOTICE, "question")
-    assert texts(display.take()) == ["question", "answer"]
+    assert texts(display.pop_records()) == ["question", "answer"]
 
 
 def test_raising_handler_does_not_silence_the_bus(log: logging.Logger) -> None:
@@ -202,7 +202,7 @@ def test_raising_handler_does_not_silence_the_bus(log: logging.Logger) -> None:
     log.removeHandler(raising)
     log.addHandler(display)
     emit(log, tags.NOTICE, "two")
-    assert texts(display.take()) == ["two"]
+    assert texts(display.pop_records()) == ["two"]
 
 
 def test_pieces_of_one_stream_are_joined_and_others_are_not(log: logging.Logger) -> None:
@@ -213,10 +213,10 @@ def test_pieces_of_one_stream_are_joined_and_others_are_not(log: logging.Logger)
     emit(log, tags.USER_REPL_OUT_STREAM, "e", cell=2, kind="stdout")
     emit(log, tags.NOTICE, "n")
     emit(log, tags.USER_REPL_OUT_STREAM, "f", cell=2, kind="stdout")
-    assert texts(display.take()) == ["ab", "c", "d", "e", "n", "f"]
+    assert texts(display.pop_records()) == ["ab", "c", "d", "e", "n", "f"]
     emit(log, tags.USER_REPL_OUT_STREAM, "g", cell=2, kind="stdout")
-    assert texts(display.take()) == ["g"]
-    assert display.take() == []
+    assert texts(display.pop_records()) == ["g"]
+    assert display.pop_records() == []
 
 
 def test_nothing_is_lost_between_logging_threads_and_the_reader(log: logging.Logger) -> None:
@@ -232,6 +232,6 @@ def test_nothing_is_lost_between_logging_threads_and_the_reader(log: logging.Log
         thread.start()
     received: list[Record] = []
     while any(thread.is_alive() for thread in threads):
-        received += display.take()
-    received += display.take()
+        received += display.pop_records()
+    received += display.pop_records()
     assert sum(len(record.text) for record in received) == 6_000

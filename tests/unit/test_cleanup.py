@@ -19,7 +19,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import share_folder
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
-from mahtab_tui.tui.open import _report_past
+from mahtab_tui.tui.open import _report_leftovers
 
 HOLDS = "import sys, time; from mahtab_tui.store.database import lock_session; lock = lock_session('other'); print('held', flush=True); time.sleep(1000)"
 
@@ -78,8 +78,8 @@ def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
     screen = DisplayHandler()
     session.listen(lambda log: log.addHandler(screen))
     session.build()
-    _report_past(session)
-    (notice,) = screen.take()
+    _report_leftovers(session)
+    (notice,) = screen.pop_records()
     assert "was damaged" in notice.text
     assert not path.exists()
     assert session.broadcast.watch().get_nowait() == notice

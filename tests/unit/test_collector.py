@@ -68,7 +68,7 @@ def test_slice_is_collected_between_keys_when_worthwhile(
 ) -> None:
     clock, collector = Clock(monkeypatch), settled()
     slices, whole = collections(1), collections(2)
-    collector.key()
+    collector.note_key()
     grow_old(collector, SLICE)
     assert collections(1) == slices, "the echo of the key is not drawn yet"
     clock.now += PAUSE
@@ -85,7 +85,7 @@ def test_constant_typing_still_triggers_slices_and_full_collections(
     collector = settled()
     slices, whole = collections(1), collections(2)
     for _ in range(LONG_OVERDUE):
-        collector.key()
+        collector.note_key()
         grow_old(collector, OVERDUE)
     assert (collections(1), collections(2)) == (slices + LONG_OVERDUE, whole + 1)
 
@@ -95,7 +95,7 @@ def test_full_collection_runs_in_a_quiet_moment_if_needed(
 ) -> None:
     clock, collector = Clock(monkeypatch), settled()
     whole = collections(2)
-    collector.key()
+    collector.note_key()
     clock.now += PAUSE
     for _ in range(WORTH_IT):
         grow_old(collector, SLICE)

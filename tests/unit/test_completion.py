@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.completion.complete import MOST, complete
-from mahtab_tui.worker.completion.cursor import signature_of
+from mahtab_tui.worker.completion.cursor import format_signature
 from tests.completion_table import TABLE, namespace
 
 
@@ -468,4 +468,4 @@ def test_completion_accepts_any_pieces_of_code(pieces: list[str]) -> None:
     ],
 )
 def test_builtin_signatures_show_what_the_caller_passes(value: object, signature: str) -> None:
-    assert signature_of(value, "f") == signature
+    assert format_signature(value, "f") == signature

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mahtab_tui.knowledge.confined_folder import decoded
+from mahtab_tui.knowledge.confined_folder import decode
 from mahtab_tui.worker import contexts
 from mahtab_tui.worker.contexts import ContextError, ContextText, take
 
@@ -72,14 +72,14 @@ def test_byte_order_mark_selects_the_encoding(mark: bytes, encoding: str) -> Non
 def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: Path) -> None:
     data = b"caf\xe9 \xff"
     context = take(data)
-    assert context.text == decoded(data) == "caf\xe9 \xff"
+    assert context.text == decode(data) == "caf\xe9 \xff"
     assert context.notices == ("The bytes are not valid UTF-8, and were read as Latin-1.",)
     file = tmp_path / "old.txt"
     file.write_bytes(data)
-    assert take(file).text == decoded(data)
-    assert parts(take(tmp_path)) == {"old.txt": decoded(data)}
+    assert take(file).text == decode(data)
+    assert parts(take(tmp_path)) == {"old.txt": decode(data)}
     assert parts(take([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {
-        "0": decoded(data),
+        "0": decode(data),
         "1": "é",
     }
 

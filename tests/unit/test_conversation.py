@@ -103,7 +103,7 @@ def test_replacement_in_a_partial_log_covers_everything_before_it() -> None:
     folded = hidden_entries(
         cell(7, "seven"), made(tags.REPLACE, "", {"entry": "question 1"}), cell(8, "eight")
     )
-    assert folded.replaced("cell 7")
+    assert folded.is_replaced("cell 7")
     assert "cell 8" not in folded
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import terminal_app
-from mahtab_tui.tui.terminal_app import LATEST, RATE, RecordPump
+from mahtab_tui.tui.terminal_app import MAX_DELAY, RATE, RecordPump
 
 
 class Drawing:
@@ -72,7 +72,7 @@ def test_record_waits_no_longer_than_the_limit(
     drawing.log_text("first")
     drawing.drain.tick()
     drawing.log_text("second")
-    drawing.now += LATEST - 0.01
+    drawing.now += MAX_DELAY - 0.01
     drawing.drain.tick()
     assert drawing.texts == ["first"]
     drawing.now += 0.011

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.failures import explain_error
 
 KEY = "sk-abcdefghijklmnop"
 
@@ -24,7 +24,7 @@ class Failed(Exception):
     "code", ["²", "--5", pytest.param("1" * 5_000, id="long"), "٣", None, [], {"a": 1}]
 )
 def test_non_numeric_status_code_is_ignored(code: Any) -> None:
-    assert str(explained(Failed({"error": {"code": code, "message": "Gone."}}, code))).endswith(
+    assert str(explain_error(Failed({"error": {"code": code, "message": "Gone."}}, code))).endswith(
         ": Gone."
     )
 
@@ -32,7 +32,7 @@ def test_non_numeric_status_code_is_ignored(code: Any) -> None:
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_deeply_nested_body_does_not_crash(opening: str) -> None:
     assert (
-        str(explained(Failed(opening * 200_000)))
+        str(explain_error(Failed(opening * 200_000)))
         == "The model could not answer: Failed: It failed."
     )
 
@@ -40,6 +40,8 @@ def test_deeply_nested_body_does_not_crash(opening: str) -> None:
 @pytest.mark.parametrize("before", range(280, 300, 3))
 def test_truncated_text_leaks_no_part_of_a_key(before: int) -> None:
     message = str(
-        explained(Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401), secret=KEY)
+        explain_error(
+            Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401), secret=KEY
+        )
     )
     assert KEY[:4] not in message

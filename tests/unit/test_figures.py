@@ -8,8 +8,8 @@ from mahtab_tui.bus.figures import (
     MOST_DIFFERENT,
     SOURCE_END,
     FigureSource,
+    distinct_figures,
     figure_spans,
-    figures_of,
     find_figures,
 )
 from mahtab_tui.bus.records import AnswerFigure
@@ -164,7 +164,7 @@ def test_record_stores_each_text_once() -> None:
     figures = find_figures(
         "8 and 8, 10 and 10; about 400, then 400", [FigureSource(2, "8 406")], ""
     )
-    assert figures_of(figures) == (
+    assert distinct_figures(figures) == (
         AnswerFigure("8", True, 2),
         AnswerFigure("10", False),
         AnswerFigure("400", True, 2),

@@ -9,13 +9,15 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.external import at_line
-from mahtab_tui.tui.screens.output import cell_of, code_of, is_file
+from mahtab_tui.tui.external import line_arguments
+from mahtab_tui.tui.screens.output import frame_cell, is_file, read_code
 
 
 def marked(file: str, line: int, cell: str | None = None) -> str:
     """The line of a frame's source that is meant."""
-    code = code_of(TracebackFrame(file, line, "f", 1), lambda number: cell if number == 7 else None)
+    code = read_code(
+        TracebackFrame(file, line, "f", 1), lambda number: cell if number == 7 else None
+    )
     return "none" if code.line is None else code.text[code.line.start : code.line.stop]
 
 
@@ -68,7 +70,7 @@ def test_unknown_encoding_is_read_as_utf_8(tmp_path: Path) -> None:
     "file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"]
 )
 def test_names_that_only_resemble_cells_are_not_cells(file: str) -> None:
-    assert cell_of(TracebackFrame(file, 1, "f", 1)) is None
+    assert frame_cell(TracebackFrame(file, 1, "f", 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -82,4 +84,4 @@ def test_names_that_only_resemble_cells_are_not_cells(file: str) -> None:
     ],
 )
 def test_editor_opens_at_the_line(editor: str, line: int, words: list[str]) -> None:
-    assert at_line(editor, "/x.py", line) == words
+    assert line_arguments(editor, "/x.py", line) == words

@@ -153,7 +153,7 @@ class Breaking(ScriptedChatModel):
         return "breaking"
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield from self.speak("Half of an\n```python\na = 1\n```\n", None)
+        yield from self.stream_text("Half of an\n```python\na = 1\n```\n", None)
         raise ConnectionResetError("the line is dead")
 
 

@@ -9,9 +9,14 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import close_logging, setup_logging
-from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.knowledge import library as library_module
-from mahtab_tui.knowledge.library import LoadedSkills, NoSkill, SkillLibrary, SkillsBudgetExceeded
+from mahtab_tui.knowledge.library import (
+    LoadedSkills,
+    SkillLibrary,
+    SkillNotFound,
+    SkillsBudgetExceeded,
+)
 from mahtab_tui.knowledge.skills import SkillsLoader
 from tests.skills import write_skill
 
@@ -31,7 +36,7 @@ class Shelf(logging.Handler):
         self.loaded = LoadedSkills(lambda: self.library, budget, self.log)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record_of(record))
+        self.records.append(get_record(record))
 
     def skill_records(self) -> list[tuple[str, bool, int]]:
         """Return the records of skills on the bus."""
@@ -71,12 +76,12 @@ def test_unloaded_skills_are_no_longer_sent(shelf: Shelf) -> None:
     shelf.loaded.unload("tidy")
     assert (shelf.loaded.names, shelf.loaded.instructions()) == ([], {})
     assert shelf.skill_records()[-1] == ("tidy", False, 16)
-    with pytest.raises(NoSkill, match=r"The skill 'tidy' is not loaded\. Loaded: none\."):
+    with pytest.raises(SkillNotFound, match=r"The skill 'tidy' is not loaded\. Loaded: none\."):
         shelf.loaded.unload("tidy")
 
 
 def test_unknown_skill_is_not_loaded(shelf: Shelf) -> None:
-    with pytest.raises(NoSkill, match="There is no skill 'iron'"):
+    with pytest.raises(SkillNotFound, match="There is no skill 'iron'"):
         shelf.loaded.load("iron")
     assert shelf.skill_records() == []
 

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masking import MASK, MaskingFilter, Secrets, masked
-from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.settings.model import load_settings
 from tests.records import emit
 
@@ -27,7 +27,7 @@ class RecordList(logging.Handler):
         self.records: list[Record] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record_of(record))
+        self.records.append(get_record(record))
 
 
 def bus(*secrets: str) -> tuple[BusLogger, RecordList]:
@@ -94,7 +94,7 @@ def test_streams_do_not_mix() -> None:
     ],
 )
 def test_key_is_masked_anywhere_in_a_value(value: object, shown: object) -> None:
-    assert Secrets(lambda: [KEY]).masked(value) == shown
+    assert Secrets(lambda: [KEY]).mask_value(value) == shown
 
 
 def test_too_short_key_is_treated_as_a_word() -> None:

@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.messages import make_encodable
 
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0
@@ -186,7 +186,7 @@ def test_unstoppable_silent_model_is_abandoned() -> None:
 
 def test_text_can_always_be_sent() -> None:
     assert (
-        encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙")
+        make_encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙")
         == "half \ufffd and \ufffd, whole 🌙 and 🌙"
     )
     answer = read_answer(

@@ -91,7 +91,7 @@ class Breaking(ScriptedChatModel):
         return "breaking"
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield from self.speak("Half of an", None)
+        yield from self.stream_text("Half of an", None)
         raise ConnectionResetError("the line is dead")
 
 
@@ -114,7 +114,7 @@ class CutOff(ScriptedChatModel):
         return "cut-off"
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield from self.speak("So:\n```python\nremove(everything_but(", None)
+        yield from self.stream_text("So:\n```python\nremove(everything_but(", None)
         yield ChatGenerationChunk(
             message=AIMessageChunk(content="", response_metadata={"finish_reason": "length"})
         )

@@ -358,9 +358,9 @@ def test_notebook_in_another_language_warns_before_its_first_run(
 def test_hidden_notebook_cell_uses_no_prompt_space(tmp_path: Path) -> None:
     prompt = PromptHandler()
     for number, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
-        prompt.take(records.NotebookCell(text, place=number, kind="code"))
+        prompt.add_record(records.NotebookCell(text, place=number, kind="code"))
     assert "first" not in prompt.get_context(1_000)
-    prompt.take(records.Hide(entry="place 2", hidden=True))
+    prompt.add_record(records.Hide(entry="place 2", hidden=True))
     assert "first" in prompt.get_context(1_000)
 
 

@@ -11,7 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.launch import PythonEnvironment, find_environments, has_package
 from mahtab_tui.session.loading import look_at_files
-from mahtab_tui.tui.offers import greeting_of, missing_module, offer_for, welcome_of
+from mahtab_tui.tui.offers import greeting_lines, make_offer, missing_module, welcome_text
 from tests.records import made
 
 
@@ -102,9 +102,9 @@ def test_environment_with_the_module_is_offered_before_installing(tmp_path: Path
         PythonEnvironment("venv", make(tmp_path / "venv")),
         PythonEnvironment(".venv", make(tmp_path / ".venv", "sklearn")),
     ]
-    assert offer_for("sklearn", environments)[:2] == ("ask", "/python .venv")
-    assert offer_for("sklearn", environments[:1])[:2] == ("python", "%pip install scikit-learn")
-    assert offer_for("seaborn", environments)[:2] == ("python", "%pip install seaborn")
+    assert make_offer("sklearn", environments)[:2] == ("ask", "/python .venv")
+    assert make_offer("sklearn", environments[:1])[:2] == ("python", "%pip install scikit-learn")
+    assert make_offer("seaborn", environments)[:2] == ("python", "%pip install seaborn")
 
 
 def test_first_screen_names_the_kernels_python(tmp_path: Path, home: Path) -> None:
@@ -113,21 +113,21 @@ def test_first_screen_names_the_kernels_python(tmp_path: Path, home: Path) -> No
         PythonEnvironment("venv", make(tmp_path / "venv")),
         PythonEnvironment(".venv", make(tmp_path / ".venv", "pandas")),
     )
-    assert welcome_of("3.12.1", mine, [], pandas=True) == (
+    assert welcome_text("3.12.1", mine, [], pandas=True) == (
         "3.12.1 in ~/project/.venv, with pandas",
         None,
     )
-    runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare, full], pandas=False)
+    runs, offer = welcome_text("3.12.1", "/usr/bin/python3", [bare, full], pandas=False)
     assert (runs, offer and offer.line) == (
         "3.12.1 in /usr/bin/python3, without pandas; .venv has it",
         "/python .venv",
     )
-    runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=False)
+    runs, offer = welcome_text("3.12.1", "/usr/bin/python3", [bare], pandas=False)
     assert (runs, offer and offer.line) == (
         "3.12.1 in /usr/bin/python3, without pandas",
         "%pip install pandas",
     )
-    runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=True)
+    runs, offer = welcome_text("3.12.1", "/usr/bin/python3", [bare], pandas=True)
     assert (runs, offer and offer.line) == (
         "3.12.1 in /usr/bin/python3, with pandas. Also found: venv",
         "/python venv",
@@ -141,7 +141,7 @@ def test_greeting_suggests_actions_for_the_loaded_files(tmp_path: Path) -> None:
 
     def suggested(*names: str) -> dict[str, str]:
         files = look_at_files([tmp_path / name for name in names])
-        return {mark: "".join(parts) for mark, *parts in greeting_of(files)}
+        return {mark: "".join(parts) for mark, *parts in greeting_lines(files)}
 
     both = suggested("note.txt", "app.log", "sales.csv")
     assert both["`"] == "begins a question: ` what stands out in sales?"

@@ -16,9 +16,9 @@ from mahtab_tui.llm.pictures import (
     SIDE,
     PictureError,
     PictureSize,
+    accepts_pictures,
     is_picture,
-    scaled,
-    sees,
+    scale_picture,
     size_from_head,
 )
 from tests.pictures import bomb, encoded, moving, noise, seen
@@ -37,7 +37,7 @@ def test_large_picture_is_scaled_down_with_its_proportions(kind: str) -> None:
     data = encoded(Image.new("RGB", (3_136, 400), "red"), kind)
     assert is_picture(data[:HEAD])
     assert size_from_head(io.BytesIO(data)) == PictureSize(3_136, 400, False)
-    picture = scaled(data)
+    picture = scale_picture(data)
     assert (picture.width, picture.height) == seen(picture).size == (SIDE, 200)
     assert picture.mime in ("image/png", "image/jpeg")
     red, green, blue = seen(picture).convert("RGB").getpixel((700, 100))  # type: ignore[misc]
@@ -46,24 +46,24 @@ def test_large_picture_is_scaled_down_with_its_proportions(kind: str) -> None:
 
 def test_small_picture_keeps_every_pixel() -> None:
     image = noise(40, 30)
-    assert seen(scaled(encoded(image))).tobytes() == image.tobytes()
+    assert seen(scale_picture(encoded(image))).tobytes() == image.tobytes()
 
 
 @pytest.mark.parametrize("size", [(1_568, 1_568), (3_000, 2_500)])
 def test_noise_is_not_sent_as_several_megabytes(size: tuple[int, int]) -> None:
-    picture = scaled(encoded(noise(*size)))
+    picture = scale_picture(encoded(noise(*size)))
     assert picture.mime == "image/jpeg"
     assert picture.bytes <= 1_500_000
 
 
 def test_one_pixel_line_stays_one_pixel() -> None:
-    assert seen(scaled(encoded(Image.new("L", (20_000, 1))))).size == (SIDE, 1)
+    assert seen(scale_picture(encoded(Image.new("L", (20_000, 1))))).size == (SIDE, 1)
 
 
 def test_first_frame_of_an_animation_is_sent() -> None:
     data = moving("red", "blue")
     assert size_from_head(io.BytesIO(data)).moves
-    assert seen(scaled(data)).getpixel((3, 3)) == (255, 0, 0)
+    assert seen(scale_picture(data)).getpixel((3, 3)) == (255, 0, 0)
 
 
 def test_photo_is_sent_upright_and_without_metadata() -> None:
@@ -72,7 +72,7 @@ def test_photo_is_sent_upright_and_without_metadata() -> None:
     about = Image.Exif()
     about[0x0112] = 6  # it was held on its side
     about[0x010E] = "a secret place"
-    picture = scaled(encoded(photo, "JPEG", exif=about.tobytes()))
+    picture = scale_picture(encoded(photo, "JPEG", exif=about.tobytes()))
     image = seen(picture)
     assert image.size == (40, 60)
     grey = image.convert("L")
@@ -85,18 +85,22 @@ def test_photo_is_sent_upright_and_without_metadata() -> None:
 def test_transparent_parts_become_white() -> None:
     image = Image.new("RGBA", (20, 20))
     image.putpixel((5, 5), (0, 0, 0, 255))
-    found = seen(scaled(encoded(image)))
+    found = seen(scale_picture(encoded(image)))
     assert (found.getpixel((0, 0)), found.getpixel((5, 5))) == ((255, 255, 255), (0, 0, 0))
 
 
 def test_sixteen_bit_grey_is_not_all_white() -> None:
-    assert seen(scaled(encoded(Image.new("I;16", (9, 9), 0x4000)))).getpixel((3, 3)) == (64, 64, 64)
+    assert seen(scale_picture(encoded(Image.new("I;16", (9, 9), 0x4000)))).getpixel((3, 3)) == (
+        64,
+        64,
+        64,
+    )
 
 
 @pytest.mark.parametrize(("width", "height"), [(60_000, 60_000), (10_000, 10_000), (2**31 - 1, 1)])
 def test_decompression_bomb_is_refused_unread(width: int, height: int) -> None:
     with pytest.raises(PictureError, match=r"too many|damaged"):
-        scaled(bomb(width, height))
+        scale_picture(bomb(width, height))
     with pytest.raises(PictureError, match=r"too many|damaged"):
         size_from_head(io.BytesIO(bomb(width, height)))
 
@@ -106,14 +110,14 @@ def test_decompression_bomb_is_refused_unread(width: int, height: int) -> None:
 def test_truncated_picture_is_reported_as_damaged(kind: str, part: float) -> None:
     whole = encoded(noise(50, 50), kind)
     with pytest.raises(PictureError, match="damaged"):
-        scaled(whole[: int(part * len(whole))])
+        scale_picture(whole[: int(part * len(whole))])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(HEADS), st.binary(max_size=300))
 @example(HEADS[2], b"\xff\xff\xff\xff")
 def test_any_file_gives_a_picture_or_one_sentence(head: bytes, rest: bytes) -> None:
-    for read in (scaled, lambda data: size_from_head(io.BytesIO(data))):
+    for read in (scale_picture, lambda data: size_from_head(io.BytesIO(data))):
         with contextlib.suppress(PictureError):
             read(head + rest)
 
@@ -125,9 +129,9 @@ def test_text_is_not_a_picture(text: bytes) -> None:
 
 def test_equal_pictures_have_one_name() -> None:
     one, again, other = (
-        scaled(encoded(Image.new("L", (9, 9)))),
-        scaled(encoded(Image.new("L", (9, 9)))),
-        scaled(encoded(Image.new("L", (9, 8)))),
+        scale_picture(encoded(Image.new("L", (9, 9)))),
+        scale_picture(encoded(Image.new("L", (9, 9)))),
+        scale_picture(encoded(Image.new("L", (9, 8)))),
     )
     assert one.id == again.id != other.id
 
@@ -152,4 +156,4 @@ def test_models_with_vision_are_known(
 
     for provider in ("ANTHROPIC", "OPENAI"):
         monkeypatch.setenv(f"{provider}_API_KEY", "no-secret")
-    assert sees(get_llm(spec)) is expected
+    assert accepts_pictures(get_llm(spec)) is expected

@@ -51,9 +51,9 @@ def test_private_text_is_found_in_code_and_json_escapes(write: Any) -> None:
 
 def test_nothing_is_found_without_private_texts_or_after_their_removal() -> None:
     secrets = Secrets()
-    assert not secrets.hides_something
+    assert not secrets.may_redact
     secrets.private.add([LONG])
-    assert secrets.hides_something
+    assert secrets.may_redact
     secrets.private.replace(())
     assert secrets.redact_for_model(LONG) == LONG
 

@@ -15,7 +15,7 @@ from mahtab_tui.llm.prompts import (
     describe_variables,
     render_context,
     render_variables,
-    skipped,
+    skipped_note,
     suggestion_request,
     summary_request,
     system_prompt,
@@ -127,8 +127,8 @@ def test_invalid_name_stays_on_its_line() -> None:
 
 
 def test_a_skip_may_have_a_reason() -> None:
-    assert skipped(0, "") == "The person skipped this code (block 1)."
-    assert skipped(1, "too slow") == "The person skipped this code (block 2): too slow"
+    assert skipped_note(0, "") == "The person skipped this code (block 1)."
+    assert skipped_note(1, "too slow") == "The person skipped this code (block 2): too slow"
 
 
 def test_many_skills_are_listed_partly_with_a_hint_to_search() -> None:

@@ -12,7 +12,7 @@ import pytest
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.providers import check_model, full_name, get_llm
-from mahtab_tui.llm.usage import is_priced, priced_as, window_of
+from mahtab_tui.llm.usage import context_window, is_priced, priced_as
 from mahtab_tui.settings.model import load_settings
 from tests.trust import trust_project
 
@@ -129,4 +129,10 @@ def test_context_window_is_known_where_reported(
     for key in SPECS.values():
         monkeypatch.setenv(key, "x")
     specs = ("anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai:our-own", "ollama:x", "vllm:x")
-    assert [window_of(get_llm(spec)) for spec in specs] == [200_000, 128_000, None, 16_384, None]
+    assert [context_window(get_llm(spec)) for spec in specs] == [
+        200_000,
+        128_000,
+        None,
+        16_384,
+        None,
+    ]

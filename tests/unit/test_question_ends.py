@@ -96,7 +96,7 @@ class Worker(ScriptedChatModel):
         self.calls += 1
         last = str(messages[-1].text)
         self.asked.append(last)
-        yield from self.speak(self._next_answer(last), None)
+        yield from self.stream_text(self._next_answer(last), None)
 
     def _next_answer(self, last: str) -> str:
         done = self.given >= len(self.script.steps)

@@ -14,7 +14,7 @@ from mahtab_tui.cli.session_setup import _with_kernel_of
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import (
-    NoSession,
+    SessionNotFound,
     database,
     find_session,
     forked_store,
@@ -60,12 +60,12 @@ def test_ambiguous_or_unknown_session_id_gives_one_sentence(
 ) -> None:
     for each in ("abc1", "abd2"):
         save_session(each, tmp_path, 1.0)
-    with pytest.raises(NoSession, match=f"There is {count} whose ID begins with '{session}'"):
+    with pytest.raises(SessionNotFound, match=f"There is {count} whose ID begins with '{session}'"):
         resumed(session)
 
 
 def test_missing_session_is_reported(home: Path) -> None:
-    with pytest.raises(NoSession, match="There is no session to resume"):
+    with pytest.raises(SessionNotFound, match="There is no session to resume"):
         resumed("abc")
 
 
@@ -89,7 +89,7 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
     row = find_session("abc1", None)
     own = lock_session("abc1")
     assert own is not None
-    with pytest.raises(NoSession, match="The session abc1 is open"):
+    with pytest.raises(SessionNotFound, match="The session abc1 is open"):
         remove_session(row)
     assert folder.exists()
     own.release()

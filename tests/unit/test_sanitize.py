@@ -11,7 +11,7 @@ from rich.color import Color
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.bus.terminal_screen import NO_STYLE, after
+from mahtab_tui.bus.terminal_screen import NO_STYLE, apply_sgr
 
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -119,7 +119,7 @@ def test_sequences_are_removed_whole(text: str, shown: str) -> None:
     ],
 )
 def test_colours_and_styles(codes: str, style: Style) -> None:
-    assert after(NO_STYLE, codes).style() == style
+    assert apply_sgr(NO_STYLE, codes).style() == style
 
 
 def test_style_ends_at_its_reset() -> None:
@@ -138,8 +138,8 @@ def test_style_ends_at_its_reset() -> None:
 def test_codes_of_a_style_produce_it(codes: list[str]) -> None:
     look = NO_STYLE
     for code in codes:
-        look = after(look, code)
+        look = apply_sgr(look, code)
     again = NO_STYLE
     for found in re.findall(r"\x1b\[([0-9;]*)m", look.codes()):
-        again = after(again, found)
+        again = apply_sgr(again, found)
     assert again == look

@@ -16,7 +16,7 @@ def grouped(code: str) -> set[frozenset[str]]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(code, namespace)
     variables = {name: value for name, value in namespace.items() if not name.startswith("__")}
-    return {frozenset(group.names) for group in pickling.groups_of(variables, namespace)}
+    return {frozenset(group.names) for group in pickling.group_variables(variables, namespace)}
 
 
 def sets(*words: str) -> set[frozenset[str]]:
@@ -63,7 +63,7 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
     package = pickling.__name__.removesuffix(".saving.pickling")
     head = pickle.dumps(({}, []))
     body = f"(dVfound\nc{package}.spans\nSpan\n(I3\nI9\nVmails\ntRs.".encode()
-    found = pickling.unpickled(bytearray(head + body), [], lambda *_: None, {})["found"]
+    found = pickling.unpickle_variables(bytearray(head + body), [], lambda *_: None, {})["found"]
     assert (repr(found), type(found)) == ("Span(3, 9, 'mails')", search_log.Span)
 
 
@@ -82,6 +82,6 @@ def test_functions_named_by_saved_variables_of_earlier_versions_are_found(functi
     module, _, name = function.rpartition(".")
     head = pickle.dumps(({}, []))
     body = f"(dVfound\nc{package}.{module}\n{name}\ns.".encode()
-    found = pickling.unpickled(bytearray(head + body), [], lambda *_: None, {})["found"]
+    found = pickling.unpickle_variables(bytearray(head + body), [], lambda *_: None, {})["found"]
     assert callable(found)
     assert found.__name__ == name

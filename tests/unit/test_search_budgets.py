@@ -14,7 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Deadline, Prices
-from mahtab_tui.search.limits import Limits, limits_of
+from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
@@ -289,7 +289,7 @@ def test_partial_outcome_is_not_a_failure() -> None:
 
 
 def test_missing_limits_default_to_the_settings() -> None:
-    assert limits_of({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(
+    assert merge_limits({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(
         max_turns=3, small=0
     )
-    assert limits_of(max_turns=None) == Limits()
+    assert merge_limits(max_turns=None) == Limits()

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.search.api import rlm
-from mahtab_tui.search.limits import Limits, limits_of
+from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.settings.model import load_settings
 from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for
@@ -129,10 +129,10 @@ def test_default_search_makes_200_model_calls(bench: Bench) -> None:
         "what?", "text", model=model, limits=Limits(small=0, max_depth=1), asking="run"
     )
     assert found.usage.calls <= 200
-    assert Limits().max_calls == limits_of(load_settings().rlm_limits()).max_calls == 200
+    assert Limits().max_calls == merge_limits(load_settings().rlm_limits()).max_calls == 200
     assert (
         Limits().max_depth
-        == limits_of(load_settings().rlm_limits()).max_depth
+        == merge_limits(load_settings().rlm_limits()).max_depth
         == inspect.signature(rlm).parameters["max_depth"].default
         == 1
     )

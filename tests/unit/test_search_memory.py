@@ -113,7 +113,7 @@ def test_hashing_a_part_makes_no_copy() -> None:
     finally:
         tracemalloc.stop()
     joined = NodeSource(text, ((0, 4), (8, 11)))
-    assert asyncio.run(_digest(joined)) == asyncio.run(_digest(NodeSource(joined.take())))
+    assert asyncio.run(_digest(joined)) == asyncio.run(_digest(NodeSource(joined.release_text())))
 
 
 def test_log_stores_offsets_into_the_root_text_and_not_its_text(

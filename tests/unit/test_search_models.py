@@ -62,7 +62,7 @@ class Talker(ScriptedChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         if self not in self.talkers:
             self.talkers.append(self)
-        yield from self.speak(
+        yield from self.stream_text(
             f"{self.talkers.index(self)} " + "word " * 10_000 * self.endless,
             100 if self.endless else None,
         )
@@ -78,7 +78,7 @@ async def test_tokens_stream_and_the_full_text_is_returned() -> None:
     go_on = threading.Event()
     tokens: list[str | None] = []
     call = asyncio.ensure_future(
-        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).ask(tokens.append)
+        ChatModel.create(Threaded(go_on=go_on)).conversation(*ASKED).ask(tokens.append)
     )
     await until(lambda: tokens == ["a"])
     go_on.set()
@@ -88,7 +88,7 @@ async def test_tokens_stream_and_the_full_text_is_returned() -> None:
 
 async def test_usage_and_cost_come_from_the_model() -> None:
     reply = (
-        await ChatModel.of(ScriptedModel(reply=lambda messages: "yes"))
+        await ChatModel.create(ScriptedModel(reply=lambda messages: "yes"))
         .conversation(*ASKED)
         .ask(ignore)
     )
@@ -100,14 +100,14 @@ async def test_usage_and_cost_come_from_the_model() -> None:
         0.01,
     )
     assert (
-        await ChatModel.of(Threaded(go_on=_set())).conversation(*ASKED).ask(ignore)
+        await ChatModel.create(Threaded(go_on=_set())).conversation(*ASKED).ask(ignore)
     ).usage is None
 
 
 async def test_unstoppable_model_is_abandoned() -> None:
     go_on = threading.Event()
     call = asyncio.ensure_future(
-        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).ask(ignore)
+        ChatModel.create(Threaded(go_on=go_on)).conversation(*ASKED).ask(ignore)
     )
     await asyncio.sleep(0.01)
     call.cancel()
@@ -118,7 +118,7 @@ async def test_unstoppable_model_is_abandoned() -> None:
 
 async def test_stop_ends_only_its_own_answer() -> None:
     talkers: list[Talker] = []
-    model = ChatModel.of(Talker(talkers=talkers, endless=True))
+    model = ChatModel.create(Talker(talkers=talkers, endless=True))
     streams: list[list[str | None]] = [[], []]
     calls = [
         asyncio.ensure_future(model.conversation(*ASKED).ask(words.append)) for words in streams
@@ -148,7 +148,7 @@ async def test_stop_before_the_answer_begins_is_not_lost() -> None:
 
     before = set(threading.enumerate())
     call = asyncio.ensure_future(
-        ChatModel.of(Late(talkers=[], endless=True)).conversation(*ASKED).ask(ignore)
+        ChatModel.create(Late(talkers=[], endless=True)).conversation(*ASKED).ask(ignore)
     )
     await asyncio.sleep(0)
     call.cancel()
@@ -164,7 +164,7 @@ async def test_stop_before_the_answer_begins_is_not_lost() -> None:
 
 async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
     talkers: list[Talker] = []
-    model = ChatModel.of(Talker(talkers=talkers))
+    model = ChatModel.create(Talker(talkers=talkers))
     model.concurrency = 1
     first, second, third = (model.conversation(*ASKED) for _ in range(3))
     one, two = await asyncio.gather(first.ask(ignore), second.ask(ignore))
@@ -187,7 +187,7 @@ async def test_each_conversation_replays_its_file_separately() -> None:
         ],
         source="file",
     )
-    model = ChatModel.of(replay)
+    model = ChatModel.create(replay)
     one, two = model.conversation(*ASKED), model.conversation(*ASKED)
     texts = [(await conversation.ask(ignore)).text for conversation in (one, two, one, two)]
     assert texts == ["first", "first", "second", "second"]
@@ -205,7 +205,7 @@ async def test_tokens_of_a_restarted_answer_are_discarded() -> None:
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
 
     tokens: list[str | None] = []
-    conversation = ChatModel.of(Retried(reply=lambda messages: "")).conversation(*ASKED)
+    conversation = ChatModel.create(Retried(reply=lambda messages: "")).conversation(*ASKED)
     assert (await conversation.ask(tokens.append)).text == "Hello from here."
     assert conversation.partial == "Hello from here."
     assert tokens[tokens.index(None) + 1 :] == ["Hello from here."]
@@ -218,7 +218,7 @@ async def test_failed_call_counts_the_reported_usage() -> None:
             yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=usage))  # type: ignore[arg-type]
             raise ModelError("It is tired.")
 
-    conversation = ChatModel.of(Failing(talkers=[])).conversation(*ASKED)
+    conversation = ChatModel.create(Failing(talkers=[])).conversation(*ASKED)
     with pytest.raises(ModelError, match="It is tired"):
         await conversation.ask(ignore)
     assert conversation.used is not None
@@ -226,7 +226,7 @@ async def test_failed_call_counts_the_reported_usage() -> None:
 
 
 async def test_failing_model_raises_in_its_caller() -> None:
-    model = ChatModel.of(
+    model = ChatModel.create(
         ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file")
     )
     with pytest.raises(ModelError, match="It is tired"):
@@ -243,12 +243,12 @@ async def test_model_exiting_its_thread_is_a_failure(ending: BaseException) -> N
 
     async with asyncio.timeout(20):
         with pytest.raises(ModelError, match=f"could not answer: {type(ending).__name__}"):
-            await ChatModel.of(QuitFlow(talkers=[])).conversation(*ASKED).ask(ignore)
+            await ChatModel.create(QuitFlow(talkers=[])).conversation(*ASKED).ask(ignore)
 
 
 async def test_unsendable_characters_are_replaced() -> None:
     reply = (
-        await ChatModel.of(ScriptedModel(reply=lambda messages: "half \ud83c"))
+        await ChatModel.create(ScriptedModel(reply=lambda messages: "half \ud83c"))
         .conversation(*ASKED)
         .ask(ignore)
     )
@@ -258,19 +258,19 @@ async def test_unsendable_characters_are_replaced() -> None:
 def test_cli_has_few_processes_with_one_conversation_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = ChatModel.of(ChatClaudeCLI(model="opus", max_tokens=77))
+    model = ChatModel.create(ChatClaudeCLI(model="opus", max_tokens=77))
     assert (model.name, model.concurrency, model.remembers) == ("opus", CLI_CONCURRENCY, True)
     instance = model.lease(model.conversation(*ASKED)).llm
     assert isinstance(instance, ChatClaudeCLI)
     assert (instance.processes, instance.model, instance.max_tokens) == (1, "opus", 77)
-    assert ChatModel.of("demo").concurrency == CONCURRENCY
+    assert ChatModel.create("demo").concurrency == CONCURRENCY
 
 
 def test_known_prices_are_used() -> None:
     demo, claude, other = (
-        ChatModel.of("demo"),
-        ChatModel.of("claude:claude-sonnet-4-5"),
-        ChatModel.of(Threaded(go_on=_set())),
+        ChatModel.create("demo"),
+        ChatModel.create("claude:claude-sonnet-4-5"),
+        ChatModel.create(Threaded(go_on=_set())),
     )
     assert (demo.priced, demo.usd_per_token) == (True, (0.0, 0.0))
     assert claude.priced

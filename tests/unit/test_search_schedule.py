@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.llm.failures import is_busy, pause_asked_for
+from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.search import limits
-from mahtab_tui.search.limits import Gate, scheduled
+from mahtab_tui.search.limits import Gate, run_scheduled
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def ignore(seconds: float) -> None: ...
 
 async def test_concurrency_is_limited_and_first_come_first_served() -> None:
     counter, plan, gate = Counter(), Gate(5), Gate(3)
-    done = await asyncio.gather(*(scheduled(plan, gate, counter, ignore) for _ in range(30)))
+    done = await asyncio.gather(*(run_scheduled(plan, gate, counter, ignore) for _ in range(30)))
     assert counter.most == 3
     assert done == list(range(1, 31))
 
@@ -46,7 +46,7 @@ async def test_concurrency_is_limited_and_first_come_first_served() -> None:
 async def test_global_limit_covers_all_models() -> None:
     counter, plan, gates = Counter(), Gate(5), [Gate(4), Gate(4)]
     await asyncio.gather(
-        *(scheduled(plan, gates[number % 2], counter, ignore) for number in range(40))
+        *(run_scheduled(plan, gates[number % 2], counter, ignore) for number in range(40))
     )
     assert counter.most == 5
 
@@ -83,12 +83,12 @@ async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
         running.append(counter.running + 1)
         return await counter()
 
-    await asyncio.gather(*(scheduled(plan, gate, call, pauses.append) for _ in range(40)))
+    await asyncio.gather(*(run_scheduled(plan, gate, call, pauses.append) for _ in range(40)))
     assert counter.done == 40
     assert len(pauses) == 16
     assert max(running[:16]) < 16, "after an overload fewer run at a time"
     counter.most = 0
-    await asyncio.gather(*(scheduled(plan, gate, call, pauses.append) for _ in range(80)))
+    await asyncio.gather(*(run_scheduled(plan, gate, call, pauses.append) for _ in range(80)))
     assert counter.most == 16, "and as many as before when it works"
 
 
@@ -99,7 +99,7 @@ async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
     await asyncio.sleep(0.03)
     assert gate.overloaded() == 0.04
     await asyncio.sleep(0.05)
-    gate.worked()
+    gate.succeeded()
     assert gate.overloaded() == 0.02
     await asyncio.sleep(0.03)
     assert gate.overloaded(at_least=7.0) == 7.0
@@ -115,7 +115,7 @@ async def test_permanently_busy_service_is_given_up(monkeypatch: pytest.MonkeyPa
         raise ModelBusy("It is busy.")
 
     with pytest.raises(ModelBusy):
-        await scheduled(Gate(2), Gate(2), call, ignore)
+        await run_scheduled(Gate(2), Gate(2), call, ignore)
     assert tried == 6
 
 
@@ -128,7 +128,7 @@ async def test_other_failures_are_not_retried() -> None:
         raise ModelError("You are not logged in.")
 
     with pytest.raises(ModelError, match="logged in"):
-        await scheduled(Gate(2), Gate(2), call, ignore)
+        await run_scheduled(Gate(2), Gate(2), call, ignore)
     assert tried == 1
 
 
@@ -151,7 +151,7 @@ def test_busy_service_is_recognised_by_its_exception() -> None:
     assert is_busy(ModelBusy("…"))
     assert not is_busy(ModelError("…"))
     assert [
-        pause_asked_for(error)
+        retry_after(error)
         for error in (
             HttpError(429, retry_after="12"),
             HttpError(429, retry_after="soon"),

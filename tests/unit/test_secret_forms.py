@@ -165,10 +165,10 @@ def test_structural_attributes_are_not_masked() -> None:
         "state": "waiting",
         "detail": "stdout interrupted",
     }
-    assert secrets.masked(record) == {**record, "detail": f"{MASK} {MASK}"}
+    assert secrets.mask_value(record) == {**record, "detail": f"{MASK} {MASK}"}
     row = {"name": "data", "change": "added", "type": "str", "summary": "'data'", "kind": "data"}
-    assert secrets.masked({"changes": [row]}) == {"changes": [{**row, "summary": f"'{MASK}'"}]}
-    assert secrets.masked({"mime": "image/png", "data": "password"})["data"] == "password"
+    assert secrets.mask_value({"changes": [row]}) == {"changes": [{**row, "summary": f"'{MASK}'"}]}
+    assert secrets.mask_value({"mime": "image/png", "data": "password"})["data"] == "password"
 
 
 def test_former_key_stays_secret() -> None:
@@ -210,9 +210,9 @@ def test_no_key_passes_through_a_stream_in_any_pieces(noise: str, sizes: list[in
     )
     while text:
         size = sizes.pop(0) if sizes else len(text)
-        shown += stream.piece(text[:size])
+        shown += stream.feed(text[:size])
         text = text[size:]
-    shown += stream.rest()
+    shown += stream.finish()
     assert KEY[3:] not in plain(shown)
     assert KEY[:9] not in plain(shown)
     assert shown.count(MASK) == 2
@@ -221,7 +221,7 @@ def test_no_key_passes_through_a_stream_in_any_pieces(noise: str, sizes: list[in
 
 def test_short_secret_streamed_by_letters_is_not_shown() -> None:
     stream = MaskedStream(typed("hunter2"))
-    shown = "".join(map(stream.piece, "it is hunter2 indeed")) + stream.rest()
+    shown = "".join(map(stream.feed, "it is hunter2 indeed")) + stream.finish()
     assert MASK in shown
     assert "hun" not in shown
     assert shown.endswith(" indeed")
@@ -229,9 +229,9 @@ def test_short_secret_streamed_by_letters_is_not_shown() -> None:
 
 def test_withheld_text_is_released_at_the_end_of_a_stream() -> None:
     stream = MaskedStream(typed(KEY))
-    assert stream.piece(f"x {KEY[:12]}") == "x "
-    assert stream.rest() == KEY[:12]
-    assert stream.piece("new") == "new"
+    assert stream.feed(f"x {KEY[:12]}") == "x "
+    assert stream.finish() == KEY[:12]
+    assert stream.feed("new") == "new"
 
 
 # Pages
@@ -242,7 +242,7 @@ def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
     text = f"before\n{KEY[:11]}\0{KEY[11:]}\nafter {KEY} end"
     secrets = typed(KEY)
     pages = [
-        secrets.page(lambda start, end: text[start:end], start, min(start + size, len(text)))
+        secrets.mask_page(lambda start, end: text[start:end], start, min(start + size, len(text)))
         for start in range(0, len(text), size)
     ]
     dots = MASK[0] * len(KEY)
@@ -277,7 +277,7 @@ def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
     assert secrets.mask(text) is not None
     stream = MaskedStream(secrets)
     for start in range(0, len(text), 8192):
-        stream.piece(text[start : start + 8192])
+        stream.feed(text[start : start + 8192])
 
 
 def test_kernel_placeholder_equals_the_mask() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mcp_types as types
 import pytest
 
-from mahtab_tui.servers.schema import MOST_OUTSIDE_TEXTS, parts_of
+from mahtab_tui.servers.schema import MOST_OUTSIDE_TEXTS, result_parts
 from mahtab_tui.worker.frames import FrameError, check_bare
 
 
@@ -14,7 +14,7 @@ def test_slow_json_in_a_text_stays_a_text() -> None:
     result = types.CallToolResult(
         content=[types.TextContent(type="text", text=text) for text in (long, short)]
     )
-    assert [part["kind"] for part in parts_of(result, None)] == ["text", "json"]
+    assert [part["kind"] for part in result_parts(result, None)] == ["text", "json"]
 
 
 def test_texts_of_a_message_count_little_and_its_structure_counts_fully() -> None:

@@ -21,12 +21,12 @@ from mahtab_tui.store.session_index import (
     STEP,
     catch_up,
     delete_session,
-    make_anew,
     preview,
+    rebuild_index,
     rename_session,
     words,
 )
-from mahtab_tui.store.session_search import excerpt, find_sessions, pattern_of, wanted_words
+from mahtab_tui.store.session_search import excerpt, find_sessions, wanted_words, words_pattern
 from mahtab_tui.store.sqlite import SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
 
@@ -456,7 +456,7 @@ def test_damaged_index_is_rebuilt_and_sessions_stay(path: Path, then: str) -> No
 def test_index_rebuilt_during_a_session_includes_all_of_it(path: Path) -> None:
     store = SqliteStore(path, "s", name="n", project="/p")
     store.append(question("apples"))
-    make_anew(path)
+    rebuild_index(path)
     store.append(question("pears", 2))
     assert found(path, "pears") == []
     assert catch_up(path, 60.0) == 0
@@ -490,7 +490,7 @@ def test_unreadable_records_are_counted(path: Path) -> None:
     ],
 )
 def test_words_are_found_in_a_text_with_or_without_their_accents(typed: str, text: str) -> None:
-    found = re.search(pattern_of(wanted_words(typed)), text, re.IGNORECASE)
+    found = re.search(words_pattern(wanted_words(typed)), text, re.IGNORECASE)
     assert found is not None
     assert words(found[0]).split() == wanted_words(typed)[:1]
     assert excerpt("x" * 1_000 + f" {text}", wanted_words(typed)).endswith(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
     Skill,
@@ -159,7 +159,7 @@ def test_files_of_a_skill_are_read_only_inside_its_folder(project: Path) -> None
     library = SkillLibrary(SkillsLoader(*skill_folders(project)), pytest.fail)
     assert library.file("ours", "more.md") == "More."
     for path in ("out", "../../../secret", str(project / "secret")):
-        with pytest.raises(NoSkill, match=r"refused|outside"):
+        with pytest.raises(SkillNotFound, match=r"refused|outside"):
             library.file("ours", path)
 
 
@@ -171,19 +171,19 @@ def test_project_skills_reach_no_model_until_their_texts_are_trusted(project: Pa
     assert "ours" not in library.skills()
     assert [(skill.name, len(notices)) for skill in library.untrusted] == [("ours", 1)]
     assert "ours. No model gets them until you trust them" in notices[0]
-    with pytest.raises(NoSkill, match="has not trusted it"):
+    with pytest.raises(SkillNotFound, match="has not trusted it"):
         library.get("ours")
     trust_skills(project)
-    library.renew()
+    library.invalidate()
     assert library.instructions("ours").startswith("Ours.")
     assert library.file("ours", "./more.md") == "More."
     (folder / "more.md").write_text("Another text.")
     (folder / "new.md").write_text("A new file.")
     for name in ("more.md", "new.md"):
-        with pytest.raises(NoSkill, match="has not trusted it"):
+        with pytest.raises(SkillNotFound, match="has not trusted it"):
             library.file("ours", name)
     write_skill(project / ".claude" / "skills", "ours", content="Another text.")
-    library.renew()
+    library.invalidate()
     assert "ours" not in library.skills()
 
 
@@ -471,7 +471,7 @@ def test_changed_files_are_reread_and_a_problem_is_reported_once(
     write_skill(tmp_path, "one", content="After, and longer.")
     assert library.instructions("one") == "After, and longer."
     path.unlink()
-    with pytest.raises(NoSkill, match="There is no skill 'one'"):
+    with pytest.raises(SkillNotFound, match="There is no skill 'one'"):
         library.get("one")
     write_skill(tmp_path, "two", text="broken")
     for _ in range(3):

@@ -11,7 +11,7 @@ import pytest
 from mahtab_tui.bus.records import SearchBegin, Usage
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import OverBudget, Spending, price, tokens_in, worst_cost
+from mahtab_tui.llm.usage import OverBudget, Spending, estimate_message_tokens, price, worst_cost
 
 
 def call(cost: float | None, **more: Any) -> Usage:
@@ -42,27 +42,27 @@ def test_usage_is_shown_for_the_session_each_question_and_each_search() -> None:
 
 
 def test_prices_are_not_needed_without_a_limit() -> None:
-    with Spending().afford("m", lambda: pytest.fail("asked")):
+    with Spending().within_limit("m", lambda: pytest.fail("asked")):
         pass
 
 
 def test_reserved_cost_counts_until_it_is_spent() -> None:
     spending = Spending(lambda: 1.0)
-    with spending.afford("m", lambda: 0.6):
+    with spending.within_limit("m", lambda: 0.6):
         with (
             pytest.raises(
                 OverBudget,
                 match=r"could cost up to \$0\.6000, and \$0\.4000 of the session's limit of \$1\.00",
             ) as refused,
-            spending.afford("m", lambda: 0.6),
+            spending.within_limit("m", lambda: 0.6),
         ):
             pass
         assert refused.value.later, "the first may come to less"
         spending.count(call(0.1))
-    with spending.afford("m", lambda: 0.6):
+    with spending.within_limit("m", lambda: 0.6):
         pass
     spending.count(call(0.5))
-    with pytest.raises(OverBudget) as refused, spending.afford("m", lambda: 0.6):
+    with pytest.raises(OverBudget) as refused, spending.within_limit("m", lambda: 0.6):
         pass
     assert not refused.value.later
 
@@ -72,7 +72,7 @@ def test_a_model_of_unknown_price_is_refused() -> None:
         pytest.raises(
             OverBudget, match=r"The price of our-own is unknown, so the limit of \$1\.00"
         ) as refused,
-        Spending(lambda: 1.0).afford("our-own", lambda: None),
+        Spending(lambda: 1.0).within_limit("our-own", lambda: None),
     ):
         pass
     assert not refused.value.later, "waiting does not help"
@@ -83,7 +83,7 @@ def test_call_without_a_reported_price_blocks_all_later_ones() -> None:
     spending.count(call(None))
     with (
         pytest.raises(OverBudget, match="A call of m did not report its price") as refused,
-        spending.afford("m", lambda: 0.1),
+        spending.within_limit("m", lambda: 0.1),
     ):
         pass
     assert not refused.value.later, "waiting does not help"
@@ -94,17 +94,17 @@ def test_call_without_a_price_before_the_limit_blocks_none() -> None:
     spending = Spending(lambda: limits[0])
     spending.count(call(None))
     limits[0] = 1.0
-    with spending.afford("m", lambda: 0.1):
+    with spending.within_limit("m", lambda: 0.1):
         pass
 
 
 def test_removed_limit_blocks_nothing() -> None:
     limits: list[float | None] = [0.1]
     spending = Spending(lambda: limits[0])
-    with pytest.raises(OverBudget), spending.afford("m", lambda: 0.2):
+    with pytest.raises(OverBudget), spending.within_limit("m", lambda: 0.2):
         pass
     limits[0] = None
-    with spending.afford("m", lambda: 0.2):
+    with spending.within_limit("m", lambda: 0.2):
         pass
 
 
@@ -117,7 +117,7 @@ def test_many_threads_together_never_pass_the_limit() -> None:
         for _ in range(200):
             worst = chance.random() / 5
             try:
-                with spending.afford("m", lambda worst=worst: worst):  # type: ignore[misc]
+                with spending.within_limit("m", lambda worst=worst: worst):  # type: ignore[misc]
                     cost = worst * chance.random()
                     spending.count(call(cost))
                     made.append(cost)
@@ -139,8 +139,8 @@ def test_worst_cost_assumes_the_longest_answer(monkeypatch: pytest.MonkeyPatch) 
     bounded, unbounded = (
         worst_cost(get_llm("openai:gpt-4o", max_tokens=most), asked) for most in (1_000, None)
     )
-    assert bounded == price("openai", "gpt-4o", tokens_in(asked), 1_000)
-    assert unbounded == price("openai", "gpt-4o", tokens_in(asked), 32_000), (
+    assert bounded == price("openai", "gpt-4o", estimate_message_tokens(asked), 1_000)
+    assert unbounded == price("openai", "gpt-4o", estimate_message_tokens(asked), 32_000), (
         "how many the model gives is not known"
     )
     assert worst_cost(get_llm("openai:our-own"), asked) is None

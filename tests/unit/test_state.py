@@ -14,7 +14,7 @@ import pytest
 import mahtab_tui
 from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record, Usage, record_of
+from mahtab_tui.bus.records import Record, Usage, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import RecordingHost
 from tests.records import emit
@@ -232,7 +232,7 @@ def test_notices_of_the_session_are_records(state: SessionState) -> None:
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            seen.append(record_of(record))
+            seen.append(get_record(record))
 
     state.log.addHandler(Keep())
     (Path.home() / ".mahtab" / "skills" / "broken").mkdir(parents=True)

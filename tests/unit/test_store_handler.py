@@ -57,7 +57,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
 
 def notices(log: logging.Logger, display: DisplayHandler) -> list[str]:
     emit(log, tags.QUEUE, items=[])  # waits for the record that another thread is just logging
-    return [record.text for record in display.take() if record.tag == tags.NOTICE]
+    return [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
 
 
 def test_records_are_stored_in_order_without_streams(bus: Bus) -> None:

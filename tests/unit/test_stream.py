@@ -137,7 +137,7 @@ def test_pieces_are_logged_with_attributes() -> None:
         stream.process_token(token)
     stream.flush()
     close_logging(log)
-    records = display.take()
+    records = display.pop_records()
     assert {record.tag for record in records} == {tags.ASSISTANT_CHAT_STREAM}
     assert [(record.text, record.attrs["kind"], record.attrs["block"]) for record in records] == [
         ("Hello\n", "chat", 0),

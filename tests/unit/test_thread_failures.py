@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.tui.terminal_driver import reporting_thread_failures
+from mahtab_tui.tui.terminal_driver import report_thread_failures
 
 
 def run(work: Callable[[], object]) -> None:
@@ -23,7 +23,7 @@ def test_thread_failure_is_reported_with_its_name_and_traceback(
 ) -> None:
     reports: list[str] = []
     before = threading.excepthook
-    with reporting_thread_failures(reports.append):
+    with report_thread_failures(reports.append):
         run(lambda: [].pop())
         run(sys.exit)
     assert threading.excepthook is before
@@ -42,7 +42,7 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
     def write(error: int) -> None:
         raise OSError(error, "")
 
-    with reporting_thread_failures(reports.append):
+    with report_thread_failures(reports.append):
         for error in (errno.EIO, errno.ENOSPC):
             thread = threading.Thread(target=write, args=(error,), name="textual-output")
             thread.start()

@@ -12,8 +12,8 @@ from mahtab_tui.servers.schema import (
     ArgumentChecker,
     ArgumentsError,
     ToolSignature,
+    build_signature,
     identifier,
-    signature_of,
     with_required,
 )
 from mahtab_tui.worker.servers import objects
@@ -22,7 +22,7 @@ check = ArgumentChecker().check
 
 
 def described(schema: Any, description: str = "Words.") -> ToolSignature:
-    return signature_of("the-tool", schema, description, read_only=False, name="the_tool")
+    return build_signature("the-tool", schema, description, read_only=False, name="the_tool")
 
 
 def made(tool: ToolSignature) -> Any:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
-from mahtab_tui.knowledge.instructions import find
+from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
 from mahtab_tui.settings import sources
@@ -470,9 +470,9 @@ def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(proje
         in done.stdout
     )
     assert f"{project}/AGENTS.md: instructions for the model, from more.md:\nMore.\n" in done.stdout
-    assert find(project).untrusted
+    assert find_instructions(project).untrusted
     assert run("trust", "--yes").exit_code == 0
-    assert find(project).texts() == {
+    assert find_instructions(project).texts() == {
         "AGENTS.md": "Use polars.\x1b[2J See @more.md",
         "more.md": "More.",
     }

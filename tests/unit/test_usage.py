@@ -8,7 +8,7 @@ import pytest
 
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import is_priced, price, reported_usage, usd_per_token, window_of
+from mahtab_tui.llm.usage import context_window, is_priced, price, reported_usage, usd_per_token
 
 
 def test_no_reported_usage_is_none() -> None:
@@ -78,11 +78,11 @@ def test_cost_that_cannot_be_summed_is_looked_up(cost: object) -> None:
 def test_model_facts_come_from_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     known, unknown = get_llm("openai:gpt-4o"), get_llm("openai:our-own")
-    assert window_of(known) == 128_000
+    assert context_window(known) == 128_000
     read, written = usd_per_token(known)
     assert read == pytest.approx((price("openai", "gpt-4o", 1_000, 0) or 0) / 1_000)
     assert 0 < read < written
-    assert (window_of(unknown), window_of(ChatDemo())) == (None, None)
+    assert (context_window(unknown), context_window(ChatDemo())) == (None, None)
     assert 0 < usd_per_token(unknown)[0] < usd_per_token(unknown)[1], (
         "a dear model's, for estimates"
     )

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.tool_calls import written_calls
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.answers import without_copied_tags
+from mahtab_tui.bus.answers import strip_copied_tags
 from tests.agents import Desk, code, words
 from tests.tool_calling import Caller, text_answer
 
@@ -119,4 +119,4 @@ def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:
     ],
 )
 def test_other_tags_stay_in_the_text(text: str) -> None:
-    assert without_copied_tags(text) == text
+    assert strip_copied_tags(text) == text

@@ -33,13 +33,13 @@ from mahtab_tui.kernel.remote.transport import (
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.kernel.worker_process import RELEASE_SIZE
-from mahtab_tui.worker.spool import PIECE, in_pipe, omission
+from mahtab_tui.worker.spool import PIECE, format_omission, pending_bytes
 from mahtab_tui.worker.station.kernel import (
-    AT,
     END,
     EXITED,
     FRAMES,
     LINK_PIECE,
+    OFFSET,
     OUTPUT,
     SIGNAL,
     STORED,
@@ -93,7 +93,7 @@ class RemoteOutput:
         return (self._next_output() or None) if self._fill() else b""
 
     def available(self) -> Iterator[bytes]:
-        left = self._read + in_pipe(self.pipe)
+        left = self._read + pending_bytes(self.pipe)
         while self._pieces or (self._read < left and self._fill()):
             yield self._next_output()
 
@@ -133,7 +133,7 @@ class RemoteOutput:
             if not data:
                 continue
             if offset > self.position:
-                given += omission(offset - self.position)
+                given += format_omission(offset - self.position)
                 self.position = offset
             if end is not None and len(data) > max(0, end - self.position):
                 count = max(0, end - self.position)
@@ -383,7 +383,7 @@ class RemoteProcess:
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
                 self.reader.write(message.data)
-            elif message.kind == AT:
+            elif message.kind == OFFSET:
                 self.reader.skip_to(_parse_number(message.data))
             elif message.kind == FRAMES:
                 with contextlib.suppress(OSError):  # nobody reads: this host leaves

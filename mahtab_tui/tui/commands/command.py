@@ -40,10 +40,10 @@ class CommandContext:
     """Opens screens, shows notifications, has the theme and the terminal."""
     session: Session
     history: History
-    choices: UiState
+    ui_state: UiState
     panes: Panes
-    stopping: Interrupter
-    leaving: QuitFlow
+    interrupter: Interrupter
+    quit_flow: QuitFlow
     offers: Offers
     settings: SettingsControl
     commands: Sequence[SlashCommand]
@@ -97,7 +97,7 @@ class PaneCommand:
     """Whether it gets its key before the focused widget."""
 
     @property
-    def bound(self) -> bool:
+    def has_key(self) -> bool:
         """Whether a key of its own runs it."""
         return bool(self.keys) and not self.menu
 
@@ -125,14 +125,14 @@ def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
             tooltip=each.help,
         )
         for each in commands
-        if each.bound
+        if each.has_key
     ]
 
 
 Group = Literal["Input", "Session", "Panes", "Screen"]
 
 
-def _always(work: CommandContext) -> bool:
+def _always_available(context: CommandContext) -> bool:
     return True
 
 
@@ -146,7 +146,7 @@ class Command(SlashCommand):
     """Whether it may run while a screen covers the panes."""
     over_questions: bool = False
     """Whether it may run while a dialog waits for an answer."""
-    available: Callable[[CommandContext], bool] = _always
+    available: Callable[[CommandContext], bool] = _always_available
     """Whether it can do anything now; otherwise the footer does not show it."""
 
 
@@ -162,14 +162,14 @@ def command(
     priority: bool = True,
     over_screens: bool | None = None,
     over_questions: bool = False,
-    when: Callable[[CommandContext], bool] = _always,
+    when: Callable[[CommandContext], bool] = _always_available,
 ) -> Callable[[Callable[[CommandContext], None]], Command]:
     """Declare the function below as a command. over_screens: by default True for the groups Session
     and Screen."""
 
-    def declared(do: Callable[[CommandContext], None]) -> Command:
-        def run(work: CommandContext, argument: str) -> None:
-            do(work)
+    def decorate(function: Callable[[CommandContext], None]) -> Command:
+        def run(context: CommandContext, argument: str) -> None:
+            function(context)
 
         over = group in ("Session", "Screen") if over_screens is None else over_screens
         about = id, f"command({id!r})", keys, title, help, group, footer
@@ -183,7 +183,7 @@ def command(
             available=when,
         )
 
-    return declared
+    return decorate
 
 
 def slash_command(
@@ -200,11 +200,11 @@ def slash_command(
     """Declare the function below as a command with an argument, which is empty if none was
     given."""
 
-    def declared(do: Callable[[CommandContext, str], None]) -> Command:
+    def decorate(function: Callable[[CommandContext, str], None]) -> Command:
         over = group in ("Session", "Screen")
         about = id, f"command({id!r})", keys, title, help, group, footer
         return Command(
-            *about, priority=True, run=do, slash=slash, argument=argument, over_screens=over
+            *about, priority=True, run=function, slash=slash, argument=argument, over_screens=over
         )
 
-    return declared
+    return decorate

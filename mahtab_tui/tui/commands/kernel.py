@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     "Session",
     footer=True,
     over_screens=False,
-    when=lambda work: work.panes.asking_row is not None,
+    when=lambda context: context.panes.prompt_row is not None,
 )
-def answer(work: CommandContext) -> None:
-    if (row := work.panes.asking_row) is not None:
+def answer(context: CommandContext) -> None:
+    if (row := context.panes.prompt_row) is not None:
         row.focus()
 
 
@@ -38,8 +38,8 @@ def answer(work: CommandContext) -> None:
     "Input",
     footer=True,
 )
-def toggle_mode(work: CommandContext) -> None:
-    editor, prose = work.panes.editor, work.panes.transcript.failed_prose
+def toggle_mode(context: CommandContext) -> None:
+    editor, prose = context.panes.editor, context.panes.transcript.failed_prose
     if prose and editor.mode == "python" and editor.is_empty:
         editor.begin_question(prose)
     else:
@@ -55,20 +55,20 @@ def toggle_mode(work: CommandContext) -> None:
     "Input",
     slash="history",
 )
-def search_history(work: CommandContext) -> None:
+def search_history(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.listing import HistorySearch
 
-    editor = work.panes.editor
+    editor = context.panes.editor
 
     def chosen(entry: HistoryEntry | None) -> None:
-        if work.app.is_ending:  # the next key has ended the application
+        if context.app.is_ending:  # the next key has ended the application
             return
         if entry is not None:
             editor.mode = "ask" if entry.mode == "ask" else "python"
             editor.text = entry.text
         editor.focus()
 
-    work.app.push_screen(HistorySearch(work.history), chosen)
+    context.app.push_screen(HistorySearch(context.history), chosen)
 
 
 @command(
@@ -78,19 +78,21 @@ def search_history(work: CommandContext) -> None:
     "Edit the input in your editor; what you save comes back",
     "Input",
 )
-def edit_input(work: CommandContext) -> None:
+def edit_input(context: CommandContext) -> None:
     # Within the key's own event the screen would not be drawn again.
-    work.app.call_later(_edit_input, work)
+    context.app.call_later(_edit_input, context)
 
 
-def _edit_input(work: CommandContext) -> None:
-    from mahtab_tui.tui.external import edited
+def _edit_input(context: CommandContext) -> None:
+    from mahtab_tui.tui.external import edit_text
 
-    editor = work.panes.editor
+    editor = context.panes.editor
     try:
-        editor.text = edited(work.app, editor.text, ".py" if editor.mode == "python" else ".md")
+        editor.text = edit_text(
+            context.app, editor.text, ".py" if editor.mode == "python" else ".md"
+        )
     except RuntimeError as error:
-        work.notify(str(error), "warning")
+        context.notify(str(error), "warning")
     editor.focus()
 
 
@@ -101,14 +103,14 @@ def _edit_input(work: CommandContext) -> None:
     "Show signature and docstring of the function call at the cursor",
     "Input",
 )
-def explain(work: CommandContext) -> None:
-    work.panes.editor.explain()
+def explain(context: CommandContext) -> None:
+    context.panes.editor.explain()
 
 
 @command("suggest", "alt+s", "Suggest", "Let the suggestion model complete the input", "Input")
-def suggest(work: CommandContext) -> None:
-    if not work.panes.editor.suggest():
-        work.notify("No suggestion model is set: set suggestion_model in the settings (F12).")
+def suggest(context: CommandContext) -> None:
+    if not context.panes.editor.suggest():
+        context.notify("No suggestion model is set: set suggestion_model in the settings (F12).")
 
 
 @command(
@@ -118,8 +120,8 @@ def suggest(work: CommandContext) -> None:
     "Find a text in the input, or in the transcript or namespace if that has the focus",
     "Input",
 )
-def find(work: CommandContext) -> None:
-    work.panes.find()
+def find(context: CommandContext) -> None:
+    context.panes.find()
 
 
 @command(
@@ -129,8 +131,8 @@ def find(work: CommandContext) -> None:
     "Put the suggested line into the input, such as an installation or another Python",
     "Input",
 )
-def take_offer(work: CommandContext) -> None:
-    work.offers.take()
+def accept_offer(context: CommandContext) -> None:
+    context.offers.accept()
 
 
 @command(
@@ -140,12 +142,12 @@ def take_offer(work: CommandContext) -> None:
     "Begin a question about the last error; Enter sends it",
     "Input",
 )
-def explain_error(work: CommandContext) -> None:
-    if question := work.panes.transcript.question_about_error:
-        work.panes.editor.begin_question(question)
-        work.panes.editor.focus()
+def explain_error(context: CommandContext) -> None:
+    if question := context.panes.transcript.question_about_error:
+        context.panes.editor.begin_question(question)
+        context.panes.editor.focus()
     else:
-        work.notify("There is no error to explain: no cell has failed.")
+        context.notify("There is no error to explain: no cell has failed.")
 
 
 @command(
@@ -157,8 +159,8 @@ def explain_error(work: CommandContext) -> None:
     footer=True,
     priority=False,
 )
-def stop(work: CommandContext) -> None:
-    work.stopping.stop()
+def stop(context: CommandContext) -> None:
+    context.interrupter.stop()
 
 
 @command(
@@ -169,11 +171,11 @@ def stop(work: CommandContext) -> None:
     "Session",
     over_questions=True,
 )
-def interrupt_or_copy(work: CommandContext) -> None:
-    if work.session.cell_runs or work.session.turn_runs:
-        work.stopping.stop()
-    elif not work.copy_selection() and not work.panes.covered:
-        work.panes.editor.clear()
+def interrupt_or_copy(context: CommandContext) -> None:
+    if context.session.cell_runs or context.session.turn_runs:
+        context.interrupter.stop()
+    elif not context.copy_selection() and not context.panes.is_covered:
+        context.panes.editor.clear()
 
 
 @command(
@@ -185,9 +187,9 @@ def interrupt_or_copy(work: CommandContext) -> None:
     footer=True,
     slash="approval",
 )
-def cycle_approval(work: CommandContext) -> None:
+def cycle_approval(context: CommandContext) -> None:
     modes = get_args(ApprovalMode)
-    work.session.set_approval(modes[(modes.index(work.session.approval) + 1) % len(modes)])
+    context.session.set_approval(modes[(modes.index(context.session.approval) + 1) % len(modes)])
 
 
 @slash_command(
@@ -199,18 +201,18 @@ def cycle_approval(work: CommandContext) -> None:
     argument="RUN",
     keys="alt+l",
 )
-def plan(work: CommandContext, argument: str) -> None:
-    profile = work.session.profile
+def plan(context: CommandContext, argument: str) -> None:
+    profile = context.session.profile
     match argument.strip():
         case "":
             profile.set_planning(not profile.planning)
-        case "run" if work.session.turn_runs:
-            work.refuse("The model is still answering. Run the plan after that.", "/plan run")
+        case "run" if context.session.turn_runs:
+            context.refuse("The model is still answering. Run the plan after that.", "/plan run")
         case "run":
             profile.set_planning(False)
-            work.session.submit("ask", "Carry out your plan now.")
+            context.session.submit("ask", "Carry out your plan now.")
         case _:
-            work.refuse("Write /plan or /plan run.", f"/plan {argument}")
+            context.refuse("Write /plan or /plan run.", f"/plan {argument}")
 
 
 @slash_command(
@@ -221,12 +223,12 @@ def plan(work: CommandContext, argument: str) -> None:
     slash="undo",
     argument="CELL",
 )
-def undo(work: CommandContext, cell: str) -> None:
+def undo(context: CommandContext, cell: str) -> None:
     number = cell_number(cell)
     if number is None:
-        work.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
+        context.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
     else:
-        ask_to_undo(work.app, work.session, number or None)
+        ask_to_undo(context.app, context.session, number or None)
 
 
 def cell_number(typed: str) -> int | None:
@@ -262,8 +264,8 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
     "Session",
     slash="redo",
 )
-def redo(work: CommandContext) -> None:
-    work.session.kernel_control.redo()
+def redo(context: CommandContext) -> None:
+    context.session.kernel_control.redo()
 
 
 @command(
@@ -274,13 +276,13 @@ def redo(work: CommandContext) -> None:
     "Session",
     slash="reset",
 )
-def reset(work: CommandContext) -> None:
+def reset(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import confirm
 
     confirm(
-        work.app,
+        context.app,
         "Start over with an empty namespace? The transcript stays.",
-        work.session.kernel_control.reset,
+        context.session.kernel_control.reset,
         yes="Reset",
         no="Keep",
     )
@@ -294,8 +296,8 @@ def reset(work: CommandContext) -> None:
     "Session",
     slash="kill",
 )
-def kill_kernel(work: CommandContext) -> None:
-    work.stopping.ask_to_kill()
+def kill_kernel(context: CommandContext) -> None:
+    context.interrupter.ask_to_kill()
 
 
 @slash_command(
@@ -306,8 +308,8 @@ def kill_kernel(work: CommandContext) -> None:
     slash="model",
     argument="NAME",
 )
-def choose_model(work: CommandContext, name: str) -> None:
-    work.settings.choose_model(name)
+def choose_model(context: CommandContext, name: str) -> None:
+    context.settings.choose_model(name)
 
 
 @slash_command(
@@ -318,12 +320,12 @@ def choose_model(work: CommandContext, name: str) -> None:
     slash="python",
     argument="PATH",
 )
-def choose_python(work: CommandContext, path: str) -> None:
-    work.with_value(
+def choose_python(context: CommandContext, path: str) -> None:
+    context.with_value(
         path,
         "Interpreter or virtual environment",
-        work.session.kernel_control.activate,
-        work.session.kernel.info().executable,
+        context.session.kernel_control.activate,
+        context.session.kernel.info().executable,
     )
 
 
@@ -335,10 +337,10 @@ def choose_python(work: CommandContext, path: str) -> None:
     slash="kernel",
     argument="ADDRESS",
 )
-def choose_kernel(work: CommandContext, address: str) -> None:
+def choose_kernel(context: CommandContext, address: str) -> None:
     from mahtab_tui.tui.screens.listing import choose_kernel
 
-    choose_kernel(work, address)
+    choose_kernel(context, address)
 
 
 @slash_command(
@@ -349,18 +351,18 @@ def choose_kernel(work: CommandContext, address: str) -> None:
     slash="cd",
     argument="PATH",
 )
-def change_directory(work: CommandContext, path: str) -> None:
-    work.with_value(
+def change_directory(context: CommandContext, path: str) -> None:
+    context.with_value(
         path,
         "Working directory",
-        work.session.kernel_control.change_directory,
-        work.session.kernel.info().cwd,
+        context.session.kernel_control.change_directory,
+        context.session.kernel.info().cwd,
     )
 
 
 @command("agents", "", "Agents", "List the agents in the session", "Session", slash="agents")
-def agents(work: CommandContext) -> None:
-    work.session.notice(work.session.joined_agents.sentence())
+def agents(context: CommandContext) -> None:
+    context.session.notice(context.session.joined_agents.sentence())
 
 
 @slash_command(
@@ -371,8 +373,8 @@ def agents(work: CommandContext) -> None:
     slash="pause",
     argument="NAME",
 )
-def pause_agent(work: CommandContext, name: str) -> None:
-    work.session.notice(work.session.joined_agents.pause(name))
+def pause_agent(context: CommandContext, name: str) -> None:
+    context.session.notice(context.session.joined_agents.pause(name))
 
 
 @slash_command(
@@ -383,5 +385,5 @@ def pause_agent(work: CommandContext, name: str) -> None:
     slash="disconnect",
     argument="NAME",
 )
-def disconnect_agent(work: CommandContext, name: str) -> None:
-    work.session.notice(work.session.joined_agents.disconnect(name))
+def disconnect_agent(context: CommandContext, name: str) -> None:
+    context.session.notice(context.session.joined_agents.disconnect(name))

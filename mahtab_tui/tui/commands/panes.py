@@ -262,8 +262,8 @@ VARIABLE_COMMANDS: tuple[PaneCommand, ...] = (
     "Panes",
     priority=False,
 )
-def page_up(work: CommandContext) -> None:
-    work.panes.transcript.action_page_up()
+def page_up(context: CommandContext) -> None:
+    context.panes.transcript.action_page_up()
 
 
 @command(
@@ -274,35 +274,35 @@ def page_up(work: CommandContext) -> None:
     "Panes",
     priority=False,
 )
-def page_down(work: CommandContext) -> None:
-    work.panes.transcript.action_page_down()
+def page_down(context: CommandContext) -> None:
+    context.panes.transcript.action_page_down()
 
 
 @command("jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", footer=True)
-def jump(work: CommandContext) -> None:
+def jump(context: CommandContext) -> None:
     from mahtab_tui.tui.palette import JumpScreen
 
-    work.app.push_screen(JumpScreen(work.panes.jump_targets()), work.panes.go_to)
+    context.app.push_screen(JumpScreen(context.panes.jump_targets()), context.panes.go_to)
 
 
 @command("next-pane", "f6", "Next pane", "Focus the next pane", "Panes")
-def next_pane(work: CommandContext) -> None:
-    work.panes.step_focus(1)
+def next_pane(context: CommandContext) -> None:
+    context.panes.step_focus(1)
 
 
 @command("previous-pane", "shift+f6", "Previous pane", "Focus the previous pane", "Panes")
-def previous_pane(work: CommandContext) -> None:
-    work.panes.step_focus(-1)
+def previous_pane(context: CommandContext) -> None:
+    context.panes.step_focus(-1)
 
 
 @command("toggle-side", "f3", "Side", "Hide or show namespace and recursion", "Panes", footer=True)
-def toggle_side(work: CommandContext) -> None:
-    work.panes.toggle_side()
+def toggle_side(context: CommandContext) -> None:
+    context.panes.toggle_side()
 
 
 @command("toggle-namespace", "", "Namespace pane", "Hide or show the namespace", "Panes")
-def toggle_namespace(work: CommandContext) -> None:
-    work.panes.toggle("namespace")
+def toggle_namespace(context: CommandContext) -> None:
+    context.panes.toggle("namespace")
 
 
 @command(
@@ -313,13 +313,13 @@ def toggle_namespace(work: CommandContext) -> None:
     "Panes",
     slash="changes",
 )
-def toggle_changes(work: CommandContext) -> None:
-    work.panes.toggle_changes()
+def toggle_changes(context: CommandContext) -> None:
+    context.panes.toggle_changes()
 
 
 @command("toggle-recursion", "", "Recursion pane", "Hide or show the recursion tree", "Panes")
-def toggle_recursion(work: CommandContext) -> None:
-    work.panes.toggle("recursion")
+def toggle_recursion(context: CommandContext) -> None:
+    context.panes.toggle("recursion")
 
 
 @command(
@@ -329,28 +329,28 @@ def toggle_recursion(work: CommandContext) -> None:
     "Give the focused pane the whole screen, or restore the layout",
     "Panes",
 )
-def maximize(work: CommandContext) -> None:
-    work.panes.maximize_focused()
+def maximize(context: CommandContext) -> None:
+    context.panes.maximize_focused()
 
 
 @command("wider", "alt+left", "Wider side", "Give the side panes more room", "Panes")
-def wider(work: CommandContext) -> None:
-    work.panes.resize("wider")
+def wider(context: CommandContext) -> None:
+    context.panes.resize("wider")
 
 
 @command("narrower", "alt+right", "Narrower side", "Give the side panes less room", "Panes")
-def narrower(work: CommandContext) -> None:
-    work.panes.resize("narrower")
+def narrower(context: CommandContext) -> None:
+    context.panes.resize("narrower")
 
 
 @command("taller", "alt+down", "Taller namespace", "Give the namespace more room", "Panes")
-def taller(work: CommandContext) -> None:
-    work.panes.resize("taller")
+def taller(context: CommandContext) -> None:
+    context.panes.resize("taller")
 
 
 @command("shorter", "alt+up", "Shorter namespace", "Give the namespace less room", "Panes")
-def shorter(work: CommandContext) -> None:
-    work.panes.resize("shorter")
+def shorter(context: CommandContext) -> None:
+    context.panes.resize("shorter")
 
 
 @command(
@@ -361,8 +361,8 @@ def shorter(work: CommandContext) -> None:
     "Screen",
     slash="settings",
 )
-def settings(work: CommandContext) -> None:
-    work.settings.show()
+def settings(context: CommandContext) -> None:
+    context.settings.show()
 
 
 @slash_command(
@@ -373,11 +373,11 @@ def settings(work: CommandContext) -> None:
     slash="theme",
     argument="NAME",
 )
-def choose_theme(work: CommandContext, name: str) -> None:
-    if name in work.app.available_themes:
-        work.app.theme = name
+def choose_theme(context: CommandContext, name: str) -> None:
+    if name in context.app.available_themes:
+        context.app.theme = name
     else:
-        work.app.search_themes()
+        context.app.search_themes()
 
 
 @command(
@@ -388,8 +388,8 @@ def choose_theme(work: CommandContext, name: str) -> None:
     "Screen",
     over_questions=True,
 )
-def dark_light(work: CommandContext) -> None:
-    work.app.action_dark_light()
+def dark_light(context: CommandContext) -> None:
+    context.app.action_dark_light()
 
 
 @command(
@@ -401,14 +401,14 @@ def dark_light(work: CommandContext) -> None:
     priority=False,
     over_questions=True,
 )
-def copy(work: CommandContext) -> None:
-    if not work.copy_selection():
-        work.notify("Nothing is selected.")
+def copy(context: CommandContext) -> None:
+    if not context.copy_selection():
+        context.notify("Nothing is selected.")
 
 
 @command("palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", footer=True)
-def palette(work: CommandContext) -> None:
-    work.app.action_command_palette()
+def palette(context: CommandContext) -> None:
+    context.app.action_command_palette()
 
 
 @slash_command(
@@ -421,16 +421,18 @@ def palette(work: CommandContext) -> None:
     keys="f1",
     footer=True,
 )
-def help(work: CommandContext, topic: str) -> None:
+def help(context: CommandContext, topic: str) -> None:
     from mahtab_tui.manual import NoTopic, page
     from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
 
     try:
-        work.app.push_screen(
-            HelpScreen(help_rows(work.commands, work.settings.keymap), page(topic or KEYS).topic)
+        context.app.push_screen(
+            HelpScreen(
+                help_rows(context.commands, context.settings.keymap), page(topic or KEYS).topic
+            )
         )
     except NoTopic as error:
-        work.refuse(str(error), f"/help {topic}")
+        context.refuse(str(error), f"/help {topic}")
 
 
 @command(
@@ -442,5 +444,5 @@ def help(work: CommandContext, topic: str) -> None:
     slash="quit",
     over_questions=True,
 )
-def leave(work: CommandContext) -> None:
-    work.leaving.leave()
+def leave(context: CommandContext) -> None:
+    context.quit_flow.leave()

@@ -27,22 +27,22 @@ NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, an
 @command(
     "skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills"
 )
-def skills(work: CommandContext) -> None:
+def skills(context: CommandContext) -> None:
     from mahtab_tui.tui.external import open_in_editor
     from mahtab_tui.tui.screens.skills import SkillsScreen
 
-    knowledge = work.session.knowledge
+    knowledge = context.session.knowledge
     try:
         screen = SkillsScreen(
             knowledge.skills,
             knowledge.loaded,
             project_folder(),
-            lambda file: open_in_editor(work.app, str(file), 0),
+            lambda file: open_in_editor(context.app, str(file), 0),
         )
     except SettingsError as error:
-        work.notify(str(error), "error")
+        context.notify(str(error), "error")
     else:
-        work.app.push_screen(screen)
+        context.app.push_screen(screen)
 
 
 @slash_command(
@@ -53,19 +53,19 @@ def skills(work: CommandContext) -> None:
     slash="unload",
     argument="NAME",
 )
-def unload_skill(work: CommandContext, name: str) -> None:
-    from mahtab_tui.knowledge.library import NoSkill
+def unload_skill(context: CommandContext, name: str) -> None:
+    from mahtab_tui.knowledge.library import SkillNotFound
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.listing import ChooseOne
 
-    loaded = work.session.knowledge.loaded
+    loaded = context.session.knowledge.loaded
     if not name and (names := loaded.names):
-        ask(work.app, ChooseOne("Unload a skill", names, ""), partial(unload_skill.run, work))
+        ask(context.app, ChooseOne("Unload a skill", names, ""), partial(unload_skill.run, context))
         return
     try:
         loaded.unload(name)
-    except NoSkill as error:
-        work.notify(str(error) if name else "No skill is loaded.", "warning")
+    except SkillNotFound as error:
+        context.notify(str(error) if name else "No skill is loaded.", "warning")
 
 
 @command(
@@ -76,10 +76,10 @@ def unload_skill(work: CommandContext, name: str) -> None:
     "Session",
     slash="instructions",
 )
-def instructions(work: CommandContext) -> None:
+def instructions(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.session_info import InstructionsScreen
 
-    work.app.push_screen(InstructionsScreen(work.session.knowledge.read_instructions))
+    context.app.push_screen(InstructionsScreen(context.session.knowledge.read_instructions))
 
 
 @command(
@@ -90,14 +90,14 @@ def instructions(work: CommandContext) -> None:
     "Session",
     slash="mcp",
 )
-def mcp(work: CommandContext) -> None:
+def mcp(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.output import PagerScreen
     from mahtab_tui.tui.screens.session_info import ServersScreen
 
-    session = work.session
+    session = context.session
 
     def show(title: str, text: str) -> None:
-        work.app.push_screen(
+        context.app.push_screen(
             PagerScreen(
                 title,
                 "messages.txt",
@@ -107,7 +107,7 @@ def mcp(work: CommandContext) -> None:
             )
         )
 
-    work.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
+    context.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
 
 
 @command(
@@ -118,10 +118,10 @@ def mcp(work: CommandContext) -> None:
     "Session",
     slash="usage",
 )
-def usage(work: CommandContext) -> None:
+def usage(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.session_info import UsageScreen
 
-    work.app.push_screen(UsageScreen(work.session.spending.table))
+    context.app.push_screen(UsageScreen(context.session.spending.table))
 
 
 @command(
@@ -132,10 +132,10 @@ def usage(work: CommandContext) -> None:
     "Session",
     slash="context",
 )
-def context(work: CommandContext) -> None:
+def context(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.session_info import ContextScreen
 
-    work.app.push_screen(ContextScreen(work.session.context_use))
+    context.app.push_screen(ContextScreen(context.session.context_use))
 
 
 @slash_command(
@@ -146,8 +146,8 @@ def context(work: CommandContext) -> None:
     slash="compact",
     argument="WHAT TO KEEP",
 )
-def compact(work: CommandContext, keep: str) -> None:
-    work.session.compact(keep)
+def compact(context: CommandContext, keep: str) -> None:
+    context.session.compact(keep)
 
 
 @slash_command(
@@ -158,20 +158,20 @@ def compact(work: CommandContext, keep: str) -> None:
     slash="export",
     argument="[FILE] [shown] [whole]",
 )
-def export(work: CommandContext, typed: str) -> None:
+def export(context: CommandContext, typed: str) -> None:
     from mahtab_tui.session import notebooks
     from mahtab_tui.tui.screens.dialog import confirm
 
-    session = work.session
+    session = context.session
     try:
         order = notebooks.order_of(typed, session.profile.name, project_folder())
     except notebooks.BadExport as error:
-        work.refuse(str(error), f"/export {typed}")
+        context.refuse(str(error), f"/export {typed}")
         return
 
     if os.path.lexists(order.path) and not os.path.isdir(order.path):
         confirm(
-            work.app,
+            context.app,
             f"{order.file} already exists. Replace it?",
             lambda: notebooks.export(session, order),
             yes="Replace",
@@ -189,14 +189,14 @@ def export(work: CommandContext, typed: str) -> None:
     "Session",
     slash="sessions",
 )
-def sessions(work: CommandContext) -> None:
+def sessions(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions import sessions_screen
 
     ask(
-        work.app,
-        sessions_screen(work.session, work.commands),
-        partial(work.leaving.go_to, back="/sessions"),
+        context.app,
+        sessions_screen(context.session, context.commands),
+        partial(context.quit_flow.switch_to, back="/sessions"),
     )
 
 
@@ -208,10 +208,10 @@ def sessions(work: CommandContext) -> None:
     slash="rename",
     argument="TITLE",
 )
-def rename(work: CommandContext, title: str) -> None:
+def rename(context: CommandContext, title: str) -> None:
     from mahtab_tui.session.inbox import rename_session
 
-    work.with_value(title, "Title of this session", partial(rename_session, work.session), "")
+    context.with_value(title, "Title of this session", partial(rename_session, context.session), "")
 
 
 @slash_command(
@@ -222,16 +222,18 @@ def rename(work: CommandContext, title: str) -> None:
     slash="run",
     argument="[CELL | to CELL]",
 )
-def run(work: CommandContext, typed: str) -> None:
+def run(context: CommandContext, typed: str) -> None:
     to, number = typed.startswith("to "), cell_number(typed.removeprefix("to "))
     if number is None or (to and not number):
-        work.refuse(
+        context.refuse(
             "Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}"
         )
     elif number and not to:
-        run_notebook(work.app, work.session, lambda notebook: notebook.run(number))
+        run_notebook(context.app, context.session, lambda notebook: notebook.run(number))
     else:
-        run_notebook(work.app, work.session, lambda notebook: notebook.run_up_to(number or None))
+        run_notebook(
+            context.app, context.session, lambda notebook: notebook.run_up_to(number or None)
+        )
 
 
 def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], None]) -> None:
@@ -255,14 +257,14 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
     slash="save",
     argument="[FILE]",
 )
-def save(work: CommandContext, typed: str) -> None:
-    if work.session.notebook is None:
-        work.notify(NO_NOTEBOOK, "warning")
+def save(context: CommandContext, typed: str) -> None:
+    if context.session.notebook is None:
+        context.notify(NO_NOTEBOOK, "warning")
     else:
-        work.panes.transcript.action_scroll_end()
+        context.panes.transcript.action_scroll_end()
         threading.Thread(
             target=_save_notebook,
-            args=(work.session, work.session.notebook, typed),
+            args=(context.session, context.session.notebook, typed),
             name="notebook",
             daemon=True,
         ).start()
@@ -300,5 +302,5 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
     slash="clear",
     over_screens=False,
 )
-def clear(work: CommandContext) -> None:
-    work.panes.transcript.clear()
+def clear(context: CommandContext) -> None:
+    context.panes.transcript.clear()

@@ -44,7 +44,7 @@ def first_slice(shape: Sequence[int]) -> Slice:
     return tuple(None if index >= len(shape) - 2 else 0 for index in range(len(shape)))
 
 
-def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
+def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     """Whether an array of a shape has the slice. None stands for all of an array of at most two
     dimensions."""
     if slice is None:
@@ -54,7 +54,7 @@ def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     )
 
 
-def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
+def step_slice(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
     """The neighbouring slice, along a dimension that has an index."""
     index = slice[dimension]
     if index is None:
@@ -66,17 +66,17 @@ def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Sl
     )
 
 
-def fixed(slice: Slice) -> list[int]:
+def fixed_dimensions(slice: Slice) -> list[int]:
     """The dimensions that have an index."""
     return [dimension for dimension, index in enumerate(slice) if index is not None]
 
 
-def written(slice: Slice) -> list[str]:
+def format_slice(slice: Slice) -> list[str]:
     """Write a slice as in code."""
     return [":" if index is None else str(index) for index in slice]
 
 
-def parse(text: str, shape: Sequence[int]) -> Slice:
+def parse_slice(text: str, shape: Sequence[int]) -> Slice:
     """Read what a user typed, as in ``3, :, :``. Raises `ValueError` with a sentence."""
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     if len(parts) != len(shape):
@@ -124,7 +124,7 @@ class PlotView(View, Vertical, can_focus=True):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        look, path, kind, size = self.subject.refresh_view, self._path, self._kind, self.size
+        look, path, kind, size = self.subject.client, self._path, self._kind, self.size
         if path is not None and size:
             self.fetcher.ask(
                 "plot",
@@ -136,7 +136,7 @@ class PlotView(View, Vertical, can_focus=True):
     def _show(self, plot: Plot) -> None:
         self.remove_children()
         if plot.kind == "heat":
-            low, high = _ends(plot)
+            low, high = _value_range(plot)
             self.mount(HeatMap(plot, low, high))
             self.show_status(
                 (f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted")
@@ -197,7 +197,7 @@ class HeatMap(Widget):
         return cold.blend(middle, part * 2) if part < 0.5 else middle.blend(warm, part * 2 - 1)
 
 
-def _ends(plot: Plot) -> tuple[float, float]:
+def _value_range(plot: Plot) -> tuple[float, float]:
     values = [value for row in plot.grid for value in row if value is not None]
     return (min(values), max(values)) if values else (0.0, 0.0)
 
@@ -258,7 +258,7 @@ class PictureView(View, PictureWidget, can_focus=True):
             self.fetcher,
             lambda: self.app.console,
             lambda: [self._fitted] if self._fitted else [],
-            self._drawn,
+            self._draw_picture,
             lambda _: self.fail("The picture cannot be drawn."),
         )
 
@@ -267,9 +267,9 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def reload(self) -> None:
         subject = self.subject
-        file = self._file or partial(subject.refresh_view.picture, subject.path)
+        file = self._file or partial(subject.client.picture, subject.path)
         self.show_status(("…", "$muted"))
-        self.fetcher.ask("picture", lambda: decoded(file()), self._show, self.fail)
+        self.fetcher.ask("picture", lambda: decode_picture(file()), self._show, self.fail)
 
     def _show(self, picture: DecodedPicture) -> None:
         self._opened = picture
@@ -305,16 +305,16 @@ class PictureView(View, PictureWidget, can_focus=True):
             self.fail,
         )
 
-    def _drawn(self, picture: Picture) -> None:
+    def _draw_picture(self, picture: Picture) -> None:
         self._picture, self._rows = picture, self._drawings.of(picture) or []
         self.refresh()
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:
-            yield PicturePart(self._picture, self._left, 0, 0, self._picture.rows)
+            yield PicturePart(self._picture, self._left_margin, 0, 0, self._picture.rows)
 
     @property
-    def _left(self) -> int:
+    def _left_margin(self) -> int:
         return (
             0 if self._picture is None else max(0, (self.size.width - self._picture.columns) // 2)
         )
@@ -322,10 +322,12 @@ class PictureView(View, PictureWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style
         row = self._rows[y] if y < len(self._rows) else Strip([])
-        return Strip([Segment(" " * self._left, base), *row]).crop_extend(0, self.size.width, base)
+        return Strip([Segment(" " * self._left_margin, base), *row]).crop_extend(
+            0, self.size.width, base
+        )
 
 
-def decoded(data: bytes) -> DecodedPicture:
+def decode_picture(data: bytes) -> DecodedPicture:
     """Decode the picture in a file. Raises `KernelError` if it cannot be read."""
     from PIL import Image as images
     from PIL import UnidentifiedImageError
@@ -366,7 +368,7 @@ class ArrayView(View, Vertical):
         super().__init__(subject)
         self._content = content
         self._facts: ArrayFacts | None = None
-        self._figures: ArrayStatistics | None = None
+        self._statistics: ArrayStatistics | None = None
         self._dimension = 0
         """The number of the dimension, among those that have an index, along which keys step."""
         self._shown: tuple[int | None, ...] | None = ()
@@ -383,11 +385,11 @@ class ArrayView(View, Vertical):
         subject = self.subject
         self._shown = ()
         self.fetcher.ask(
-            "array", lambda: subject.refresh_view.array(subject.path), self._take_facts, self.fail
+            "array", lambda: subject.client.array(subject.path), self._set_facts, self.fail
         )
 
-    def _take_facts(self, facts: ArrayFacts) -> None:
-        if not fits(self.subject.slice, facts.shape):
+    def _set_facts(self, facts: ArrayFacts) -> None:
+        if not slice_fits(self.subject.slice, facts.shape):
             self.subject.slice = first_slice(facts.shape) if len(facts.shape) > 2 else None
         self._facts = facts
         self._show_slice()
@@ -395,13 +397,13 @@ class ArrayView(View, Vertical):
         subject = self.subject
         self.fetcher.ask(
             "figures",
-            lambda: subject.refresh_view.array_figures(subject.path),
-            self._take_figures,
+            lambda: subject.client.array_figures(subject.path),
+            self._set_statistics,
             lambda _: None,
         )
 
-    def _take_figures(self, figures: ArrayStatistics) -> None:
-        self._figures = figures
+    def _set_statistics(self, figures: ArrayStatistics) -> None:
+        self._statistics = figures
         self._draw_head()
 
     def _show_slice(self) -> None:
@@ -427,17 +429,17 @@ class ArrayView(View, Vertical):
         if self.subject.slice is None:
             return excerpt
         rows = f", {excerpt.description}" if excerpt.description else ""
-        return Excerpt(excerpt.opened, f"[{', '.join(written(self.subject.slice))}]{rows}")
+        return Excerpt(excerpt.opened, f"[{', '.join(format_slice(self.subject.slice))}]{rows}")
 
     def _draw_head(self) -> None:
-        facts, figures = self._facts, self._figures
+        facts, figures = self._facts, self._statistics
         if facts is None:
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
         parts: list[tuple[str, str] | str] = [
             (shape, "bold"),
             f"  {plain(facts.dtype)}",
-            (f"  {_bytes(facts.bytes)}", "$muted"),
+            (f"  {_format_size(facts.bytes)}", "$muted"),
         ]
         parts += [(f"  {word}", "$muted") for word in (plain(facts.device), facts.layout) if word]
         if figures is not None and figures.min:
@@ -460,9 +462,9 @@ class ArrayView(View, Vertical):
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
     def _slice_parts(self, slice: tuple[int | None, ...]) -> list[tuple[str, str]]:
-        chosen = fixed(slice)
+        chosen = fixed_dimensions(slice)
         parts = [("[ ", "$muted")]
-        for dimension, text in enumerate(written(slice)):
+        for dimension, text in enumerate(format_slice(slice)):
             here = bool(chosen) and dimension == chosen[self._dimension % len(chosen)]
             parts += [
                 (", " if dimension else "", "$muted"),
@@ -488,9 +490,11 @@ class ArrayView(View, Vertical):
         facts, slice = self._facts, self.subject.slice
         if facts is None or slice is None:
             return
-        chosen = fixed(slice)
+        chosen = fixed_dimensions(slice)
         if chosen:
-            self._choose(stepped(slice, facts.shape, chosen[self._dimension % len(chosen)], step))
+            self._choose(
+                step_slice(slice, facts.shape, chosen[self._dimension % len(chosen)], step)
+            )
 
     def action_dimension(self) -> None:
         self._dimension += 1
@@ -500,7 +504,7 @@ class ArrayView(View, Vertical):
         if self._facts is not None and self.subject.slice is not None:
             self.ask(
                 "a number or : for each dimension, as in 3, :, :",
-                ", ".join(written(self.subject.slice)),
+                ", ".join(format_slice(self.subject.slice)),
                 self._entered,
             )
 
@@ -508,7 +512,7 @@ class ArrayView(View, Vertical):
         if self._facts is None:
             return
         try:
-            self._choose(parse(text, self._facts.shape))
+            self._choose(parse_slice(text, self._facts.shape))
         except ValueError as error:
             self.fail(str(error))
 
@@ -518,13 +522,13 @@ class ArrayView(View, Vertical):
             self._show_slice()
 
 
-def plot_view(subject: Subject) -> View:
+def make_plot_view(subject: Subject) -> View:
     """A view that plots an array by slices, and any other object as a whole."""
     plot = PlotView(subject)
     return ArrayView(subject, plot) if "array" in subject.opened.views else plot
 
 
-def _bytes(count: int) -> str:
+def _format_size(count: int) -> str:
     """Write a size with its unit."""
     size = float(count)
     for unit in ("kB", "MB", "GB"):

@@ -29,9 +29,9 @@ from mahtab_tui.kernel.inspector_client import (
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
 from mahtab_tui.tui.external import copy
-from mahtab_tui.tui.inspector.array import ArrayView, PictureView, plot_view
-from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggested
-from mahtab_tui.tui.inspector.text import SourceView, TextView, repr_view
+from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_view
+from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggest_file
+from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.option_list import Options, is_leaving
@@ -55,7 +55,7 @@ NAMES: dict[ViewKind, str] = {
 }
 
 
-def crumbs(labels: Sequence[str], room: int) -> Content:
+def breadcrumbs(labels: Sequence[str], room: int) -> Content:
     """Show the path to an object; if it is too long, its beginning and its end."""
     first, *others = shown = [one_line(label) for label in labels]
     while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
@@ -66,13 +66,13 @@ def crumbs(labels: Sequence[str], room: int) -> Content:
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
 
-def facts(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
+def type_and_size(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
     """Show type and size, cut to so many cells. private: say that the variable is private."""
     text = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
     return Content.styled(text, "$muted").truncate(max(1, room), ellipsis=True)
 
 
-def tabs(titles: Sequence[str], current: int) -> Content:
+def tab_titles(titles: Sequence[str], current: int) -> Content:
     """Show the views, each with its key."""
     parts: list[tuple[str, str]] = []
     for number, title in enumerate(titles):
@@ -88,13 +88,13 @@ def tabs(titles: Sequence[str], current: int) -> Content:
 VIEWS: dict[ViewKind, Callable[[Subject], View]] = {
     "table": TableView,
     "array": lambda subject: ArrayView(subject, TableView(subject)),
-    "plot": plot_view,
+    "plot": make_plot_view,
     "picture": PictureView,
     "tree": TreeView,
     "attributes": lambda subject: TreeView(subject, "attributes"),
     "text": TextView,
     "source": SourceView,
-    "repr": repr_view,
+    "repr": make_repr_view,
 }
 
 
@@ -124,15 +124,15 @@ class Level:
             self.views[number] = VIEWS[tab.kind](tab.subject)
         return self.views[number]
 
-    def update(self, look: InspectorClient, opened: InspectedObject) -> bool:
+    def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
         """Take in what the kernel says about the object. Returns whether its views are the same as
         before."""
-        subject = Subject(look, opened.path, opened)
+        subject = Subject(client, opened.path, opened)
         tabs = [
             Tab(
                 one_line(shown.title),
                 shown.opened.views[0],
-                Subject(look, shown.opened.path, shown.opened),
+                Subject(client, shown.opened.path, shown.opened),
             )
             for shown in opened.shown
         ]
@@ -167,7 +167,7 @@ class InspectorScreen(Dialog[None]):
     def __init__(
         self,
         name: str,
-        look: InspectorClient,
+        client: InspectorClient,
         run: Callable[[str], object],
         *,
         private: bool = False,
@@ -182,7 +182,7 @@ class InspectorScreen(Dialog[None]):
         self._private = private
         self._fetcher = Fetcher(self)
         self._run = run
-        self._look = look
+        self._client = client
         self.viewer = Viewer(id="inspector-body")
         self._levels = [Level(path or (["name", name],), name)]
 
@@ -200,11 +200,11 @@ class InspectorScreen(Dialog[None]):
 
     def on_unmount(self) -> None:
         # On a thread, because the kernel may answer late.
-        threading.Thread(target=self._close_look, name="inspector", daemon=True).start()
+        threading.Thread(target=self._close_client, name="inspector", daemon=True).start()
 
-    def _close_look(self) -> None:
+    def _close_client(self) -> None:
         with contextlib.suppress(KernelError):  # a dead kernel holds nothing to release
-            self._look.close()
+            self._client.close()
 
     def on_resize(self, event: Resize) -> None:
         self._draw_heading()
@@ -228,13 +228,13 @@ class InspectorScreen(Dialog[None]):
         level = self._level
         self._fetcher.ask(
             "open",
-            lambda: self._look.open(level.path, again=again),
+            lambda: self._client.open(level.path, again=again),
             lambda opened: self._show_opened(level, opened),
             self.viewer.fail,
         )
 
     def _show_opened(self, level: Level, opened: InspectedObject) -> None:
-        if level.update(self._look, opened):
+        if level.update(self._client, opened):
             for view in level.views.values():
                 view.reload()
             self._draw_heading()
@@ -268,14 +268,16 @@ class InspectorScreen(Dialog[None]):
     def _draw_heading(self) -> None:
         level, opened, width = self._level, self._level.opened, self.app.size.width - 2
         right = (
-            facts(opened, width // 2, private=self._private) if opened is not None else Content("…")
+            type_and_size(opened, width // 2, private=self._private)
+            if opened is not None
+            else Content("…")
         )
         self.query_one("#inspector-facts", Static).update(right)
         self.query_one("#inspector-crumbs", Static).update(
-            crumbs(self.labels, width - right.cell_length - 2)
+            breadcrumbs(self.labels, width - right.cell_length - 2)
         )
         self.query_one("#inspector-tabs", Static).update(
-            tabs([tab.title for tab in level.tabs], level.current)
+            tab_titles([tab.title for tab in level.tabs], level.current)
         )
 
     @on(View.ObjectOpened)
@@ -330,7 +332,7 @@ class InspectorScreen(Dialog[None]):
         path = self._level.path
         self._fetcher.ask(
             "copy",
-            lambda: self._look.representation(path),
+            lambda: self._client.representation(path),
             lambda found: copy(self.app, plain(found[0])),
             self.viewer.fail,
         )
@@ -356,7 +358,7 @@ class InspectorScreen(Dialog[None]):
 
     def _ask_for_file(self, excerpt: Excerpt) -> None:
         assert self._level.opened is not None
-        name = suggested(replace(excerpt.opened, expression=self._level.opened.expression))
+        name = suggest_file(replace(excerpt.opened, expression=self._level.opened.expression))
         self.viewer.ask(
             f"file; its extension sets the format: {', '.join(ENDINGS)}",
             name,
@@ -403,13 +405,13 @@ class ExportChoice(Dialog[bool | None]):
 
     def __init__(self, seen: str, everything: str) -> None:
         super().__init__()
-        self._seen, self._everything = one_line(seen), one_line(everything)
+        self._excerpt, self._everything = one_line(seen), one_line(everything)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog menu"):
             yield Static("Export", classes="quiet", markup=False)
             yield Options(
-                Option(f"What is shown: {self._seen}", id="seen"),
+                Option(f"What is shown: {self._excerpt}", id="seen"),
                 Option(f"All of it: {self._everything}", id="all"),
                 compact=True,
                 markup=False,

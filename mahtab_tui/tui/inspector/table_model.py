@@ -24,9 +24,9 @@ from mahtab_tui.kernel.inspector_client import (
 from mahtab_tui.tui.rows.row import fitted
 from mahtab_tui.tui.theme import BOLD, Palette
 
-NARROWEST, WIDEST = 5, 36
+MIN_WIDTH, MAX_WIDTH = 5, 36
 """Cells of a column."""
-BETWEEN = 2
+COLUMN_GAP = 2
 """Cells between two columns."""
 _MARKS = " ▲/"
 """The marks of a sorted and filtered column, behind its name."""
@@ -39,7 +39,7 @@ class TableColumns:
     def __init__(self, count: int) -> None:
         self.count = count
         self.headings: dict[int, Heading] = {}
-        self.figures: dict[int, ColumnStatistics | None] = {}
+        self.statistics: dict[int, ColumnStatistics | None] = {}
         """None for a column that has none."""
         self._widths: dict[int, int] = {}
 
@@ -52,27 +52,33 @@ class TableColumns:
         return one_line(heading.type) if heading is not None else ""
 
     def width(self, column: int) -> int:
-        return self._widths.get(column, NARROWEST + 5)
+        return self._widths.get(column, MIN_WIDTH + 5)
 
-    def take_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
+    def set_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
         for column, heading in zip(columns, headings, strict=True):
             self.headings[column] = heading
             self._grow(column, [self.name(column) + _MARKS, self.type(column)])
 
-    def take_figures(self, column: int, figures: ColumnStatistics | None) -> None:
+    def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
         """Take in figures; None for a column that has none."""
-        self.figures[column] = figures
-        if figures is not None:
+        self.statistics[column] = statistics
+        if statistics is not None:
             self._grow(
                 column,
-                [figures.min, figures.max, figures.mean, *figures.top, "▁" * len(figures.bars)],
+                [
+                    statistics.min,
+                    statistics.max,
+                    statistics.mean,
+                    *statistics.top,
+                    "▁" * len(statistics.bars),
+                ],
             )
 
-    def take_cells(self, column: int, cells: Iterable[str | None]) -> None:
+    def widen(self, column: int, cells: Iterable[str | None]) -> None:
         """Widen a column for its values."""
         self._grow(column, (cell or "—" for cell in cells))
 
-    def seen(self, left: int, room: int) -> list[int]:
+    def visible(self, left: int, room: int) -> list[int]:
         """The columns from `left` on that are visible in so many cells; at least one."""
         found: list[int] = []
         used = 0
@@ -80,24 +86,24 @@ class TableColumns:
             if found and used >= room:
                 break
             found.append(column)
-            used += self.width(column) + BETWEEN
+            used += self.width(column) + COLUMN_GAP
         return found
 
-    def left_for(self, column: int, left: int, room: int) -> int:
+    def scroll_to_show(self, column: int, left: int, room: int) -> int:
         """The first visible column, after scrolling as little as possible to make all of `column`
         visible."""
         if column <= left:
             return column
         used = self.width(column)
         first = column
-        while first > left and used + self.width(first - 1) + BETWEEN <= room:
+        while first > left and used + self.width(first - 1) + COLUMN_GAP <= room:
             first -= 1
-            used += self.width(first) + BETWEEN
+            used += self.width(first) + COLUMN_GAP
         return first
 
     def _grow(self, column: int, texts: Iterable[str]) -> None:
         widest = max((cell_len(text) for text in texts), default=0)
-        self._widths[column] = min(WIDEST, max(self._widths.get(column, NARROWEST), widest))
+        self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
 
 
 def bars(counts: Sequence[int]) -> str:
@@ -106,11 +112,11 @@ def bars(counts: Sequence[int]) -> str:
     return "".join(BARS[-(-count * 8 // highest)] for count in counts) if highest else ""
 
 
-ROWS = 100
+BLOCK_ROWS = 100
 """Rows of a block."""
-_BLOCKS = 24
+_MAX_BLOCKS = 24
 """Blocks that are kept."""
-_AROUND = 2
+_MARGIN_COLUMNS = 2
 """Columns that are fetched on either side of the visible ones."""
 
 
@@ -140,26 +146,26 @@ class TableCache:
         """Drop everything, because it is out of date."""
         self._blocks.clear()
 
-    def take(self, wanted: BlockPart, page: TablePage) -> None:
+    def add(self, wanted: BlockPart, page: TablePage) -> None:
         """Take in a page that was fetched."""
         block = self._blocks.get(wanted.block)
         if block is None or block.positions != page.positions:
             block = self._blocks[wanted.block] = Block(page)
         block.cells.update(zip(wanted.columns, page.cells, strict=True))
-        while len(self._blocks) > _BLOCKS:
+        while len(self._blocks) > _MAX_BLOCKS:
             self._blocks.popitem(last=False)
 
     def block(self, row: int) -> Block | None:
         """The block that has a row; None if it is not here."""
-        block = self._blocks.get(row // ROWS)
+        block = self._blocks.get(row // BLOCK_ROWS)
         if block is not None:
-            self._blocks.move_to_end(row // ROWS)
+            self._blocks.move_to_end(row // BLOCK_ROWS)
         return block
 
     def missing(self, first: int, last: int, columns: Sequence[int]) -> list[BlockPart]:
         """Return the missing rows between `first` and `last`, exclusive."""
         found = []
-        for number in range(first // ROWS, max(first, last - 1) // ROWS + 1):
+        for number in range(first // BLOCK_ROWS, max(first, last - 1) // BLOCK_ROWS + 1):
             block = self._blocks.get(number)
             gone = tuple(column for column in columns if block is None or column not in block.cells)
             if gone:
@@ -175,11 +181,17 @@ class TableRequest(NamedTuple):
     parts: tuple[BlockPart, ...]
     arranged: TableArrangement
 
-    def fetch(self, look: InspectorClient, path: ObjectPath) -> TableAnswer:
+    def fetch(self, client: InspectorClient, path: ObjectPath) -> TableAnswer:
         """Ask the kernel; waits. Raises `KernelError`."""
-        headings = look.headings(path, self.headings) if self.headings else ()
+        headings = client.headings(path, self.headings) if self.headings else ()
         pages = [
-            look.rows(path, part.block * ROWS, (part.block + 1) * ROWS, part.columns, self.arranged)
+            client.rows(
+                path,
+                part.block * BLOCK_ROWS,
+                (part.block + 1) * BLOCK_ROWS,
+                part.columns,
+                self.arranged,
+            )
             for part in self.parts
         ]
         return TableAnswer(self, headings, pages)
@@ -198,37 +210,38 @@ class TableModel:
     """Main thread only."""
 
     def __init__(self, opened: InspectedObject) -> None:
-        self.rows = self.of = opened.rows
+        self.rows = self.total_rows = opened.rows
         """Rows that pass the filters, and all rows."""
         self.columns = TableColumns(opened.columns)
         self.cache = TableCache()
         self.arranged = TableArrangement()
         self.busy = ""
         """Activity of the kernel, as in "sorting …"."""
-        self._before: TableArrangement | None = None
+        self._previous: TableArrangement | None = None
         """The arrangement to return to if the new one fails."""
         self._request: TableRequest | None = None
-        self._figures_of: int | None = None
+        self._statistics_column: int | None = None
         """The column whose figures are being fetched."""
 
     @property
     def filtered(self) -> bool:
-        return self.rows != self.of
+        return self.rows != self.total_rows
 
     def arrange(self, arranged: TableArrangement, busy: str) -> None:
         """Sort and filter in another way from now on."""
-        self._before = self._before or self.arranged
+        self._previous = self._previous or self.arranged
         self.arranged = arranged
         self.busy = busy
         self.cache.clear()
-        self.rows = self.rows if arranged.filters else self.of
+        self.rows = self.rows if arranged.filters else self.total_rows
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
         """Return the request for the visible rows and columns; None if all of it is here or was
         asked for."""
         around = range(
-            max(0, columns[0] - _AROUND), min(self.columns.count, columns[-1] + 1 + _AROUND)
+            max(0, columns[0] - _MARGIN_COLUMNS),
+            min(self.columns.count, columns[-1] + 1 + _MARGIN_COLUMNS),
         )
         headings = tuple(column for column in around if column not in self.columns.headings)
         parts = tuple(self.cache.missing(rows.start, max(rows.stop, rows.start + 1), around))
@@ -238,56 +251,56 @@ class TableModel:
         self._request = request
         return request
 
-    def take(self, answer: TableAnswer) -> bool:
+    def apply(self, answer: TableAnswer) -> bool:
         """Take in an answer; returns False if the table has other columns by now."""
         if any(page.columns != self.columns.count for page in answer.pages):
             return False
         self.busy = ""
-        self._request = self._before = None
+        self._request = self._previous = None
         if answer.headings:
-            self.columns.take_headings(answer.request.headings, answer.headings)
+            self.columns.set_headings(answer.request.headings, answer.headings)
         for part, page in zip(answer.request.parts, answer.pages, strict=True):
             if (
-                page.total_rows != self.of
+                page.total_rows != self.total_rows
             ):  # rows were added or removed meanwhile: what is here is out of date
                 self.cache.clear()
-                self.columns.figures.clear()
-            self.cache.take(part, page)
+                self.columns.statistics.clear()
+            self.cache.add(part, page)
             for column, cells in zip(part.columns, page.cells, strict=True):
-                self.columns.take_cells(column, cells)
-            self.rows, self.of = page.rows, page.total_rows
+                self.columns.widen(column, cells)
+            self.rows, self.total_rows = page.rows, page.total_rows
         return True
 
-    def take_failure(self) -> bool:
+    def revert(self) -> bool:
         """A request has failed: return to the arrangement before. Returns whether there was another
         one."""
         self.busy = ""
         self._request = None
-        if self._before is None:
+        if self._previous is None:
             return False
-        self.arranged, self._before = self._before, None
+        self.arranged, self._previous = self._previous, None
         return True
 
-    def next_figures(self, columns: Sequence[int], first: int) -> int | None:
+    def next_statistics(self, columns: Sequence[int], first: int) -> int | None:
         """The visible column whose figures to fetch next, `first` before others; None if there is
         none, or it was asked for."""
         missing = (
-            [column for column in columns if column not in self.columns.figures]
+            [column for column in columns if column not in self.columns.statistics]
             if self.rows
             else []
         )
         column = first if first in missing else next(iter(missing), None)
-        if column is None or column == self._figures_of:
+        if column is None or column == self._statistics_column:
             return None
-        self._figures_of = column
+        self._statistics_column = column
         return column
 
-    def take_figures(self, column: int, figures: ColumnStatistics | None) -> None:
-        self._figures_of = None
-        self.columns.take_figures(column, figures)
+    def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
+        self._statistics_column = None
+        self.columns.set_statistics(column, statistics)
 
 
-FIGURES = ("missing", "min", "max", "mean")
+STATISTICS = ("missing", "min", "max", "mean")
 """The lines of figures in a high header, below the histogram."""
 
 
@@ -295,7 +308,7 @@ class TableDrawing(NamedTuple):
     """Common settings of all lines of a table."""
 
     columns: TableColumns
-    seen: list[int]
+    visible: list[int]
     """The visible columns."""
     cursor: int
     """The cursor's column."""
@@ -308,22 +321,22 @@ class TableDrawing(NamedTuple):
     def header(self, line: int, waits: bool, base: Style) -> Strip:
         """Draw a line of the header: names, types, histograms, figures. waits: whether missing
         figures are being fetched."""
-        names = ("", "", "of all" if self.filtered else "", *FIGURES)
+        names = ("", "", "of all" if self.filtered else "", *STATISTICS)
         segments = self._label(names[line], base)
-        for column in self.seen:
+        for column in self.visible:
             text, style = self._header_text(line, column, waits)
             segments += [
                 Segment(self._aligned(column, text), base + style),
-                Segment(" " * BETWEEN, base),
+                Segment(" " * COLUMN_GAP, base),
             ]
         return Strip(segments)
 
-    def row(self, row: int, block: Block | None, here: bool, base: Style) -> Strip:
+    def row(self, row: int, block: Block | None, has_cursor: bool, base: Style) -> Strip:
         """Draw a row. block: has the row, if it was fetched. here: whether the cursor is in it."""
-        row_in_block = row % ROWS
-        ground = base + self.palette.panel if here else base
-        segments = self._label(one_line(label_of(block, row_in_block)), ground)
-        for column in self.seen:
+        row_in_block = row % BLOCK_ROWS
+        background = base + self.palette.panel if has_cursor else base
+        segments = self._label(one_line(row_label(block, row_in_block)), background)
+        for column in self.visible:
             cells = block.cells.get(column) if block is not None else None
             text, style = "", Style()
             if cells is None or row_in_block >= len(cells):
@@ -332,18 +345,19 @@ class TableDrawing(NamedTuple):
                 text, style = "—", self.palette.muted
             else:
                 text = plain(found)
-            if here and column == self.cursor:
+            if has_cursor and column == self.cursor:
                 style += Style(reverse=True)
             segments += [
-                Segment(self._aligned(column, text), ground + style),
-                Segment(" " * BETWEEN, ground),
+                Segment(self._aligned(column, text), background + style),
+                Segment(" " * COLUMN_GAP, background),
             ]
         return Strip(segments)
 
-    def _label(self, text: str, ground: Style) -> list[Segment]:
+    def _label(self, text: str, background: Style) -> list[Segment]:
         return [
             Segment(
-                f" {fitted(text, self.label_width)}" + " " * BETWEEN, ground + self.palette.muted
+                f" {fitted(text, self.label_width)}" + " " * COLUMN_GAP,
+                background + self.palette.muted,
             )
         ]
 
@@ -361,23 +375,23 @@ class TableDrawing(NamedTuple):
             ) + BOLD
         if line == 1:
             return self.columns.type(column), palette.muted
-        if column not in self.columns.figures:
+        if column not in self.columns.statistics:
             return "…" if line == 2 and waits else "", palette.hairline
-        figures = self.columns.figures[column]
-        if figures is None:
+        statistics = self.columns.statistics[column]
+        if statistics is None:
             return "", palette.muted
-        if figures.top and line != 3:  # a column of texts shows its commonest values instead
+        if statistics.top and line != 3:  # a column of texts shows its commonest values instead
             column_line = line - 2 - (line > 3)
-            return one_line(figures.top[column_line]) if column_line < len(
-                figures.top
+            return one_line(statistics.top[column_line]) if column_line < len(
+                statistics.top
             ) else "", palette.muted
         if line == 2:
-            return bars(figures.bars), palette.person
+            return bars(statistics.bars), palette.person
         if line == 3:
-            return (f"{figures.missing:,}" if figures.missing else "none"), (
-                palette.moon if figures.missing else palette.muted
+            return (f"{statistics.missing:,}" if statistics.missing else "none"), (
+                palette.moon if statistics.missing else palette.muted
             )
-        return (figures.min, figures.max, figures.mean)[line - 4], palette.muted
+        return (statistics.min, statistics.max, statistics.mean)[line - 4], palette.muted
 
     def _aligned(self, column: int, text: str) -> str:
         width = self.columns.width(column)
@@ -387,24 +401,24 @@ class TableDrawing(NamedTuple):
         return space + text if heading is not None and heading.right else text + space
 
 
-def label_of(block: Block | None, row: int) -> str:
+def row_label(block: Block | None, row: int) -> str:
     """The name of a row, or its number; empty if it was not fetched."""
     if block is None or row >= len(block.positions):
         return ""
     return block.labels[row] if block.labels is not None else str(block.positions[row])
 
 
-def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
+def status_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
     """Say where the cursor is, and what is known of its column, for the status line."""
     where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
     if table.filtered:
         where = (
-            f"match {row + 1:,} of {table.rows:,} (of {table.of:,} rows)"
+            f"match {row + 1:,} of {table.rows:,} (of {table.total_rows:,} rows)"
             if table.rows
-            else f"no matches (of {table.of:,} rows)"
+            else f"no matches (of {table.total_rows:,} rows)"
         )
     parts: list[tuple[str, str] | str] = [(where, "$muted")]
-    heading, figures = table.columns.headings.get(column), table.columns.figures.get(column)
+    heading, statistics = table.columns.headings.get(column), table.columns.statistics.get(column)
     if heading is not None:
         parts += [
             ("  ·  ", "$muted"),
@@ -413,9 +427,11 @@ def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, 
         ]
     if condition := dict(table.arranged.filters).get(column, ""):
         parts.append((f"  / {plain(condition)}", "$person"))
-    if figures is not None:
-        parts.append((f"  {figures.missing:,} missing" if figures.missing else "", "$moon"))
-        if figures.min:
+    if statistics is not None:
+        parts.append((f"  {statistics.missing:,} missing" if statistics.missing else "", "$moon"))
+        if statistics.min:
             parts.append(("  of all rows:" if table.filtered else "", "$muted"))
-            parts.append((f"  {figures.min} … {figures.max}, mean {figures.mean}", "$muted"))
+            parts.append(
+                (f"  {statistics.min} … {statistics.max}, mean {statistics.mean}", "$muted")
+            )
     return parts

@@ -25,15 +25,15 @@ from mahtab_tui.kernel.inspector_client import (
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
 from mahtab_tui.tui.inspector.table_model import (
-    BETWEEN,
-    FIGURES,
-    ROWS,
+    BLOCK_ROWS,
+    COLUMN_GAP,
+    STATISTICS,
     TableAnswer,
     TableColumns,
     TableDrawing,
     TableModel,
-    label_of,
-    position_parts,
+    row_label,
+    status_parts,
 )
 from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
 
@@ -102,7 +102,7 @@ def base_name(opened: InspectedObject) -> str:
     )
 
 
-def suggested(opened: InspectedObject) -> str:
+def suggest_file(opened: InspectedObject) -> str:
     """Suggest a file for an object, named after the last name in its expression."""
     ending = (
         ".csv"
@@ -162,33 +162,33 @@ class TableView(View, ScrollView, can_focus=True):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        self._row = self._column = self._left = 0
+        self._row = self._column = self._first_column = 0
         """The cell of the cursor, and the first visible column."""
-        self._show_figures = True
-        self._begin()
+        self._show_statistics = True
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Forget what is known of the table; the cursor stays where it is, if there is such a
         cell."""
         opened = self.subject.opened
         self._table = TableModel(opened)
         self._row = max(0, min(self._row, opened.rows - 1))
         self._column = max(0, min(self._column, opened.columns - 1))
-        self._left = min(self._left, self._column)
+        self._first_column = min(self._first_column, self._column)
 
     def show(self, subject: Subject) -> None:
         self.subject = subject
-        self._begin()
+        self._reset()
         self._measure()
 
     def show_path(self, path: ObjectPath) -> None:
         """Open the table at a path, and show it."""
-        look = self.subject.refresh_view
+        client = self.subject.client
 
         def show(opened: InspectedObject) -> None:
-            self.show(Subject(look, path, opened))
+            self.show(Subject(client, path, opened))
 
-        self.fetcher.ask("slice", lambda: look.open(path), show, self.fail)
+        self.fetcher.ask("slice", lambda: client.open(path), show, self.fail)
 
     def on_mount(self) -> None:
         self._measure()
@@ -196,7 +196,7 @@ class TableView(View, ScrollView, can_focus=True):
     def reload(self) -> None:
         """Keep sorting and filters, unless the columns have changed."""
         before = self._table
-        self._begin()
+        self._reset()
         if self._table.columns.count == before.columns.count:
             self._table.arranged = before.arranged
         self._measure()
@@ -204,46 +204,52 @@ class TableView(View, ScrollView, can_focus=True):
     # Layout
 
     @property
-    def _head(self) -> int:
+    def _header_height(self) -> int:
         """Rows of the header."""
-        if not self._show_figures:
+        if not self._show_statistics:
             return 2
-        return 3 + len(FIGURES) if self.size.height >= TALL else 3
+        return 3 + len(STATISTICS) if self.size.height >= TALL else 3
 
     @property
-    def _page(self) -> int:
+    def _page_height(self) -> int:
         """Rows below the header."""
-        return max(1, self.size.height - self._head)
+        return max(1, self.size.height - self._header_height)
 
     @property
     def _visible_rows(self) -> range:
         first = self.scroll_offset.y
-        return range(first, min(self._table.rows, first + max(0, self.size.height - self._head)))
+        return range(
+            first, min(self._table.rows, first + max(0, self.size.height - self._header_height))
+        )
 
     @property
     def _visible_columns(self) -> list[int]:
-        return self._table.columns.seen(self._left, self._room)
+        return self._table.columns.visible(self._first_column, self._columns_room)
 
     @property
     def _label_width(self) -> int:
         rows = self._visible_rows
-        widest = len(f"{max(self._table.of - 1, 0)}")
+        widest = len(f"{max(self._table.total_rows - 1, 0)}")
         block = self._table.cache.block(rows.start) if rows else None
         if block is not None and block.labels:
             widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
         return max(
-            7 if self._head > 3 else 6 if self._table.filtered and self._show_figures else 3,
+            7
+            if self._header_height > 3
+            else 6
+            if self._table.filtered and self._show_statistics
+            else 3,
             min(24, widest),
         )
 
     @property
-    def _room(self) -> int:
+    def _columns_room(self) -> int:
         """Cells for columns."""
-        return max(1, self.scrollable_content_region.width - self._label_width - BETWEEN - 1)
+        return max(1, self.scrollable_content_region.width - self._label_width - COLUMN_GAP - 1)
 
     def _measure(self) -> None:
         self.virtual_size = Size(
-            self.scrollable_content_region.width, self._head + self._table.rows
+            self.scrollable_content_region.width, self._header_height + self._table.rows
         )
         self._fetch()
 
@@ -260,51 +266,53 @@ class TableView(View, ScrollView, can_focus=True):
     def _fetch(self) -> None:
         """Fetch what is visible and not here, and draw what is here."""
         if self.size and self._table.columns.count:
-            look, path = self.subject.refresh_view, self.subject.path
+            client, path = self.subject.client, self.subject.path
             if (
                 request := self._table.next_request(self._visible_rows, self._visible_columns)
             ) is not None:
                 self.fetcher.ask(
-                    "table", lambda: request.fetch(look, path), self._take, self._failed
+                    "table", lambda: request.fetch(client, path), self._apply, self._revert
                 )
-            self._fetch_figures()
+            self._fetch_statistics()
         if self.size:
             self._show_status()
         self.refresh()
 
-    def _take(self, answer: TableAnswer) -> None:
-        if not self._table.take(answer):
-            self._failed("The table's columns have changed; r reloads it.")
+    def _apply(self, answer: TableAnswer) -> None:
+        if not self._table.apply(answer):
+            self._revert("The table's columns have changed; r reloads it.")
             return
         self._row = max(0, min(self._row, self._table.rows - 1))
         self._show_column()
         self._measure()
 
-    def _failed(self, sentence: str) -> None:
-        if self._table.take_failure():
+    def _revert(self, sentence: str) -> None:
+        if self._table.revert():
             self.app.notify(plain(sentence), severity="warning", markup=False)
             self._fetch()
         else:
             self.fail(sentence)
 
-    def _fetch_figures(self) -> None:
+    def _fetch_statistics(self) -> None:
         column = (
-            self._table.next_figures(self._visible_columns, self._column)
-            if self._show_figures
+            self._table.next_statistics(self._visible_columns, self._column)
+            if self._show_statistics
             else None
         )
         if column is None:
             return
-        look, path = self.subject.refresh_view, self.subject.path
+        client, path = self.subject.client, self.subject.path
 
         def take(figures: ColumnStatistics | None) -> None:
-            self._table.take_figures(column, figures)
-            self._fetch_figures()
+            self._table.set_statistics(column, figures)
+            self._fetch_statistics()
             self._show_status()
             self.refresh()
 
         # A failure counts as a column without figures, so that the other columns still get theirs.
-        self.fetcher.ask("figures", lambda: look.figures(path, column), take, lambda _: take(None))
+        self.fetcher.ask(
+            "figures", lambda: client.figures(path, column), take, lambda _: take(None)
+        )
 
     # Drawing
 
@@ -314,10 +322,10 @@ class TableView(View, ScrollView, can_focus=True):
             self.scrollable_content_region.width,
             self.visual_style.rich_style,
         )
-        row = self.scroll_offset.y + y - self._head
-        if y >= self._head and (row >= table.rows or not table.columns.count):
+        row = self.scroll_offset.y + y - self._header_height
+        if y >= self._header_height and (row >= table.rows or not table.columns.count):
             return Strip(
-                [Segment(f" {self._nothing if row == 0 else ''}", base + self.palette.muted)]
+                [Segment(f" {self._empty_text if row == 0 else ''}", base + self.palette.muted)]
             ).crop_extend(0, width, base)
         drawing = TableDrawing(
             table.columns,
@@ -328,7 +336,7 @@ class TableView(View, ScrollView, can_focus=True):
             table.filtered,
             self.palette,
         )
-        if y < self._head:
+        if y < self._header_height:
             ground = base + self.palette.surface
             return drawing.header(y, table.rows > 0, ground).crop_extend(0, width, ground)
         here = row == self._row and self.has_focus
@@ -337,7 +345,7 @@ class TableView(View, ScrollView, can_focus=True):
         )
 
     @property
-    def _nothing(self) -> str:
+    def _empty_text(self) -> str:
         if self._table.arranged.filters:
             return "No row matches. x shows all again."
         return "It has no rows." if self._table.columns.count else "It has no columns."
@@ -347,7 +355,7 @@ class TableView(View, ScrollView, can_focus=True):
         if self._table.busy:
             self.show_status((self._table.busy, "$moon"))
         else:
-            self.show_status(*position_parts(self._table, self._row, self._column))
+            self.show_status(*status_parts(self._table, self._row, self._column))
 
     # Actions
 
@@ -367,14 +375,14 @@ class TableView(View, ScrollView, can_focus=True):
             else ""
         )
         return Excerpt(
-            replace(opened, expression=code), f"{table.rows:,} of {table.of:,} rows{order}"
+            replace(opened, expression=code), f"{table.rows:,} of {table.total_rows:,} rows{order}"
         )
 
     def action_move(self, rows: int, columns: int) -> None:
         self._go_to(self._row + rows, self._column + columns)
 
     def action_page(self, direction: int) -> None:
-        self.action_move(direction * max(1, self._page - 1), 0)
+        self.action_move(direction * max(1, self._page_height - 1), 0)
 
     def action_go(self, column: int) -> None:
         """Go to the first column (0) or the last one (-1)."""
@@ -389,9 +397,9 @@ class TableView(View, ScrollView, can_focus=True):
         self._row = max(0, min(self._table.rows - 1, row))
         self._column = max(0, min(self._table.columns.count - 1, column))
         top = self.scroll_offset.y
-        if not top <= self._row < top + self._page:
+        if not top <= self._row < top + self._page_height:
             self.scroll_to(
-                y=self._row if self._row < top else self._row - self._page + 1,
+                y=self._row if self._row < top else self._row - self._page_height + 1,
                 animate=False,
                 force=True,
             )
@@ -399,27 +407,29 @@ class TableView(View, ScrollView, can_focus=True):
         self._fetch()
 
     def _show_column(self) -> None:
-        self._left = self._table.columns.left_for(self._column, self._left, self._room)
+        self._first_column = self._table.columns.scroll_to_show(
+            self._column, self._first_column, self._columns_room
+        )
 
     def on_click(self, event: Click) -> None:
-        x, column = event.x - self._label_width - BETWEEN - 1, self._column
+        x, column = event.x - self._label_width - COLUMN_GAP - 1, self._column
         for each in self._visible_columns:
-            x -= self._table.columns.width(each) + BETWEEN
+            x -= self._table.columns.width(each) + COLUMN_GAP
             if x < 0:
                 column = each
                 break
-        row = self.scroll_offset.y + event.y - self._head
-        in_rows = event.y >= self._head and row < self._table.rows
+        row = self.scroll_offset.y + event.y - self._header_height
+        in_rows = event.y >= self._header_height and row < self._table.rows
         self._go_to(row if in_rows else self._row, column)
-        if event.y < self._head:
+        if event.y < self._header_height:
             self.action_sort()
         elif in_rows and event.chain == 2:
             self.action_open_cell()
 
     def action_open_cell(self) -> None:
-        block, row_in_block = self._table.cache.block(self._row), self._row % ROWS
+        block, row_in_block = self._table.cache.block(self._row), self._row % BLOCK_ROWS
         if block is not None and row_in_block < len(block.positions):
-            label = f"{self._column_name} of {one_line(label_of(block, row_in_block))}".strip()
+            label = f"{self._column_name} of {one_line(row_label(block, row_in_block))}".strip()
             self._open(["cell", block.positions[row_in_block], self._column], label)
 
     def action_open_column(self) -> None:
@@ -481,5 +491,5 @@ class TableView(View, ScrollView, can_focus=True):
             self.fail(f"{name or 'Nothing'} is not a valid variable name.")
 
     def action_figures(self) -> None:
-        self._show_figures = not self._show_figures
+        self._show_statistics = not self._show_statistics
         self._measure()

@@ -58,7 +58,7 @@ class TextSource(Protocol):
     def fetch(self, number: int) -> TextPart:
         """Get a block; waits for the kernel. Raises `KernelError`."""
 
-    def take(self, number: int, part: TextPart) -> None:
+    def add(self, number: int, part: TextPart) -> None:
         """Keep a block that was fetched."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
@@ -68,9 +68,9 @@ class TextSource(Protocol):
 class KernelText:
     """A text in the kernel."""
 
-    def __init__(self, look: InspectorClient, path: ObjectPath, size: int) -> None:
+    def __init__(self, client: InspectorClient, path: ObjectPath, size: int) -> None:
         self.size = size
-        self._look = look
+        self._client = client
         self._path = path
         self._blocks: OrderedDict[int, TextPart] = OrderedDict()
 
@@ -82,16 +82,16 @@ class KernelText:
         return part
 
     def fetch(self, number: int) -> TextPart:
-        return self._look.text(self._path, number * BLOCK, (number + 1) * BLOCK)
+        return self._client.text(self._path, number * BLOCK, (number + 1) * BLOCK)
 
-    def take(self, number: int, part: TextPart) -> None:
+    def add(self, number: int, part: TextPart) -> None:
         self.size = part.size
         self._blocks[number] = part
         while len(self._blocks) > _BLOCKS:
             self._blocks.popitem(last=False)
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
-        return self._look.find(self._path, words, start, backwards=backwards)
+        return self._client.find(self._path, words, start, backwards=backwards)
 
 
 class LocalText:
@@ -113,7 +113,7 @@ class LocalText:
     def fetch(self, number: int) -> TextPart:
         return self.block(number)
 
-    def take(self, number: int, part: TextPart) -> None:
+    def add(self, number: int, part: TextPart) -> None:
         """Do nothing: all blocks are here."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
@@ -149,11 +149,11 @@ class BlockWindow(TextWindow):
         return text[start - first * BLOCK : end - first * BLOCK]
 
 
-MOST = 200_000
+MAX_COLOURED = 200_000
 """Characters of a text that is coloured."""
 SECONDS = 3.0
 """How long that may take."""
-_HEAD = 20_000
+_SAMPLE = 20_000
 """Characters at the beginning from which the language is guessed."""
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
@@ -166,7 +166,7 @@ _CODE = re.compile(
 )
 
 
-def language_of(text: str) -> str:
+def guess_language(text: str) -> str:
     """Guess ``json``, ``xml``, ``html``, ``python``, ``markdown``, or an empty text for plain
     text."""
     begins = text[:2000].lstrip()
@@ -174,9 +174,9 @@ def language_of(text: str) -> str:
         return "json"
     if _MARKUP.match(text):
         return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
-    if _CODE.search(text[:_HEAD]) and _is_code(text):
+    if _CODE.search(text[:_SAMPLE]) and _is_code(text):
         return "python"
-    return "markdown" if _MARKDOWN.search(text[:_HEAD]) else ""
+    return "markdown" if _MARKDOWN.search(text[:_SAMPLE]) else ""
 
 
 class Colours:
@@ -202,10 +202,10 @@ class Colours:
             yield max(start, first), min(end, after), palette.token(kind)
 
 
-def colours_of(text: str, language: str = "") -> Colours | None:
+def colour_text(text: str, language: str = "") -> Colours | None:
     """Colour a text in a language, by default the guessed one; None if it is not known, or takes
     too long."""
-    written = language or language_of(text)
+    written = language or guess_language(text)
     try:
         return Colours(text, written) if written else None
     except TimeoutError:
@@ -223,8 +223,8 @@ def _parses(text: str) -> bool:
 def _is_code(text: str) -> bool:
     """Whether the beginning of a text, up to an empty line, is Python. No more is parsed, because
     parsing blocks the other threads."""
-    if len(text) > _HEAD:
-        text = text[: max(text.rfind("\n\n", 0, _HEAD), 0)]
+    if len(text) > _SAMPLE:
+        text = text[: max(text.rfind("\n\n", 0, _SAMPLE), 0)]
     try:
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -332,7 +332,7 @@ class TextView(View, LongTextView, can_focus=True):
         self._source: TextSource = (
             LocalText("")
             if load
-            else source or KernelText(subject.refresh_view, subject.path, subject.opened.size)
+            else source or KernelText(subject.client, subject.path, subject.opened.size)
         )
         super().__init__(subject, window=BlockWindow(self._source))
         self.problem = ""
@@ -366,7 +366,7 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours = self.found = None
         self.top = min(self.top, source.size)
         self._colour()
-        self.do(self.refresh_view)
+        self.load_then(self.refresh_view)
 
     def reload(self) -> None:
         if self._load is not None:
@@ -378,13 +378,11 @@ class TextView(View, LongTextView, can_focus=True):
                 lambda problem: self.show(LocalText(""), problem=problem),
             )
         elif isinstance(self._source, KernelText):
-            self.show(
-                KernelText(self.subject.refresh_view, self.subject.path, self.subject.opened.size)
-            )
+            self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
     # Fetching
 
-    def do(self, work: Callable[[], None]) -> None:
+    def load_then(self, work: Callable[[], None]) -> None:
         if self._waiting:
             self._waiting.append(work)
             return
@@ -398,11 +396,11 @@ class TextView(View, LongTextView, can_focus=True):
         source = self._source
 
         def came(part: TextPart) -> None:
-            source.take(block, part)
+            source.add(block, part)
             self.window.chars = source.size
             waiting, self._waiting = self._waiting, []
             for work in waiting:
-                self.do(work)
+                self.load_then(work)
 
         def failed(sentence: str) -> None:
             self._waiting.clear()
@@ -414,7 +412,7 @@ class TextView(View, LongTextView, can_focus=True):
         """Guess the language and colour the text, on a thread."""
         source, language = self._source, self._language
         self.fetcher.forget("colours")
-        if not 0 < source.size <= MOST:
+        if not 0 < source.size <= MAX_COLOURED:
             return
 
         def came(colours: Colours | None) -> None:
@@ -425,7 +423,7 @@ class TextView(View, LongTextView, can_focus=True):
         blocks = range(-(-source.size // BLOCK))
         self.fetcher.ask(
             "colours",
-            lambda: colours_of("".join(source.fetch(block).text for block in blocks), language),
+            lambda: colour_text("".join(source.fetch(block).text for block in blocks), language),
             came,
             lambda _: None,
         )
@@ -457,7 +455,7 @@ class TextView(View, LongTextView, can_focus=True):
             return
         first = next((row.number for row in self.lines if row.number is not None), 1)
         parts: list[tuple[str, str] | str] = [
-            (f"line {first:,}  ·  {counted(self._source.size)}", "$muted")
+            (f"line {first:,}  ·  {character_count(self._source.size)}", "$muted")
         ]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
@@ -545,7 +543,7 @@ class TextView(View, LongTextView, can_focus=True):
         if words:
             self.action_next(False)
         else:
-            self.do(self.refresh_view)
+            self.load_then(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
         if not self._words:
@@ -559,7 +557,7 @@ class TextView(View, LongTextView, can_focus=True):
                 self.fail("Not found in the text.")
                 self.refresh()
             else:
-                self.do(self._show_found)
+                self.load_then(self._show_found)
 
         find = partial(find_pattern, source) if regex else source.find
         self.fetcher.ask("find", lambda: find(words, at, backwards=backwards), came, self.fail)
@@ -578,18 +576,18 @@ class TextView(View, LongTextView, can_focus=True):
         self.refresh_view()
 
 
-def repr_view(subject: Subject) -> TextView:
+def make_repr_view(subject: Subject) -> TextView:
     """A view of the object's repr. The object's own code runs for it, because the user opened this
     view."""
 
     def load() -> TextSource:
-        text, cut = subject.refresh_view.representation(subject.path)
+        text, cut = subject.client.representation(subject.path)
         return LocalText(f"{text}\n… it goes on …" if cut else text)
 
     return TextView(subject, load=load)
 
 
-def counted(characters: int) -> str:
+def character_count(characters: int) -> str:
     return f"{characters:,} character{'' if characters == 1 else 's'}"
 
 
@@ -613,7 +611,7 @@ class SourceView(View, Vertical):
     def reload(self) -> None:
         subject = self.subject
         self.fetcher.ask(
-            "source", lambda: subject.refresh_view.source(subject.path), self._show, self.fail
+            "source", lambda: subject.client.source(subject.path), self._show, self.fail
         )
 
     def _show(self, source: Source) -> None:

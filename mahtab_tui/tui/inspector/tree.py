@@ -54,7 +54,7 @@ class Branch:
         """How many lines it takes, unfolded children included."""
         return self.count + sum(branch.lines for branch in self.open.values())
 
-    def take(self, page: int, count: int, children: Sequence[Child]) -> None:
+    def set_page(self, page: int, count: int, children: Sequence[Child]) -> None:
         self.count = min(count, MOST)
         self._pages[page] = children
         # Drop what was unfolded and is gone now, or has become empty.
@@ -84,18 +84,18 @@ class Branch:
         for branch in self.open.values():
             branch.forget()
 
-    def bare(self) -> Branch:
+    def without_pages(self) -> Branch:
         """Copy the lines without their pages, for another thread."""
         copy = Branch(self.path, self.depth, self.count)
-        copy.open = {at: branch.bare() for at, branch in self.open.items()}
+        copy.open = {at: branch.without_pages() for at, branch in self.open.items()}
         return copy
 
     def unfold(self, position: int, child: Child) -> None:
         self.open[position] = Branch(
-            self.path_of(child), self.depth + 1, child.count, TreeLine(self, position)
+            self.child_path(child), self.depth + 1, child.count, TreeLine(self, position)
         )
 
-    def path_of(self, child: Child) -> ObjectPath:
+    def child_path(self, child: Child) -> ObjectPath:
         """The path to a child. The kernel holds an object that was made on demand under a path of
         its own."""
         return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
@@ -140,11 +140,11 @@ def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
         yield line
 
 
-def line_of(line: TreeLine) -> int:
+def line_number(line: TreeLine) -> int:
     """The number of a line, from 0."""
     branch, position = line
     number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
-    return number if branch.above is None else line_of(branch.above) + 1 + number
+    return number if branch.above is None else line_number(branch.above) + 1 + number
 
 
 Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
@@ -165,7 +165,9 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
         if line is None:
             break
         if line.child is None:
-            line.branch.take(line.position // ITEMS, *fetch(line.branch, line.position // ITEMS))
+            line.branch.set_page(
+                line.position // ITEMS, *fetch(line.branch, line.position // ITEMS)
+            )
         child = line.child
         if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
             return number
@@ -184,7 +186,7 @@ class TreeRows:
     def __init__(self, root: Branch, empty: str) -> None:
         """empty: the sentence for an object with nothing inside."""
         self.root = root
-        self.come = False
+        self.loaded = False
         """Whether the kernel has answered."""
         self.problem = ""
         """Why there is no tree."""
@@ -201,12 +203,14 @@ class TreeRows:
     def __getitem__(self, index: int) -> Row:
         line = line_at(self.root, index)
         if line is None or (self.problem and not index):
-            return Row([(self.problem or (self._empty if self.come else ""), self._palette.muted)])
+            return Row(
+                [(self.problem or (self._empty if self.loaded else ""), self._palette.muted)]
+            )
         return Row(self._spans(line, line.child))
 
-    def take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
-        branch.take(page, count, children)
-        self.come = True
+    def set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+        branch.set_page(page, count, children)
+        self.loaded = True
         for child in children:
             self._label = min(
                 _LABEL, max(self._label, cell_len(one_line(child.label)) + 2 * branch.depth + 2)
@@ -262,7 +266,7 @@ class TreeView(View, RowsView, can_focus=True):
 
     def show(self, subject: Subject) -> None:
         self.subject = subject
-        self._tree.problem, self._tree.come, self.cursor = "", False, 0
+        self._tree.problem, self._tree.loaded, self.cursor = "", False, 0
         self.reload()
         self.refresh_view()
 
@@ -299,7 +303,7 @@ class TreeView(View, RowsView, can_focus=True):
             self._fetch_page(branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
-        fetch = self._fetching(self._tree.root)
+        fetch = self._page_fetcher(self._tree.root)
         branch.asked.add(page)
 
         def failed(sentence: str) -> None:
@@ -309,24 +313,24 @@ class TreeView(View, RowsView, can_focus=True):
         self.fetcher.ask(
             f"{id(branch)} {page}",
             lambda: fetch(branch, page),
-            lambda found: self._take(branch, page, *found),
+            lambda found: self._set_page(branch, page, *found),
             failed,
         )
 
-    def _fetching(self, root: Branch) -> Fetch:
+    def _page_fetcher(self, root: Branch) -> Fetch:
         """Return what gets the pages of a tree, on threads."""
-        look, attributes = self.subject.refresh_view, self._kind == "attributes"
-        return lambda branch, page: look.children(
+        client, attributes = self.subject.client, self._kind == "attributes"
+        return lambda branch, page: client.children(
             branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
         )
 
-    def _take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+    def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
         if (
             self._kind == "variables" and branch is self._tree.root
         ):  # names, without the quotes that they have as the keys of a dict
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
-        self._tree.take(branch, page, count, children)
+        self._tree.set_page(branch, page, count, children)
         self.refresh_view()
 
     def refresh_view(self) -> None:
@@ -340,7 +344,7 @@ class TreeView(View, RowsView, can_focus=True):
         self._fetch()
 
     def _show_status(self) -> None:
-        if not self._tree.come:
+        if not self._tree.loaded:
             return
         count, total = self._tree.root.count, self._tree.root.lines
         what = "attributes" if self._kind == "attributes" else "inside"
@@ -386,9 +390,9 @@ class TreeView(View, RowsView, can_focus=True):
         self._find(self.cursor + step, step)
 
     def _find(self, start: int, step: int) -> None:
-        words, root = self._words, self._tree.root.bare()
+        words, root = self._words, self._tree.root.without_pages()
         if words:
-            fetch = self._fetching(root)
+            fetch = self._page_fetcher(root)
             self.fetcher.ask(
                 "search",
                 lambda: find_line(root, words, start, step, fetch),
@@ -415,7 +419,7 @@ class TreeView(View, RowsView, can_focus=True):
             del line.branch.open[line.position]
             self.refresh_view()
         elif line.branch.above is not None:
-            self.go_to(line_of(line.branch.above))
+            self.go_to(line_number(line.branch.above))
 
     def action_open_row(self) -> None:
         line = self._line
@@ -427,7 +431,7 @@ class TreeView(View, RowsView, can_focus=True):
         elif child.state == "property":
             self._ask_property(line, child)
         else:
-            self.post_message(self.ObjectOpened(line.branch.path_of(child), child.label, self))
+            self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
         """Run the property's code, because the user asked for its value."""
@@ -440,7 +444,7 @@ class TreeView(View, RowsView, can_focus=True):
 
         self.fetcher.ask(
             "property",
-            partial(subject.refresh_view.evaluate, branch.path, child.label),
+            partial(subject.client.evaluate, branch.path, child.label),
             show,
             self.fail,
         )

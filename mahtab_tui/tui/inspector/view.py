@@ -17,8 +17,8 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import removable
-from mahtab_tui.tui.theme import Palette, palette_of
+from mahtab_tui.tui.option_list import ignores_removed
+from mahtab_tui.tui.theme import Palette, get_palette
 from mahtab_tui.tui.workers import Fetcher
 
 
@@ -26,7 +26,7 @@ from mahtab_tui.tui.workers import Fetcher
 class Subject:
     """The object that a view shows. All views of an object share one."""
 
-    refresh_view: InspectorClient
+    client: InspectorClient
     path: ObjectPath
     opened: InspectedObject
     slice: tuple[int | None, ...] | None = None
@@ -42,7 +42,7 @@ class Excerpt(NamedTuple):
     """As in "40 of 100 rows"; empty if the view shows all of the object."""
 
 
-@removable
+@ignores_removed
 class View(Widget):
     """Shows an object of the kernel in one way. It fetches what is on the screen, and keeps little
     more."""
@@ -94,7 +94,7 @@ class View(Widget):
 
     @property
     def palette(self) -> Palette:
-        return palette_of(self.app)
+        return get_palette(self.app)
 
     @property
     def excerpt(self) -> Excerpt:

@@ -240,7 +240,7 @@ class NamespacePane(RowsView, can_focus=True):
             if row.absent and self._port is not None:
                 self._port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
         elif (row := self._chosen) is not None and self._port is not None:
-            self._port.look_inside(row.name)
+            self._port.inspect_variable(row.name)
 
     def action_rename(self) -> None:
         from mahtab_tui.tui.namespace.actions import rename

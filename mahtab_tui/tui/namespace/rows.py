@@ -395,7 +395,7 @@ class NamespaceRows:
             return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
         return [
-            (who, self._palette.party(name.party == "you", name.guest)),
+            (who, self._palette.author_style(name.party == "you", name.guest)),
             (mark + rest, self._palette.muted),
         ]
 

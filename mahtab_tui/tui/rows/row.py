@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mahtab_tui.tui.find import Pattern
-from mahtab_tui.tui.theme import Palette, palette_of
+from mahtab_tui.tui.theme import Palette, get_palette
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.graphics.pictures import Picture
@@ -356,7 +356,7 @@ class RowsView(ScrollView, can_focus=True):
 
     def lay_out(self) -> None:
         """Tell the source the current width and colours, if they have changed."""
-        layout = self.width, palette_of(self.app)
+        layout = self.width, get_palette(self.app)
         if layout != self._laid_out:
             self._laid_out = layout
             self._source.lay_out(*layout)
@@ -390,7 +390,7 @@ class RowsView(ScrollView, can_focus=True):
         if (
             self._laid_out is not None
             and self.is_attached
-            and self._laid_out != (self.width, palette_of(self.app))
+            and self._laid_out != (self.width, get_palette(self.app))
         ):
             self.refresh_view()
 

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.rows.row import Span, hard_cuts
-from mahtab_tui.tui.theme import palette_of
+from mahtab_tui.tui.theme import get_palette
 
 Fetch = Callable[[int, int], str | None]
 """Returns a part of the text; None if the text is gone."""
@@ -216,7 +216,7 @@ class LongTextView(Widget, can_focus=True):
         raise NotImplementedError
 
     def ink(self, row: TextRow) -> Style:
-        return palette_of(self.app).text
+        return get_palette(self.app).text
 
     def colours_in(self, row: TextRow) -> list[StyledPart]:
         """Return styles of parts of a row, later ones over earlier ones."""
@@ -233,7 +233,7 @@ class LongTextView(Widget, can_focus=True):
         if y >= len(self.lines):
             empty = Segment(
                 " It is empty." if y == 0 and not self.window.chars else "",
-                base + palette_of(self.app).muted,
+                base + get_palette(self.app).muted,
             )
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]

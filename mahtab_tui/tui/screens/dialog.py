@@ -24,12 +24,12 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import PaneCommand
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import Options, removable
+from mahtab_tui.tui.option_list import Options, ignores_removed
 
 Answer = TypeVar("Answer")
 
 
-@removable
+@ignores_removed
 class Dialog(ModalScreen[ScreenResultType]):
     """A screen over the others.
 

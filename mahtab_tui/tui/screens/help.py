@@ -46,14 +46,14 @@ def help_rows(
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:
         slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
-        names = "  ".join(filter(None, (_keys_shown(keymap.get(command.id, command.keys)), slash)))
+        names = "  ".join(filter(None, (_key_names(keymap.get(command.id, command.keys)), slash)))
         rows.append((command.group, names or "palette", f"{command.title}: {command.help}"))
     for each in PANE_COMMANDS:
         keys = keymap.get(each.id, each.keys)
         rows.append(
             (
                 each.group,
-                _keys_shown(f"enter,{keys}" if each.menu else keys),
+                _key_names(f"enter,{keys}" if each.menu else keys),
                 f"{each.title}: {each.help}",
             )
         )
@@ -62,11 +62,11 @@ def help_rows(
     return sorted(rows, key=lambda row: groups.index(row[0]))
 
 
-def _keys_shown(keys: str) -> str:
-    return ", ".join(_shown(key) for key in keys.split(","))
+def _key_names(keys: str) -> str:
+    return ", ".join(_key_name(key) for key in keys.split(","))
 
 
-def _shown(key: str) -> str:
+def _key_name(key: str) -> str:
     """Name a key as on the keyboard: ``/`` for Textual's slash."""
     character = key_to_character(REPLACED_KEYS.get(key.strip(), key.strip())) or ""
     return (
@@ -115,7 +115,7 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def _find(self) -> None:
-        wanted = self._wanted
+        wanted = self._query
         has_key = any(wanted.lower() in " ".join(row).lower() for row in self._rows)
         found = [
             topic
@@ -145,11 +145,11 @@ class HelpScreen(Dialog[None]):
         self.call_after_refresh(self._show)
 
     @property
-    def _wanted(self) -> str:
+    def _query(self) -> str:
         return self.query_one(Input).value.strip()
 
     def _show(self) -> None:
-        rows, wanted = self.query_one("#help-rows", Static), self._wanted
+        rows, wanted = self.query_one("#help-rows", Static), self._query
         width = max(_NARROWEST, rows.size.width)
         if not self.query_one(OptionList).option_count:
             rows.update(Content("Nothing matches."))

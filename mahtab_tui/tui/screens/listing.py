@@ -23,12 +23,12 @@ from textual.widgets.option_list import Option
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
-from mahtab_tui.llm.providers import ModelChoice, found_models, problem_of, server_models
+from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_models, server_models
 from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import Options, removable
+from mahtab_tui.tui.option_list import Options, ignores_removed
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self.take()
 
 
-@removable
+@ignores_removed
 class Listing(Vertical, Generic[Row]):
     """Typing filters, the arrows move the cursor, Enter or a click takes the row."""
 
@@ -107,7 +107,7 @@ class Listing(Vertical, Generic[Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._side, self._below = side, below
-        self._about = Static(classes="listing-about", markup=False)
+        self._description = Static(classes="listing-about", markup=False)
         self._rows: list[int] = []
         """The place of each row among the options, which include the headings."""
 
@@ -120,7 +120,7 @@ class Listing(Vertical, Generic[Row]):
             yield self._options
             if self._side is not None:
                 yield self._side
-        yield self._below or self._about
+        yield self._below or self._description
         yield Static(classes="listing-said", markup=False)
         yield Static(self._hint, classes="quiet", markup=False)
 
@@ -185,9 +185,9 @@ class Listing(Vertical, Generic[Row]):
         self._describe()
 
     def _describe(self) -> None:
-        self._about.update(self._source.describe(self.chosen))
+        self._description.update(self._source.describe(self.chosen))
 
-    def count(self, text: str) -> None:
+    def show_count(self, text: str) -> None:
         """Show a text at the end of the title, such as how many rows match."""
         self.query_one(".listing-count", Static).update(Content(text))
 
@@ -209,19 +209,19 @@ class ChooseOne(ListScreen[str | None, str]):
         super().__init__()
         self.listing = Listing(self, title, "Enter chooses · ↑ ↓ move · Esc cancels")
         self._values = values
-        self._present = present
+        self._current = present
 
     def on_mount(self) -> None:
         self.call_after_refresh(
             self.listing.fill,
-            self._values.index(self._present) if self._present in self._values else 0,
+            self._values.index(self._current) if self._current in self._values else 0,
         )
 
     def rows(self, typed: str) -> Sequence[str]:
         return [value for value in self._values if typed.lower() in value.lower()]
 
     def line(self, row: str, width: int) -> Content:
-        return Content.assemble(("● " if row == self._present else "  ", "$moon"), one_line(row))
+        return Content.assemble(("● " if row == self._current else "  ", "$moon"), one_line(row))
 
     def describe(self, row: str | None) -> Content:
         return Content("" if row is not None else "Nothing matches.")
@@ -243,7 +243,7 @@ class ChooseTheme(ChooseOne):
         return Content("Nothing matches." if row is None else "A preview of the theme.")
 
     def action_leave(self) -> None:
-        self.app.theme = self._present
+        self.app.theme = self._current
         super().action_leave()
 
 
@@ -274,31 +274,31 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         `available.found_models`."""
         super().__init__()
         self.listing = Listing(self, "Model", "Enter chooses · any name can be typed · Esc cancels")
-        self._present = present
+        self._current = present
         self._chosen = chosen
-        self._used = used
+        self._recent = used
         self._access = access
         self._models: list[ModelChoice] = []
 
     def on_mount(self) -> None:
-        self.listing.count("looking…")
+        self.listing.show_count("looking…")
         # A thread of the pool would delay the end of the program.
-        threading.Thread(target=self._look, name="models", daemon=True).start()
+        threading.Thread(target=self._find_models, name="models", daemon=True).start()
 
-    def _look(self) -> None:
+    def _find_models(self) -> None:
         """Find the models of this machine, then those of its servers; runs on a thread."""
-        present = [(self._present, "chosen now")] if self._present else []
+        present = [(self._current, "chosen now")] if self._current else []
         self.call_later(
-            self._take_models, found_models([*present, *self._chosen], self._used, self._access)
+            self._add_models, found_models([*present, *self._chosen], self._recent, self._access)
         )
-        self.call_later(self._take_server_models, server_models())
+        self.call_later(self._add_server_models, server_models())
 
-    def _take_models(self, models: Sequence[ModelChoice]) -> None:
+    def _add_models(self, models: Sequence[ModelChoice]) -> None:
         self._models += models
-        self.listing.count("asking servers on this machine…")
+        self.listing.show_count("asking servers on this machine…")
         self.listing.fill()
 
-    def _take_server_models(self, models: Sequence[ModelChoice]) -> None:
+    def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
         """Add the models of servers, before the providers whose models must be typed."""
         known = {model.spec for model in self._models}
         index = next(index for index, model in enumerate(self._models) if model.is_provider)
@@ -310,7 +310,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
                 else model
                 for model in self._models
             ]
-        self.listing.count("")
+        self.listing.show_count("")
         self.listing.fill()
 
     def rows(self, typed: str) -> Sequence[ModelChoice]:
@@ -328,7 +328,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     def line(self, row: ModelChoice, width: int) -> Content:
         mark = (
             ("● ", "$moon")
-            if row.spec == self._present
+            if row.spec == self._current
             else ("✗ ", "$bad")
             if row.problem
             else "  "
@@ -359,7 +359,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
 
     @work(exclusive=True)
     async def _try(self, spec: str) -> None:
-        problem = await asyncio.to_thread(problem_of, spec, self._access)
+        problem = await asyncio.to_thread(availability_problem, spec, self._access)
         if not self.is_current:
             return
         if problem:
@@ -389,19 +389,19 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
         """present: the kernel of now. find: returns the others; waits."""
         super().__init__()
         self.listing = Listing(self, "Kernel", "Enter switches · or type ssh://host · Esc cancels")
-        self._present = present
+        self._current = present
         self._find = find
         self._found: Sequence[KernelChoice] = (present,)
 
     def on_mount(self) -> None:
-        self.listing.count("looking…")
+        self.listing.show_count("looking…")
         threading.Thread(
             target=lambda: self.call_later(self._show, self._find()), name="kernels", daemon=True
         ).start()
 
     def _show(self, found: Sequence[KernelChoice]) -> None:
-        self._found = [self._present, *(each for each in found if each[:2] != self._present[:2])]
-        self.listing.count("")
+        self._found = [self._current, *(each for each in found if each[:2] != self._current[:2])]
+        self.listing.show_count("")
         self.listing.fill()
 
     def rows(self, typed: str) -> Sequence[KernelChoice]:
@@ -416,7 +416,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
         return found
 
     def line(self, row: KernelChoice, width: int) -> Content:
-        mark = ("● ", "$moon") if row == self._present else "  "
+        mark = ("● ", "$moon") if row == self._current else "  "
         return Content.assemble(
             mark,
             f"{plain(one_line(row.name)):<{_KERNEL_WIDTH}} ",
@@ -430,40 +430,44 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
         row = self.listing.chosen
         if row is None:
             return
-        if row == self._present:
+        if row == self._current:
             self.listing.show_status("This kernel is in use.")
         else:
             self.dismiss(row)
 
 
-def choose_kernel(work: CommandContext, address: str) -> None:
+def choose_kernel(context: CommandContext, address: str) -> None:
     """Go on with the kernel at an address; without one, let the user choose."""
     from mahtab_tui.session.kernel import check_address
 
     def chosen(choice: KernelChoice) -> None:
         if choice.kind == "python":
-            work.session.kernel_control.activate(choice.name)
+            context.session.kernel_control.activate(choice.name)
         elif choice.kind == "session":
-            work.leaving.go_to(choice.name, back="/kernel")
+            context.quit_flow.switch_to(choice.name, back="/kernel")
         elif choice.kind == "here":
-            work.session.kernel_control.move("")
+            context.session.kernel_control.move("")
         else:
             try:
                 check_address(choice.name)
             except KernelError as error:
-                work.notify(str(error), "error")
+                context.notify(str(error), "error")
                 return
-            work.session.kernel_control.move(choice.name)
-            work.choices.remember_kernel(choice.name)
+            context.session.kernel_control.move(choice.name)
+            context.ui_state.remember_kernel(choice.name)
 
     if address:
         chosen(KernelChoice("here" if address == "here" else "address", address, ""))
         return
-    info, recent = work.session.kernel.info(), work.choices.kernels
-    ask(work.app, KernelPicker(_present(info), lambda: _others(info, recent)), chosen)
+    info, recent = context.session.kernel.info(), context.ui_state.kernels
+    ask(
+        context.app,
+        KernelPicker(_current_kernel(info), lambda: _other_kernels(info, recent)),
+        chosen,
+    )
 
 
-def _present(info: KernelInfo) -> KernelChoice:
+def _current_kernel(info: KernelInfo) -> KernelChoice:
     version = f"Python {info.python}" if info.python else str(info.state)
     return (
         KernelChoice("address", info.host, version)
@@ -472,7 +476,7 @@ def _present(info: KernelInfo) -> KernelChoice:
     )
 
 
-def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
+def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     from mahtab_tui.kernel.detached import waiting_kernels
     from mahtab_tui.session.kernel_control import waiting_elsewhere
 
@@ -514,11 +518,11 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
 
     def __init__(self, history: History) -> None:
         super().__init__()
-        self._whole = CodeArea(id="whole")
-        self._whole.can_focus = False
-        self._whole.read_only = True
+        self._full_text = CodeArea(id="whole")
+        self._full_text.can_focus = False
+        self._full_text.read_only = True
         hint = "Enter edits it · ↑ ↓ choose · Esc cancels"
-        self.listing = Listing(self, "History", hint, "type to search", below=self._whole)
+        self.listing = Listing(self, "History", hint, "type to search", below=self._full_text)
         self._history = history
         self._found: list[HistoryEntry] = []
         self._found_for: str | None = None
@@ -538,7 +542,7 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
             return
         self._found, self._found_for = found, query
         self.listing.fill(0)
-        self.listing.count(f"{len(found)} found" if found else "nothing found")
+        self.listing.show_count(f"{len(found)} found" if found else "nothing found")
 
     def rows(self, typed: str) -> Sequence[HistoryEntry]:
         return self._found
@@ -561,8 +565,8 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         )
 
     def describe(self, row: HistoryEntry | None) -> Content:
-        self._whole.python = row is None or row.mode == "python"
-        self._whole.load_text(clean(row.text) if row else "")
+        self._full_text.python = row is None or row.mode == "python"
+        self._full_text.load_text(clean(row.text) if row else "")
         return Content("")
 
     def action_previous(self) -> None:

@@ -43,7 +43,7 @@ from mahtab_tui.tui.commands.on_screens import (
     PAGER_COMMANDS,
     PICTURES_COMMANDS,
 )
-from mahtab_tui.tui.external import MOST_COPIED, copy, open_in_editor
+from mahtab_tui.tui.external import MAX_COPIED, copy, open_in_editor
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import BLOCK, LocalText, TextView
 from mahtab_tui.tui.inspector.tree import TreeView
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 __all__ = ["FramesScreen", "PagerScreen", "PicturesScreen"]
 
 
-def no_subject(look: InspectorClient, kind: ViewKind) -> Subject:
+def make_local_subject(client: InspectorClient, kind: ViewKind) -> Subject:
     """Make a subject for a view of something that is no object of the kernel: the view asks the
     kernel nothing."""
-    return Subject(look, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
+    return Subject(client, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
 
 
 class OutputScreen(Dialog[None]):
@@ -74,12 +74,12 @@ class OutputScreen(Dialog[None]):
     AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
-    def __init__(self, look: InspectorClient, folder: Path) -> None:
+    def __init__(self, client: InspectorClient, folder: Path) -> None:
         """folder: for a saved file whose name has none."""
         super().__init__()
         self.viewer = Viewer(id="output-body")
         self.fetcher = Fetcher(self)
-        self.look = look
+        self.client = client
         self._folder = folder
 
     def compose(self) -> ComposeResult:
@@ -102,7 +102,7 @@ class OutputScreen(Dialog[None]):
             path, viewer = self._folder / os.path.expanduser(entered), self.viewer
             self.fetcher.ask(
                 "save",
-                lambda: written(path, content),
+                lambda: write_new_file(path, content),
                 lambda path: viewer.show_status(Content(plain(f"Saved to {path}"))),
                 viewer.fail,
             )
@@ -110,7 +110,7 @@ class OutputScreen(Dialog[None]):
         ask(self.app, Prompt("Save to the file", name), chosen)
 
 
-def written(path: Path, content: bytes) -> Path:
+def write_new_file(path: Path, content: bytes) -> Path:
     """Write a new file. Raises `KernelError` with a sentence if it exists, or cannot be written."""
     try:
         file = path.open("xb")
@@ -129,7 +129,7 @@ def written(path: Path, content: bytes) -> Path:
     return path
 
 
-MOST_READ = 10_000_000
+MAX_READ = 10_000_000
 """Bytes of a file that are read."""
 
 
@@ -141,7 +141,7 @@ class Code(NamedTuple):
     """The positions of its characters; None if there is no such line."""
 
 
-def cell_of(frame: TracebackFrame) -> int | None:
+def frame_cell(frame: TracebackFrame) -> int | None:
     """The number of the cell that a frame is in; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
     return (
@@ -154,10 +154,10 @@ def cell_of(frame: TracebackFrame) -> int | None:
     )
 
 
-def code_of(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
+def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
     """Read the source of a frame; waits. cell: gets the code of a cell. Raises `KernelError` with a
     sentence if it cannot be read."""
-    number = cell_of(frame)
+    number = frame_cell(frame)
     if number is None:
         return _with_line(_read(frame.file), frame.line)
     text = cell(number)
@@ -194,7 +194,7 @@ def _read(path: str) -> str:
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise KernelError("This is not a regular file.")
-            data = file.read(MOST_READ)
+            data = file.read(MAX_READ)
     except OSError as error:
         raise KernelError(f"The file cannot be read: {error.strerror}.") from None
     except ValueError:
@@ -206,7 +206,7 @@ def _read(path: str) -> str:
     return data.decode(encoding, "replace")
 
 
-MOST_LINES = 8
+MAX_LINES = 8
 """Lines of the screen that the frames take at most."""
 
 
@@ -228,7 +228,7 @@ class FrameRows:
         frame, chosen = self.frames[index], index == self.chosen
         function = f"in {one_line(frame.function)}" if frame.function else "does not compile"
         room = max(10, width - 5 - min(cell_len(function), width // 3))
-        location = _end_of(f"{one_line(frame.file)}:{frame.line or '?'}", room)
+        location = _cut_start(f"{one_line(frame.file)}:{frame.line or '?'}", room)
         name = palette.person + BOLD if chosen else palette.text
         return Row(
             [
@@ -252,18 +252,18 @@ class FrameList(RowsView, can_focus=True):
         self._frames = FrameRows(frames, at)
         super().__init__(self._frames)
         self.set_reactive(FrameList.cursor, at)
-        self.styles.height = min(MOST_LINES, len(frames))
+        self.styles.height = min(MAX_LINES, len(frames))
 
     @property
-    def at(self) -> int:
+    def index(self) -> int:
         return self._frames.chosen
 
     @property
     def frame(self) -> TracebackFrame:
-        return self._frames.frames[self.at]
+        return self._frames.frames[self.index]
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self.show_row, self.at)
+        self.call_after_refresh(self.show_row, self.index)
 
     def on_click(self, event: Click) -> None:
         if (row := self.row_at(event.y)) is not None:
@@ -274,7 +274,7 @@ class FrameList(RowsView, can_focus=True):
         self.post_message(self.FrameChanged())
 
 
-def _end_of(text: str, width: int) -> str:
+def _cut_start(text: str, width: int) -> str:
     """Cut the beginning of a text that has more cells, because its end says more."""
     if cell_len(text) <= width:
         return text
@@ -297,8 +297,8 @@ def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Obje
     return (["frame", cell, *frame_key, same.index(at), len(same)],)
 
 
-def _variables_of(look: InspectorClient, path: ObjectPath) -> Subject:
-    return Subject(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
+def _make_variables_subject(client: InspectorClient, path: ObjectPath) -> Subject:
+    return Subject(client, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
 
 
 class FramesScreen(OutputScreen):
@@ -313,24 +313,26 @@ class FramesScreen(OutputScreen):
         frames: Sequence[TracebackFrame],
         at: int,
         code: Callable[[int], str | None],
-        look: InspectorClient,
+        client: InspectorClient,
         folder: pathlib.Path,
         port: TranscriptPort,
     ) -> None:
         """at: the frame that is chosen first. code: gets the code of a cell."""
-        super().__init__(look, folder)
+        super().__init__(client, folder)
         self._cell = cell
         self._code_of = code
         self._port = port
         self._code = Code("", None)
         self._exception = exception
-        self._all = frames
+        self._all_frames = frames
         self._frames = FrameList(frames, at)
         self._variables = TreeView(
-            _variables_of(look, variables_path(cell, frames, at)), "variables"
+            _make_variables_subject(client, variables_path(cell, frames, at)), "variables"
         )
         self._variables.add_class("frame-variables")
-        self.viewer.view = self._source = TextView(no_subject(look, "source"), LocalText(""))
+        self.viewer.view = self._source = TextView(
+            make_local_subject(client, "source"), LocalText("")
+        )
 
     def on_mount(self) -> None:
         self.call_later(self._begin)
@@ -348,11 +350,13 @@ class FramesScreen(OutputScreen):
             f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}"
         )
         self._variables.show(
-            _variables_of(self.look, variables_path(self._cell, self._all, self._frames.at))
+            _make_variables_subject(
+                self.client, variables_path(self._cell, self._all_frames, self._frames.index)
+            )
         )
         self.fetcher.ask(
             "code",
-            lambda: code_of(frame, self._code_of),
+            lambda: read_code(frame, self._code_of),
             self._show,
             lambda problem: self._show(Code("", None), problem),
         )
@@ -373,7 +377,7 @@ class FramesScreen(OutputScreen):
     def action_save(self) -> None:
         if self._code.text:
             frame = self._frames.frame
-            number = cell_of(frame)
+            number = frame_cell(frame)
             name = os.path.basename(one_line(frame.file)) if number is None else f"cell-{number}.py"
             self.save(name, self._code.text.encode("utf-8", "replace"))
 
@@ -397,7 +401,7 @@ class FramesScreen(OutputScreen):
     def action_edit(self) -> None:
         """Open a file at the line in the user's editor, the code of a cell in our own."""
         frame = self._frames.frame
-        if cell_of(frame) is not None and self._code.text:
+        if frame_cell(frame) is not None and self._code.text:
             self._port.edit("python", self._code.text.strip("\n"))
             self.dismiss(None)
         elif is_file(frame):
@@ -421,7 +425,7 @@ _SAMPLE = 100_000
 """Characters that are searched for the colours which the whole is likely to have."""
 
 
-def readable(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Remove escape sequences and control characters. A million lines take less than a second."""
     if "\x1b" in text:
         # An output has few different colours: replacing each is many times faster than a pattern
@@ -460,12 +464,12 @@ class PagerScreen(OutputScreen):
         title: str,
         file: str,
         read: Callable[[], str | None],
-        look: InspectorClient,
+        client: InspectorClient,
         folder: Path,
     ) -> None:
         """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it
         is saved. folder: for a saved file whose name has none."""
-        super().__init__(look, folder)
+        super().__init__(client, folder)
         self._title_text = title
         self._file = file
         self._read = read
@@ -483,12 +487,12 @@ class PagerScreen(OutputScreen):
             raise KernelError(str(error)) from None
         if text is None:
             raise KernelError("This output was not kept.")
-        return WholeOutput(readable(text))
+        return WholeOutput(strip_controls(text))
 
     def _show(self, output: WholeOutput) -> None:
         self._output = output
         self.set_title(f"{self._title_text}  ·  {output.lines:,} lines")
-        self.call_later(self.viewer.show, TextView(no_subject(self.look, "text"), output))
+        self.call_later(self.viewer.show, TextView(make_local_subject(self.client, "text"), output))
 
     def action_save(self) -> None:
         if self._output is not None:
@@ -497,7 +501,7 @@ class PagerScreen(OutputScreen):
     def action_copy_all(self) -> None:
         if self._output is None:
             return
-        if self._output.size > MOST_COPIED:
+        if self._output.size > MAX_COPIED:
             self.viewer.fail(
                 f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file."
             )
@@ -519,29 +523,31 @@ class PicturesScreen(OutputScreen):
     BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(
-        self, cell: int, pictures: Sequence[DisplayedPicture], look: InspectorClient, folder: Path
+        self, cell: int, pictures: Sequence[DisplayedPicture], client: InspectorClient, folder: Path
     ) -> None:
-        super().__init__(look, folder)
+        super().__init__(client, folder)
         self._cell = cell
         self._pictures = pictures
-        self._at = len(pictures) - 1
+        self._index = len(pictures) - 1
 
     def on_mount(self) -> None:
         self.call_later(self._show)
 
     async def _show(self) -> None:
-        number = f"  ·  {self._at + 1} of {len(self._pictures)}" if len(self._pictures) > 1 else ""
+        number = (
+            f"  ·  {self._index + 1} of {len(self._pictures)}" if len(self._pictures) > 1 else ""
+        )
         self.set_title(f"Picture of cell {self._cell}{number}")
-        file = partial(base64.b64decode, self._pictures[self._at].data)
-        await self.viewer.show(PictureView(no_subject(self.look, "picture"), file))
+        file = partial(base64.b64decode, self._pictures[self._index].data)
+        await self.viewer.show(PictureView(make_local_subject(self.client, "picture"), file))
 
     def action_save(self) -> None:
-        picture = self._pictures[self._at]
+        picture = self._pictures[self._index]
         suffix = "jpg" if picture.mime == "image/jpeg" else "png"
-        number = f"-{self._at + 1}" if len(self._pictures) > 1 else ""
+        number = f"-{self._index + 1}" if len(self._pictures) > 1 else ""
         self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(picture.data))
 
     async def action_step(self, step: int) -> None:
-        if 0 <= self._at + step < len(self._pictures):
-            self._at += step
+        if 0 <= self._index + step < len(self._pictures):
+            self._index += step
             await self._show()

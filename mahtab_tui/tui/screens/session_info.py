@@ -16,7 +16,7 @@ from textual.widgets import Button, Static
 from mahtab_tui.bus.sanitize import one_line, visible
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.values import Restoration
-from mahtab_tui.knowledge.instructions import Found
+from mahtab_tui.knowledge.instructions import FoundInstructions
 from mahtab_tui.servers.servers import ServerError, Servers, ServerState
 from mahtab_tui.session.components import ContextUse
 from mahtab_tui.session.undo import not_restored_rows, restored_rows
@@ -77,7 +77,7 @@ def context_lines(use: ContextUse, width: int) -> Content:
     return Content("\n").join(Content(line) if isinstance(line, str) else line for line in lines)
 
 
-_RENEWED = 0.5
+_REFRESH_INTERVAL = 0.5
 """Seconds between two updates."""
 
 
@@ -92,10 +92,10 @@ class UsageScreen(TextDialog):
         self._table = table
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self._renew)
-        self.set_interval(_RENEWED, self._renew)
+        self.call_after_refresh(self._refresh_table)
+        self.set_interval(_REFRESH_INTERVAL, self._refresh_table)
 
-    def _renew(self) -> None:
+    def _refresh_table(self) -> None:
         self.text.update(self._table(self.text.size.width))
 
 
@@ -109,7 +109,7 @@ class InstructionsScreen(TextDialog):
 
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
-    def __init__(self, read: Callable[[], Found]) -> None:
+    def __init__(self, read: Callable[[], FoundInstructions]) -> None:
         """read: reads the files."""
         super().__init__("", id="instructions-text")
         self._read = read
@@ -238,7 +238,7 @@ def _title(cells: Sequence[int]) -> str:
     return f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
 
 
-_LOOK_AGAIN = 0.3
+_POLL_INTERVAL = 0.3
 """Seconds: servers start and end by themselves."""
 _SHOWN = 300
 """Tools that are listed at most."""
@@ -285,10 +285,10 @@ class ServersScreen(ListScreen[None, ServerState]):
         """Data that the rows were drawn from."""
 
     def on_mount(self) -> None:
-        self.set_interval(_LOOK_AGAIN, self._look_again)
+        self.set_interval(_POLL_INTERVAL, self._poll_servers)
         self.listing.fill(0)
 
-    def _look_again(self) -> None:
+    def _poll_servers(self) -> None:
         now = [(state.phase, state.why, state.login, state.revision) for state in self._states]
         if now != self._drawn:
             self._drawn = now
@@ -307,30 +307,30 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def line(self, row: ServerState, width: int) -> Content:
         known = f"{len(row.tools):,} tools" if row.revision else ""
-        about = " · ".join(part for part in (row.phase, known, self._line_of(row.about)) if part)
+        about = " · ".join(part for part in (row.phase, known, self._one_line(row.about)) if part)
         return Content.assemble(_MARKS[row.phase], f"{row.python:<16}  ", (about, "$muted"))
 
     def describe(self, row: ServerState | None) -> Content:
         if row is None:
             self._tools.update("")
             return Content(_NO_SERVERS if not self._states else "Nothing matches.")
-        self._tools.update(self._tools_of(row))
-        why = (f"\n{self._line_of(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
+        self._tools.update(self._server_tools(row))
+        why = (f"\n{self._one_line(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
         if row.login:
             why = (
                 f"\nIt waits for your login: open {row.login} in a browser on this machine.",
                 "$moon",
             )
-        return Content.assemble((self._line_of(row.where), "$muted"), why)
+        return Content.assemble((self._one_line(row.where), "$muted"), why)
 
-    def _line_of(self, text: str) -> str:
+    def _one_line(self, text: str) -> str:
         """A text from outside on one line."""
         return one_line(visible(self._mask(text)))
 
     def _matching(self, state: ServerState, typed: str) -> list[str]:
         return [wire for wire, tool in state.tools.items() if typed.lower() in tool.name.lower()]
 
-    def _tools_of(self, state: ServerState) -> Content:
+    def _server_tools(self, state: ServerState) -> Content:
         if not state.revision:
             return Content.styled(
                 "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
@@ -342,11 +342,11 @@ class ServersScreen(ListScreen[None, ServerState]):
         for wire in wires[:_SHOWN]:
             tool = state.tools[wire]
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
-            summary = self._line_of(tool.summary)
+            summary = self._one_line(tool.summary)
             parts.append(
                 Content.assemble(
                     (tool.name, "bold"),
-                    self._line_of(tool.written),
+                    self._one_line(tool.written),
                     reads,
                     (f"\n  {summary}" if summary else "", "$muted"),
                 )
@@ -389,5 +389,5 @@ class ServersScreen(ListScreen[None, ServerState]):
                 self.listing.show_status(
                     f"{state.python} could not be started."
                     if state.phase == "ended"
-                    else self._line_of(str(error))
+                    else self._one_line(str(error))
                 )

@@ -26,7 +26,7 @@ from mahtab_tui.session.notebooks import export_session
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
-from mahtab_tui.store.resume import NoSession, database, fork, remove_session
+from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
 from mahtab_tui.store.session_index import (
     LONGEST_TITLE,
     catch_up,
@@ -36,7 +36,7 @@ from mahtab_tui.store.session_index import (
     rename_session,
     size,
 )
-from mahtab_tui.store.session_search import Found, Hit, find_sessions, pattern_of, wanted_words
+from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words, words_pattern
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.find import PatternTimeout
@@ -50,11 +50,11 @@ from mahtab_tui.tui.workers import LatestWorker
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
-_AGAIN = 0.05
+_RETRY_S = 0.05
 """Seconds between two looks whether the transcript can be searched."""
 
 
-class Reading(TranscriptView):
+class PreviewTranscript(TranscriptView):
     """The transcript; the arrows mark its entries."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,47 +78,47 @@ class Preview(Container):
 
     def __init__(self) -> None:
         super().__init__(id="session-preview")
-        self.reading: Reading | None = None
+        self.transcript: PreviewTranscript | None = None
         """The view of the session that is shown."""
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
         """Show records in place of those before, at the newest one of the words."""
-        focused = self.reading is not None and self.reading.has_focus
+        focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
-        self.reading = reading = Reading()
+        self.transcript = reading = PreviewTranscript()
         self.mount(reading)
         if focused:
             reading.focus()
         reading.fold(records)
         if wanted:
-            self.call_after_refresh(self._mark, reading, pattern_of(wanted))
+            self.call_after_refresh(self._mark, reading, words_pattern(wanted))
 
-    def _mark(self, reading: Reading, pattern: str) -> None:
-        if reading is not self.reading:
+    def _mark(self, reading: PreviewTranscript, pattern: str) -> None:
+        if reading is not self.transcript:
             return
         if reading.viewport.window is None:  # it has no size yet
-            self.set_timer(_AGAIN, lambda: self._mark(reading, pattern))
+            self.set_timer(_RETRY_S, lambda: self._mark(reading, pattern))
             return
         reading.search.begin()
         with suppress(PatternTimeout):
             reading.find(pattern, 1, regex=True)
 
 
-SHOWN = 100
+MAX_SESSIONS = 100
 """Sessions that are shown at most."""
-_WIDE = 70
+_WIDE_COLUMNS = 70
 """Columns from which on a line says more than the day and the title."""
 _SIZE = len("999 KB")
 _HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
 _TYPE = "type to search · Tab reads · Esc leaves"
-_PAUSE = 0.05
+_TYPING_PAUSE_S = 0.05
 """Seconds without a key after which a search begins."""
-_CATCH_UP = 0.2
+_CATCH_UP_S = 0.2
 """Seconds for which each search reads sessions into the index at most."""
 
 
 @dataclass(frozen=True)
-class Question:
+class ListQuery:
     """Query of the list."""
 
     typed: str
@@ -127,10 +127,10 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ListResult:
     """Result of a query."""
 
-    question: Question
+    query: ListQuery
     found: Found
     count: int
     """How many sessions there are to list."""
@@ -152,7 +152,7 @@ def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> Sessi
         database(),
         saved,
         project,
-        may_leave=why,
+        switch_problem=why,
         mask=session.secrets.redact_for_model,
         commands=commands,
     )
@@ -176,10 +176,10 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def __init__(
         self,
         database: Path,
-        present: str,
+        current: str,
         project: str,
         *,
-        may_leave: str = "",
+        switch_problem: str = "",
         mask: Callable[[str], str] = str,
         commands: Sequence[SlashCommand] = (),
     ) -> None:
@@ -192,55 +192,59 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._preview = Preview()
         self.listing = Listing(self, "Sessions", _HINT, _TYPE, side=self._preview)
         self._database = database
-        self._present = present
+        self._current = current
         self._project = project
-        self._may_leave = may_leave
+        self._switch_problem = switch_problem
         self._mask = mask
         self._commands = commands
         self._all = False
-        self._answer: Answer | None = None
-        self._waiting: dict[str, str] = {}
-        self._behind = 1
+        self._result: ListResult | None = None
+        self._detached: dict[str, str] = {}
+        self._unindexed = 1
         """How many sessions are not in the index, as far as is known. Only the thread that searches
         changes it, while it runs."""
-        self._early: Callable[[], None] | None = None
+        self._pending_action: Callable[[], None] | None = None
         """Action of a key that waits for the list to show the typed text."""
-        self._finder = LatestWorker(self._find, "sessions", _PAUSE)
-        self._reader = LatestWorker(self._read, "session-preview", _PAUSE)
+        self._finder = LatestWorker(self._find, "sessions", _TYPING_PAUSE_S)
+        self._reader = LatestWorker(self._read, "session-preview", _TYPING_PAUSE_S)
         self._shown: tuple[str, str] = "", ""
         """The session in the preview, and the words that are marked in it."""
 
     def on_mount(self) -> None:
-        self.listing.count("looking…")
-        self._finder.ask(self._question, at_once=True)
+        self.listing.show_count("looking…")
+        self._finder.ask(self._query, at_once=True)
 
     def on_unmount(self) -> None:
         self._finder.close()
         self._reader.close()
 
     @property
-    def _question(self) -> Question:
-        return Question(self.listing.typed.strip(), None if self._all else self._project)
+    def _query(self) -> ListQuery:
+        return ListQuery(self.listing.typed.strip(), None if self._all else self._project)
 
     def find(self) -> None:
-        self._early = None
-        self._finder.ask(self._question)
+        self._pending_action = None
+        self._finder.ask(self._query)
 
     # On threads
 
-    def _find(self, question: Question) -> None:
+    def _find(self, question: ListQuery) -> None:
         problem, found, count, open_now = "", Found([], False), 0, dict[str, Holder]()
         try:
-            if self._behind:
-                self._behind = catch_up(self._database, _CATCH_UP)
-                self._waiting = facts_about_waiting_kernels()
+            if self._unindexed:
+                self._unindexed = catch_up(self._database, _CATCH_UP_S)
+                self._detached = facts_about_waiting_kernels()
             if wanted_words(question.typed):
-                found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
+                found = find_sessions(
+                    self._database, question.typed, question.project, limit=MAX_SESSIONS
+                )
             else:
                 found = Found(
                     [
                         Hit(row, "")
-                        for row in list_sessions(self._database, question.project, limit=SHOWN)
+                        for row in list_sessions(
+                            self._database, question.project, limit=MAX_SESSIONS
+                        )
                     ],
                     False,
                 )
@@ -249,7 +253,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         except StoreError as error:
             problem = str(error)
         self.call_later(
-            self._show, Answer(question, found, count, open_now, self._waiting, problem)
+            self._show, ListResult(question, found, count, open_now, self._detached, problem)
         )
 
     def _read(self, wanted: tuple[Hit, str]) -> None:
@@ -263,37 +267,37 @@ class SessionsScreen(ListScreen[str | None, Hit]):
 
     # The list
 
-    def _show(self, answer: Answer) -> None:
-        if is_leaving(self) or answer.question != self._question:
+    def _show(self, answer: ListResult) -> None:
+        if is_leaving(self) or answer.query != self._query:
             return
-        same = self._answer is not None and self._answer.question == answer.question
+        same = self._result is not None and self._result.query == answer.query
         chosen = (
             self.listing.chosen.session.id
             if same and self.listing.chosen is not None
-            else self._present
+            else self._current
         )
-        self._answer = answer
+        self._result = answer
         row = next(
             (row for row, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
             None if same else 0,
         )
         self.listing.fill(row)
-        self.listing.count(self._count(answer))
+        self.listing.show_count(self._count(answer))
         if answer.problem or answer.found.note:
             self.listing.show_status(answer.problem or answer.found.note)
-        act, self._early = self._early, None
+        act, self._pending_action = self._pending_action, None
         if act is not None:
             act()
-        elif self._behind and not answer.problem:
-            self._finder.ask(answer.question)
+        elif self._unindexed and not answer.problem:
+            self._finder.ask(answer.query)
 
-    def _count(self, answer: Answer) -> str:
+    def _count(self, answer: ListResult) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
         if answer.problem:
             return ""
-        if self._behind:
-            return f"{shown:,} found · {self._behind:,} {'session is' if self._behind == 1 else 'sessions are'} still being read"
-        if wanted_words(answer.question.typed):
+        if self._unindexed:
+            return f"{shown:,} found · {self._unindexed:,} {'session is' if self._unindexed == 1 else 'sessions are'} still being read"
+        if wanted_words(answer.query.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
         return (
             f"the newest {shown:,} of {answer.count:,} {scope}"
@@ -302,15 +306,15 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def rows(self, typed: str) -> Sequence[Hit]:
-        return () if self._answer is None else self._answer.found.hits
+        return () if self._result is None else self._result.found.hits
 
     def line(self, row: Hit, width: int) -> Content:
         session = row.session
-        elsewhere = self._answer is not None and session.id in self._answer.open_now
-        waits = self._answer is not None and session.id in self._answer.waiting
+        elsewhere = self._result is not None and session.id in self._result.open_now
+        waits = self._result is not None and session.id in self._result.waiting
         mark = (
             ("● ", "$moon")
-            if session.id == self._present
+            if session.id == self._current
             else ("◌ ", "$warning")
             if elsewhere
             else ("○ ", "$good")
@@ -319,7 +323,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         when = day(session)
-        if width < _WIDE:  # the year matters more than the time if it is another one
+        if width < _WIDE_COLUMNS:  # the year matters more than the time if it is another one
             when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         first = (
             plain(one_line(session.first))
@@ -328,7 +332,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
         facts = (
             [Path(session.project).name, session.model, cost(session)]
-            if width >= _WIDE and self._all
+            if width >= _WIDE_COLUMNS and self._all
             else []
         )
         end = "  ".join([*facts, size(session).rjust(_SIZE)])
@@ -342,7 +346,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if row is None:
             self._shown = "", ""
             self._preview.show([])
-            return Content("" if self._answer is None or self._answer.problem else self._nothing())
+            return Content(
+                "" if self._result is None or self._result.problem else self._empty_text()
+            )
         session = row.session
         wanted = row, self.listing.typed
         if self._shown != (session.id, self.listing.typed):
@@ -351,12 +357,12 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         holder = self._holder(row)
         here = (
             "this session"
-            if session.id == self._present
+            if session.id == self._current
             else ""
             if holder is None
             else f"open: {holder.sentence_part()}"
         )
-        facts = "" if self._answer is None else self._answer.waiting.get(session.id, "")
+        facts = "" if self._result is None else self._result.waiting.get(session.id, "")
         waits = f"its kernel: {facts} (F7 stops it)" if facts else ""
         parts = (
             here,
@@ -371,7 +377,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
-    def _nothing(self) -> str:
+    def _empty_text(self) -> str:
         if self.listing.typed.strip():
             return (
                 "Nothing was found."
@@ -391,9 +397,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     # Actions
 
     def action_scope(self) -> None:
-        self._all, self._early = not self._all, None
-        self.listing.count("looking…")
-        self._finder.ask(self._question, at_once=True)
+        self._all, self._pending_action = not self._all, None
+        self.listing.show_count("looking…")
+        self._finder.ask(self._query, at_once=True)
 
     def action_help(self) -> None:
         from mahtab_tui.tui.screens.help import HelpScreen, help_rows
@@ -406,9 +412,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if (hit := self._chosen(self.take)) is None:
             return
         holder = self._holder(hit)
-        if hit.session.id == self._present:
+        if hit.session.id == self._current:
             self.listing.show_status("You are in this session.")
-        elif holder is not None and not self._may_leave:
+        elif holder is not None and not self._switch_problem:
             self.listing.show_status(
                 f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
             )
@@ -428,7 +434,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def action_delete(self) -> None:
         if (hit := self._chosen(self.action_delete)) is None:
             return
-        if hit.session.id == self._present:
+        if hit.session.id == self._current:
             self.listing.show_status("You are in this session: leave it before you delete it.")
             return
 
@@ -445,7 +451,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """End the session's kernel, which runs without a screen."""
         if (hit := self._chosen(self.action_stop_kernel)) is None:
             return
-        if self._answer is None or hit.session.id not in self._answer.waiting:
+        if self._result is None or hit.session.id not in self._result.waiting:
             self.listing.show_status("This session has no kernel in the background.")
             return
         work = partial(stop_waiting_kernel, hit.session.id)
@@ -462,7 +468,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         entry."""
         if (hit := self._chosen(self.action_fork)) is None:
             return
-        reading = self._preview.reading
+        reading = self._preview.transcript
         reads = reading is not None and reading.has_focus
         entry = reading.entry if reading is not None and reads else ""
         if reads and not entry:
@@ -494,17 +500,19 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
         """The session at the cursor; None if there is none, or while the list does not yet show
         what was typed: then `act` is called later."""
-        if self._answer is None or self._answer.question != self._question:
-            self._early = self._early or act
+        if self._result is None or self._result.query != self._query:
+            self._pending_action = self._pending_action or act
             return None
         return self.listing.chosen
 
     def _holder(self, hit: Hit) -> Holder | None:
-        return None if self._answer is None else self._answer.open_now.get(hit.session.id)
+        return None if self._result is None else self._result.open_now.get(hit.session.id)
 
     def _go_to(self, session: str) -> None:
-        if self._may_leave:
-            self.listing.show_status(f"{self._may_leave} mahtab-tui --resume {session} opens it.")
+        if self._switch_problem:
+            self.listing.show_status(
+                f"{self._switch_problem} mahtab-tui --resume {session} opens it."
+            )
         else:
             self.dismiss(session)
 
@@ -522,7 +530,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
                     then = returned
             except FileExistsError as error:
                 sentence, style = f"{error} Give another name.", "$bad"
-            except (StoreError, NoSession, NothingToExport) as error:
+            except (StoreError, SessionNotFound, NothingToExport) as error:
                 sentence, style = str(error), "$bad"
             except OSError as error:
                 sentence, style = (
@@ -536,8 +544,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def _done(self, then: Callable[[], None] | None, outcome: str, style: str) -> None:
         if is_leaving(self):
             return
-        self._shown, self._behind = ("", ""), 1
+        self._shown, self._unindexed = ("", ""), 1
         self.listing.show_status(outcome, style)
         if then is not None:
             then()
-        self._finder.ask(self._question, at_once=True)
+        self._finder.ask(self._query, at_once=True)

@@ -86,7 +86,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
 }
 
-_ORIGINS = {
+_POSITIONS = {
     key: (index, heading)
     for index, (heading, key) in enumerate(
         (heading, key) for heading, keys in GROUPS.items() for key in keys
@@ -94,14 +94,14 @@ _ORIGINS = {
 }
 
 
-def group_of(key: str) -> str:
+def setting_group(key: str) -> str:
     """The group of a setting, or of an entry of a table."""
-    return _ORIGINS.get(key.partition(".")[0], (0, "Others"))[1]
+    return _POSITIONS.get(key.partition(".")[0], (0, "Others"))[1]
 
 
-def order_of(key: str) -> int:
+def setting_order(key: str) -> int:
     """The place of a setting among the others; the entries of a table stay together."""
-    return _ORIGINS.get(key.partition(".")[0], (len(_ORIGINS), ""))[0]
+    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), ""))[0]
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -115,12 +115,12 @@ def check(key: str, text: str, provider: str | None = None) -> None:
     except (ModelError, KernelError) as error:
         raise SettingsError(f"{key}: {error}") from None
     if key == "theme":
-        _known(key, text, themes(), "theme")
+        _require_known(key, text, theme_names(), "theme")
     elif key == "keymap":
         for pair in text.split():
-            _known(key, pair.partition("=")[0], _commands(), "command")
+            _require_known(key, pair.partition("=")[0], _commands(), "command")
     elif key.startswith("keymap."):
-        _known("keymap", key.partition(".")[2], _commands(), "command")
+        _require_known("keymap", key.partition(".")[2], _commands(), "command")
 
 
 def is_model(key: str) -> bool:
@@ -128,7 +128,7 @@ def is_model(key: str) -> bool:
     return key == "model" or (key.endswith("_model") and key != "embedding_model")
 
 
-def themes() -> list[str]:
+def theme_names() -> list[str]:
     """List the names of all themes, our own first."""
     from textual.theme import BUILTIN_THEMES
 
@@ -141,7 +141,7 @@ def _commands() -> list[str]:
     return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
 
 
-def _known(key: str, name: str, names: Collection[str], what: str) -> None:
+def _require_known(key: str, name: str, names: Collection[str], what: str) -> None:
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
@@ -187,7 +187,7 @@ class SettingWriter:
                 ) from None
             self._change(table, before)
             raise
-        return f"Saved. {_when(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
+        return f"Saved. {_effect_time(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
 
     async def unset(self) -> str:
         """Remove it from the file, so that the other sources decide."""
@@ -201,7 +201,7 @@ class SettingWriter:
             raise SettingsError(
                 f"Removed {self._key} from the file, but this session keeps its value. {error}"
             ) from None
-        return f"Removed {self._key} from the file. {_when(at_once)}"
+        return f"Removed {self._key} from the file. {_effect_time(at_once)}"
 
     def _checked(self, text: str) -> Any:
         new = written(self._key, text)
@@ -233,7 +233,7 @@ class SettingWriter:
         )
 
 
-def _when(at_once: bool) -> str:
+def _effect_time(at_once: bool) -> str:
     return "It takes effect at once." if at_once else "It takes effect at the next start."
 
 
@@ -318,7 +318,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             self, "Settings", "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
         )
         self._settings = settings
-        self._present = present
+        self._current = present
         self._change = change
         self._make_picker = make_picker
         self._notify = notify
@@ -329,7 +329,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self._saving = asyncio.Lock()
 
     def on_mount(self) -> None:
-        self.listing.count(self._target())
+        self.listing.show_count(self._target())
         self.app.run_worker(self._load())
 
     # The rows
@@ -345,7 +345,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             ]
             if not is_leaving(self):
                 self.listing.show_status(str(error))
-        present = self._present()
+        present = self._current()
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
             self._entries.append(
@@ -358,12 +358,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 self._entries.append(
                     SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
                 )
-        self._entries.sort(key=lambda entry: order_of(entry.key))
+        self._entries.sort(key=lambda entry: setting_order(entry.key))
         if not is_leaving(self):
             self.listing.fill()
 
     def heading(self, row: SettingEntry) -> str:
-        return "" if self.listing.typed.strip() else group_of(row.key)
+        return "" if self.listing.typed.strip() else setting_group(row.key)
 
     def rows(self, typed: str) -> Sequence[SettingEntry]:
         """The settings whose key begins with the text, then those whose key contains it, then the
@@ -418,7 +418,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
 
     def action_other_file(self) -> None:
         self._file = self._files[self._files.index(self._file) - 1]
-        self.listing.count(self._target())
+        self.listing.show_count(self._target())
 
     def action_unset(self) -> None:
         if (row := self.listing.chosen) is not None:
@@ -431,7 +431,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         if choices(key.partition(".")[0]) == ("true", "false"):
             self._begin(self._writer(key).toggle())
             return
-        offered = themes() if key == "theme" else choices(key.partition(".")[0])
+        offered = theme_names() if key == "theme" else choices(key.partition(".")[0])
         dialog: ChooseOne | ModelPicker | EditSetting
         if offered:
             dialog = ChooseOne(key, offered, row.value)

@@ -14,7 +14,12 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.knowledge.library import LoadedSkills, NoSkill, SkillLibrary, SkillsBudgetExceeded
+from mahtab_tui.knowledge.library import (
+    LoadedSkills,
+    SkillLibrary,
+    SkillNotFound,
+    SkillsBudgetExceeded,
+)
 from mahtab_tui.knowledge.skills import (
     Skill,
     SkillError,
@@ -70,11 +75,11 @@ class MarkdownPreview(RowsView, can_focus=True):
             self.reload()
 
 
-FOUND = 500
+MAX_FOUND = 500
 """Skills that are shown at most."""
 _NAME = 24
 """Columns of a name at most, so that all descriptions begin in one column."""
-_LETTERS_OF_A_TOKEN = 4
+_TOKEN_CHARACTERS = 4
 
 
 class SkillRow(NamedTuple):
@@ -165,13 +170,15 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self._reading
         ):  # the next search on another thread waits, so that it finds what was edited
             if self._edits_read < (edits := self._edits):
-                self._library.renew()  # waits for a reading that is under way
+                self._library.invalidate()  # waits for a reading that is under way
                 self._edits_read = edits
                 self._trust_edits()
         index = self._library.index()
         skills = self._library.skills()
         names = (
-            [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
+            [hit.name for hit in index.search(wanted, MAX_FOUND)]
+            if wanted
+            else sorted(skills)[:MAX_FOUND]
         )
         found = [
             SkillRow(name, skill.description, skill.file, skill.content)
@@ -190,9 +197,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
                 short = (
                     sentence
                     if file is None
-                    else sentence.replace(str(file), _where(file, self._project), 1)
+                    else sentence.replace(str(file), _display_path(file, self._project), 1)
                 )
-                found.append(SkillRow(_name_of(file), short, file, broken=True))
+                found.append(SkillRow(_skill_name(file), short, file, broken=True))
         return found, len(names) if wanted else len(skills)
 
     def _trust_edits(self) -> None:
@@ -207,7 +214,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         with suppress(SettingsError):  # it stays held back, which is shown
             if texts:
                 trust_texts(texts)
-                self._library.renew()
+                self._library.invalidate()
 
     def rows(self, typed: str) -> Sequence[SkillRow]:
         self._marked = frozenset(self._loaded.names)
@@ -219,9 +226,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     def _show_count(self) -> None:
         used, budget = self._loaded.used
-        loaded = f"{len(self._marked)} loaded: {used:,} of {budget:,} characters (about {used // _LETTERS_OF_A_TOKEN:,} tokens)"
-        shown = f"the first {FOUND:,} of {self._count:,} · " if self._count > FOUND else ""
-        self.listing.count(
+        loaded = f"{len(self._marked)} loaded: {used:,} of {budget:,} characters (about {used // _TOKEN_CHARACTERS:,} tokens)"
+        shown = f"the first {MAX_FOUND:,} of {self._count:,} · " if self._count > MAX_FOUND else ""
+        self.listing.show_count(
             shown
             + (loaded if self.size.width >= 100 else f"{used:,} of {budget:,} characters loaded")
         )
@@ -257,7 +264,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             )
             return Content("Reading the skills …" if self._found_for is None else nothing)
         size = "" if row.broken else f"{len(row.content):,} characters · "
-        return Content.assemble((plain(f"{size}{_where(row.file, self._project)}"), "$muted"))
+        return Content.assemble(
+            (plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
+        )
 
     # Actions
 
@@ -289,7 +298,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         loaded = row.name in self._loaded.names
         try:
             await asyncio.to_thread(self._loaded.unload if loaded else self._loaded.load, row.name)
-        except (NoSkill, SkillsBudgetExceeded) as error:
+        except (SkillNotFound, SkillsBudgetExceeded) as error:
             outcome, style = str(error), "$bad"
         else:
             how = (
@@ -314,7 +323,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
                 trust_texts(texts)
             except SettingsError as error:
                 self.listing.show_status(str(error), "$bad")
-            self._library.renew()
+            self._library.invalidate()
             self._find(None)
 
         more = len(texts) - 1
@@ -367,14 +376,14 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._find(None)
 
 
-def _where(file: Path | None, project: Path) -> str:
+def _display_path(file: Path | None, project: Path) -> str:
     """Name the place of a skill's file, shortened."""
     if file is None or file.is_relative_to(resource_folder("skills")):
         return "" if file is None else "bundled with the program"
     return short_path(str(file), project)
 
 
-def _name_of(file: Path | None) -> str:
+def _skill_name(file: Path | None) -> str:
     """The name of the skill that a file would be."""
     if file is None:
         return "?"

@@ -38,7 +38,7 @@ from mahtab_tui.tui.search.drawing import (
     short_time,
 )
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
-from mahtab_tui.tui.theme import palette_of
+from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
@@ -167,7 +167,7 @@ class TextRows(LongTextView, can_focus=True):
     def left_of(self, row: TextRow) -> list[Span]:
         """Draw the line's number, and a bar for the call's own text and for what its answer rests
         on."""
-        palette, number = palette_of(self.app), f"{row.number:,}" if row.number is not None else ""
+        palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
         rests = any(start < row.end and row.start < end for start, end in self._marks)
         bar = ("█", palette.moon) if rests else ("▌" if self._inside(row) else " ", palette.person)
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
@@ -176,13 +176,13 @@ class TextRows(LongTextView, can_focus=True):
         return any(start <= row.start < end for start, end in self._spans)
 
     def ink(self, row: TextRow) -> Style:
-        palette = palette_of(self.app)
+        palette = get_palette(self.app)
         return palette.text if self._inside(row) else palette.muted
 
     def edge(self, y: int) -> Span:
         """Draw what was covered at this height, and the position in the text."""
         palette, role = (
-            palette_of(self.app),
+            get_palette(self.app),
             COVER[self._cells[y] if y < len(self._cells) else None][1],
         )
         if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
@@ -190,7 +190,7 @@ class TextRows(LongTextView, can_focus=True):
         return "▕" if role == "hairline" else "▐", getattr(palette, role)
 
     def colours_in(self, row: TextRow) -> list[StyledPart]:
-        palette = palette_of(self.app)
+        palette = get_palette(self.app)
         span = [] if self.span is None else [(*self.span, palette.panel)]
         return [
             *((start, end, palette.moon) for start, end in self._marks),

@@ -218,7 +218,7 @@ class CellRows:
         self._cell = cell
         self._width = width
         self._palette = palette
-        self._bar = palette.party(cell.person, cell.guest)
+        self._bar = palette.author_style(cell.person, cell.guest)
         self._code = CodeRows(width, palette, self._bar)
         self._output = OutputRows(cell.output, width, palette)
         self._later: OutputRows | None = None

@@ -19,11 +19,11 @@ from mahtab_tui.bus.terminal_screen import (
     NO_STYLE,
     PrintedLine,
     Screen,
-    after,
-    change,
+    apply_sgr,
     collapse,
     leaves_line,
     split_unfinished,
+    style_change,
 )
 from mahtab_tui.tui.graphics.pictures import Picture, opened, size_of
 from mahtab_tui.tui.rows.grid import grid_rows, last_offset
@@ -261,19 +261,19 @@ class OutputBuffer:
         rows = [PrintedLine(line.text, NO_STYLE, NO_STYLE) for line in lines]
         if self._open is None or not rows:
             rows.append(PrintedLine("", NO_STYLE, NO_STYLE))
-        pen = reduce(after, (colour[2:-1] for colour in self._colours), NO_STYLE)
+        pen = reduce(apply_sgr, (colour[2:-1] for colour in self._colours), NO_STYLE)
         screen = Screen(rows, above=min(self._above, len(rows) - 1), column=self._column, pen=pen)
         screen.feed(text[-LIVE:])
         rows = screen.rows()
         begun = bool(screen.above or rows[-1].text)
         for number, row in enumerate(rows if begun else rows[:-1]):
             line = lines[number] if number < len(lines) else OutputLine("stdout", "")
-            if (drawn := change(NO_STYLE, row.start) + row.text) != line.text:
+            if (drawn := style_change(NO_STYLE, row.start) + row.text) != line.text:
                 line.text, line.cut = "", 0
                 line.extend(drawn)
             (self.tail.append if self.omitted else self._append)(line)
         self._open = (self.tail or self.head)[-1] if begun else None
-        self._above, self._column = (0, None) if screen.goes_on else (screen.above, screen.column)
+        self._above, self._column = (0, None) if screen.at_end else (screen.above, screen.column)
         self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
 
     def _take_screenful(self) -> list[OutputLine]:

@@ -33,7 +33,7 @@ from mahtab_tui.tui.rows.row import (
     with_sought,
 )
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
-from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, palette_of
+from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.entries import (
     Cell,
     Entry,
@@ -447,7 +447,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         picture, number = row.picture
         drawn = self._drawings.of(picture)
         return (
-            drawn[number] if drawn else Strip.blank(picture.columns, palette_of(self.app).surface)
+            drawn[number] if drawn else Strip.blank(picture.columns, get_palette(self.app).surface)
         )
 
     def _redraw_picture(self, picture: Picture) -> None:

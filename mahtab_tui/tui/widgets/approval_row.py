@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import one_line, symbols
-from mahtab_tui.bus.slicing import parsed
+from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.settings.approval_rules import READ_ONLY
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean, is_complete
@@ -126,7 +126,7 @@ _SHOWN = 80
 def tools_of_searches(code: str) -> str:
     """Return the functions that the code hands to the model of a search, as they are written there;
     empty if none was found."""
-    tree = parsed(code) if "tools" in code and len(code) <= _READ else None
+    tree = parse_plain_python(code) if "tools" in code and len(code) <= _READ else None
     handed = (
         [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None]
         if tree is not None

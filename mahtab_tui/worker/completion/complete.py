@@ -17,17 +17,17 @@ from ..magics import SUMMARIES
 from ..objects import MISSING, attributes, in_class, is_module, loaded, module_of, own_dict
 from ..variables import bound_names
 from .cursor import CompletionPoint, Names, names_at, point_at, tokenize
-from .resolve import Instance, class_of, columns_of, keys_of, literal, resolve
+from .resolve import Instance, get_class, list_columns, list_keys, quote_literal, resolve
 from .signatures import (
     Candidate,
     builtin_keywords,
     doc_line,
-    fixed,
+    fixed_description,
     function_of,
     instance_names,
-    named,
     parameters,
-    ranked,
+    rank,
+    value_candidate,
 )
 
 LARGEST = 2_000_000
@@ -53,10 +53,10 @@ def member_names(module: str) -> Iterator[Candidate]:
     """Yield what can be imported from a module, including submodules."""
     found = sys.modules.get(module)
     if found is not None:
-        yield from (named(name, value) for name, value in module_members(found).items())
+        yield from (value_candidate(name, value) for name, value in module_members(found).items())
     else:
         for name in _names_in_source(module):
-            yield Candidate(name, fixed("data", f"of {module}"))
+            yield Candidate(name, fixed_description("data", f"of {module}"))
     yield from (candidate._replace(order=2) for candidate in module_names(module))
 
 
@@ -148,7 +148,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     names = names_at(namespace, code[: point.start])
     if point.kind == "string":
         return _in_string(names, point, code, cursor)
-    pending = point.kind == "attribute" and _waits(
+    pending = point.kind == "attribute" and _start_server(
         resolve(point.target, names.values)
     )  # before: what comes meanwhile is listed
     return {
@@ -157,13 +157,13 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     }
 
 
-def _waits(value: Any) -> bool:
+def _start_server(value: Any) -> bool:
     """Start an MCP server whose tools are not known yet; tell whether it is starting."""
     return type(value) is loaded(_SERVERS, "Server") and value.load_soon()
 
 
 def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:
-    found, more = ranked(candidates, stem, MOST)
+    found, more = rank(candidates, stem, MOST)
     items = []
     for candidate in found:
         kind, doc = candidate.describe()
@@ -176,7 +176,10 @@ def _candidates(
     namespace: dict[str, Any], names: Names, point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
     if point.kind == "magic":
-        yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
+        yield from (
+            Candidate(name, fixed_description("magic", summary))
+            for name, summary in SUMMARIES.items()
+        )
     elif point.kind == "module":
         yield from module_names(point.target)
     elif point.kind == "member":
@@ -187,7 +190,7 @@ def _candidates(
         if point.argument:
             yield from _arguments(names, point.call)
         if point.target:
-            for key in keys_of(resolve(point.target, names.values)):
+            for key in list_keys(resolve(point.target, names.values)):
                 yield (
                     key
                     if key.text is None
@@ -202,15 +205,15 @@ def _names(namespace: dict[str, Any], point: CompletionPoint, code: str) -> Iter
     names = dict(list(namespace.items()))
     for name, value in names.items():
         if type(name) is str and name != "__builtins__":
-            yield named(name, value)
+            yield value_candidate(name, value)
     for name in _words(code, point):
         if name not in names:
-            yield Candidate(name, fixed("name", "in this text"))
+            yield Candidate(name, fixed_description("name", "in this text"))
     for name, value in list(builtins.__dict__.items()):
         if name not in names and not name.startswith("__mahtab"):
-            yield named(name, value)._replace(order=2)
+            yield value_candidate(name, value)._replace(order=2)
     for word in keyword.kwlist:
-        yield Candidate(word, fixed("keyword"), order=2)
+        yield Candidate(word, fixed_description("keyword"), order=2)
 
 
 def _words(code: str, point: CompletionPoint) -> set[str]:
@@ -228,17 +231,17 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
     value = resolve(target, names.values)
     if value is MISSING:
         return
-    if module_of(class_of(value)).partition(".")[0] == "pandas":
-        for column in columns_of(value):
+    if module_of(get_class(value)).partition(".")[0] == "pandas":
+        for column in list_columns(value):
             if column.isidentifier() and not keyword.iskeyword(column):
-                yield Candidate(column, fixed("column"), order=0)
+                yield Candidate(column, fixed_description("column"), order=0)
     if type(value) is Instance:
         value = value.cls
         for name in instance_names(value):
-            yield Candidate(name, fixed("data"))
+            yield Candidate(name, fixed_description("data"))
     found = module_members(value) if is_module(value) else attributes(value)
     for name, item in found.items():
-        yield named(name, item)
+        yield value_candidate(name, item)
 
 
 def _arguments(names: Names, call: str) -> Iterator[Candidate]:
@@ -249,16 +252,18 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
     function, bound = function_of(value)
     if function is None:
         for name in builtin_keywords(value):
-            yield Candidate(f"{name}=", fixed("argument"), order=0)
+            yield Candidate(f"{name}=", fixed_description("argument"), order=0)
     for parameter in parameters(function, bound) if function is not None else ():
         if parameter.keyword:
-            yield Candidate(f"{parameter.name}=", fixed("argument", parameter.text), order=0)
+            yield Candidate(
+                f"{parameter.name}=", fixed_description("argument", parameter.text), order=0
+            )
 
 
 def _in_string(names: Names, point: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
     """Complete keys or columns if the string may be one, otherwise files."""
     keys = (
-        [key for key in keys_of(resolve(point.target, names.values)) if key.text is not None]
+        [key for key in list_keys(resolve(point.target, names.values)) if key.text is not None]
         if point.target
         else []
     )
@@ -268,8 +273,8 @@ def _in_string(names: Names, point: CompletionPoint, code: str, cursor: int) -> 
         )  # of a table whose method is called, as in `df.groupby("`
         keys = (
             [
-                Candidate(name, fixed("column"), name)
-                for name in columns_of(resolve(holder, names.values))
+                Candidate(name, fixed_description("column"), name)
+                for name in list_columns(resolve(holder, names.values))
             ]
             if dot
             else []
@@ -277,7 +282,7 @@ def _in_string(names: Names, point: CompletionPoint, code: str, cursor: int) -> 
     if keys:
         after = code[cursor:]
         found = _listing(
-            (key._replace(text=literal(key.label, point.quote, after)) for key in keys),
+            (key._replace(text=quote_literal(key.label, point.quote, after)) for key in keys),
             point.stem,
             point.start,
         )
@@ -314,4 +319,4 @@ def _files(stem: str) -> Iterator[Candidate]:
                 is_folder = False
             label = entry.name + ("/" if is_folder else "")
             if label.isprintable() and not set(label) & set("\"'\\"):
-                yield Candidate(label, fixed("folder" if is_folder else "file"))
+                yield Candidate(label, fixed_description("folder" if is_folder else "file"))

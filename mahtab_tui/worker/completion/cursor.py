@@ -16,7 +16,7 @@ from ..detail import doc_of_any, source_of
 from ..objects import MISSING, Classes, class_dict, is_class, is_module, name_of, own_dict
 from ..variables import kind_of, one_line, summary_of, type_name, version_of
 from .resolve import Instance, resolve
-from .signatures import BUILT_IN, annotated, annotations_of, function_of, parameters
+from .signatures import BUILT_IN, annotations_of, format_annotation, function_of, parameters
 
 _TOKEN = re.compile(
     r"""(?P<string>(?P<prefix>[rRbBuUfFtT]{0,2})(?:(?P<q3>\"{3}|'{3})(?:\\.?|(?!(?P=q3)).)*(?P<c3>(?P=q3))?|"""
@@ -316,14 +316,14 @@ def names_at(namespace: dict[str, Any], before: str) -> Names:
     for line in before.rsplit("\n", _LINES + 1)[-_LINES - 1 : -1]:
         if len(line) > _LONGEST_LINE:
             continue
-        for name, value in _bound(line.strip(), names):
+        for name, value in _bindings(line.strip(), names):
             if value is not MISSING:
                 found[name] = value
                 names.modules.pop(name, None)
     return names
 
 
-def _bound(line: str, names: Names) -> Iterator[tuple[str, Any]]:
+def _bindings(line: str, names: Names) -> Iterator[tuple[str, Any]]:
     """Yield the names that a line binds, with their values; `MISSING` if one is unknown."""
     if imported := _IMPORTED.fullmatch(line):
         path, alias = imported.groups()
@@ -391,18 +391,18 @@ def explain(value: Any, expression: str, with_source: bool = False) -> Explanati
         function, _ = function_of(value)
         doc = doc_of_any(function) if function is not None else ""
     return Explanation(
-        expression, signature_of(value, expression), doc, where, source if with_source else ""
+        expression, format_signature(value, expression), doc, where, source if with_source else ""
     )
 
 
-def signature_of(value: Any, name: str) -> str:
+def format_signature(value: Any, name: str) -> str:
     """Format ``name(parameters) -> result`` for a callable; type and summary for others."""
     function, bound = function_of(value)
     if function is None:
         return _builtin_signature(value, name)
     written = [parameter.text for parameter in parameters(function, bound)]
     result = annotations_of(function).get("return", ...)
-    arrow = "" if result is ... or is_class(value) else f" -> {annotated(result)}"
+    arrow = "" if result is ... or is_class(value) else f" -> {format_annotation(result)}"
     line = f"{name}({', '.join(written)}){arrow}"
     if len(line) <= 80:
         return line

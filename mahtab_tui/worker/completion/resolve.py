@@ -33,7 +33,7 @@ from ..objects import (
     unwrapped,
 )
 from ..variables import summary_of, type_name
-from .signatures import Candidate, annotations_of, fixed, generic
+from .signatures import Candidate, annotations_of, fixed_description, split_generic
 
 _DEEPEST = 20
 """Brackets inside each other that are followed in an annotation."""
@@ -127,7 +127,7 @@ class Instance(NamedTuple):
     """Type of its items: instances, or `MISSING`."""
 
 
-def class_of(value: Any) -> type:
+def get_class(value: Any) -> type:
     """Return the class of a value or of an `Instance`."""
     return value.cls if type(value) is Instance else type(value)
 
@@ -160,7 +160,7 @@ def with_columns(found: Any, receiver: Any, name: str) -> Any:
     return found._replace(table=table) if frame and not series else found
 
 
-def result_of(function: Any, receiver: Any = MISSING) -> Any:
+def call_result(function: Any, receiver: Any = MISSING) -> Any:
     """Return what a call of a function returns; `MISSING` if that is unknown. receiver: the object
     whose method it is."""
     if is_class(function):
@@ -169,13 +169,13 @@ def result_of(function: Any, receiver: Any = MISSING) -> Any:
         function, receiver = function.__func__, function.__self__
     name, module = _name(function)
     if receiver is not MISSING and not is_module(receiver):
-        found = known(receiver, name)
+        found = known_result(receiver, name)
         if (
             found is MISSING
             and type(function) is types.FunctionType
             and module.startswith("pandas.core")
         ):
-            grouped = _GROUPED.get(name_of(class_of(receiver)))
+            grouped = _GROUPED.get(name_of(get_class(receiver)))
             if grouped and annotations_of(function).get("return") in (None, "NDFrameT"):
                 found = _instance(loaded("pandas", grouped))
     else:
@@ -188,10 +188,10 @@ def result_of(function: Any, receiver: Any = MISSING) -> Any:
     return with_columns(found, receiver, name)
 
 
-def known(receiver: Any, name: str) -> Any:
+def known_result(receiver: Any, name: str) -> Any:
     """Return what a method or attribute of a library's class returns, from the table; `MISSING` if
     it is not there."""
-    cls = receiver if is_class(receiver) else class_of(receiver)
+    cls = receiver if is_class(receiver) else get_class(receiver)
     for base in mro_of(cls):
         found = _in_table(_label(base), name)
         if found is not MISSING:
@@ -270,7 +270,7 @@ def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth
         loaded("typing", "Self") is annotation and annotation is not MISSING
     ):
         return _self(receiver)
-    origin, arguments = generic(annotation)
+    origin, arguments = split_generic(annotation)
     return _bracketed(
         origin, [annotated_class(argument, names, receiver, depth + 1) for argument in arguments]
     )
@@ -319,7 +319,7 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
         found = (
             own_dict(owner).get(node.attr, MISSING) if is_module(owner) else loaded(path, node.attr)
         )
-        return found if found is not MISSING else _elsewhere(node.attr, names)
+        return found if found is not MISSING else _type_checking_class(node.attr, names)
     if not isinstance(node, ast.Name):
         return MISSING
     found = names.get(node.id, MISSING)
@@ -327,7 +327,7 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
         found = builtins.__dict__.get(node.id, _VIEWS.get(node.id, MISSING))
     if found is MISSING:
         found = loaded("typing", node.id)
-    return found if found is not MISSING else _elsewhere(node.id, names)
+    return found if found is not MISSING else _type_checking_class(node.id, names)
 
 
 _VIEWS: dict[str, type] = {
@@ -337,7 +337,7 @@ _VIEWS: dict[str, type] = {
 }
 
 
-def _elsewhere(name: str, names: dict[str, Any]) -> Any:
+def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
     """Return the class of a name that a module imports for type checkers only: the one of its
     package that has this name."""
     module = names.get("__name__")
@@ -371,7 +371,7 @@ def _instance(cls: Any) -> Any:
 
 def operation(left: Any, right: Any) -> Any:
     """Return the class of what an operator returns for two values; `MISSING` if unknown."""
-    one, other = class_of(left), class_of(right)
+    one, other = get_class(left), get_class(right)
     for cls in (one, other):
         for module, name in (
             ("pandas", "DataFrame"),
@@ -397,7 +397,7 @@ MOST = 100_000
 """Columns and keys that are examined."""
 
 
-def columns_of(value: object) -> list[str]:
+def list_columns(value: object) -> list[str]:
     """Return the names of a table's columns; of an `Instance`, those that it probably has."""
     value = value.table if type(value) is Instance else value
     try:
@@ -424,12 +424,12 @@ def _columns(value: Any) -> list[Any]:
 _LITERALS = (str, int, bytes, bool, float, type(None))
 
 
-def keys_of(value: object) -> list[Candidate]:
+def list_keys(value: object) -> list[Candidate]:
     """Return the keys that can be written as literals. The label of a string is its text, of other
     keys their literal."""
-    columns = columns_of(value)
+    columns = list_columns(value)
     if columns:
-        return [Candidate(name, fixed("column"), name, 0) for name in columns]
+        return [Candidate(name, fixed_description("column"), name, 0) for name in columns]
     if dict not in mro_of(type(value)):
         return []
     items: list[tuple[Any, Any]] = list(islice(dict.items(value), MOST))  # type: ignore[arg-type]
@@ -446,7 +446,7 @@ def _key(key: Any, item: Any) -> Candidate:
     )
 
 
-def literal(text: str, quote: str, after: str) -> str:
+def quote_literal(text: str, quote: str, after: str) -> str:
     """Escape a text for a string that was opened with a prefix and quotes, and close the string
     unless it is closed already."""
     marks = quote.lstrip("rRbBuUfFtT")
@@ -504,7 +504,9 @@ def resolve(expression: str, namespace: Mapping[str, Any]) -> Any:
 def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Name):
         found = namespace.get(node.id, MISSING)
-        return _known(builtins.__dict__.get(node.id, MISSING) if found is MISSING else found)
+        return _require_known(
+            builtins.__dict__.get(node.id, MISSING) if found is MISSING else found
+        )
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Attribute):
@@ -514,11 +516,13 @@ def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Call):
         return _call(node, namespace)
     if isinstance(node, ast.BinOp):
-        return _known(operation(_value(node.left, namespace), _value(node.right, namespace)))
+        return _require_known(
+            operation(_value(node.left, namespace), _value(node.right, namespace))
+        )
     if isinstance(node, ast.Compare):
         return _compared(_value(node.left, namespace))
     if isinstance(node, ast.UnaryOp):
-        return Instance(class_of(_value(node.operand, namespace)))
+        return Instance(get_class(_value(node.operand, namespace)))
     if type(node) in _DISPLAYS:
         return Instance(_DISPLAYS[type(node)])
     raise _UnresolvedError
@@ -534,14 +538,14 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
     if type(function) is Instance or not (
         is_class(function) or type(function) in _FUNCTIONS or is_dispatcher(function)
     ):
-        function = in_class(class_of(function), "__call__")
-    return _known(result_of(function, receiver))
+        function = in_class(get_class(function), "__call__")
+    return _require_known(call_result(function, receiver))
 
 
 def _compared(left: Any) -> Any:
     """Return the class of a comparison's result: of a column, a column of truth values."""
     found = operation(left, left)
-    return found if found is not MISSING and class_of(found) not in _PLAIN else Instance(bool)
+    return found if found is not MISSING and get_class(found) not in _PLAIN else Instance(bool)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -561,9 +565,9 @@ def _attribute(value: Any, name: str) -> Any:
     if type(found) is types.FunctionType and of_class:
         return types.MethodType(found, value)
     if type(found) is property:
-        return _known(result_of(found.fget, value))
+        return _require_known(call_result(found.fget, value))
     if type(found) is loaded("functools", "cached_property"):
-        return _known(result_of(own_dict(found).get("func"), value))
+        return _require_known(call_result(own_dict(found).get("func"), value))
     if comes_from(found, "pandas") and is_class(own_dict(found).get("_accessor")):
         return Instance(own_dict(found)["_accessor"]) if of_class else own_dict(found)["_accessor"]
     if (
@@ -573,26 +577,26 @@ def _attribute(value: Any, name: str) -> Any:
     ):
         if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
             return getattr(value, name)
-        return _known(known(value, name))
+        return _require_known(known_result(value, name))
     return found
 
 
 def _column(value: Any, name: str) -> Any:
     """Return the column that an attribute or a subscript of a table or of its groups names."""
     table = table_of(value)
-    if table is None or name not in columns_of(table):
+    if table is None or name not in list_columns(table):
         raise _UnresolvedError
     module = "polars" if type(table) is loaded("polars", "DataFrame") else "pandas"
-    if name_of(class_of(value)) == "DataFrameGroupBy":
-        return Instance(_known(loaded("pandas.api.typing", "SeriesGroupBy")))
-    return Instance(_known(loaded(module, "Series")))
+    if name_of(get_class(value)) == "DataFrameGroupBy":
+        return Instance(_require_known(loaded("pandas.api.typing", "SeriesGroupBy")))
+    return Instance(_require_known(loaded(module, "Series")))
 
 
 def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
     constant = _constant(key, namespace)
     if type(value) is dict:
         try:
-            return _known(value.get(constant, MISSING))
+            return _require_known(value.get(constant, MISSING))
         except Exception:  # unhashable, or raised by the `__eq__` of a key
             raise _UnresolvedError from None
     if type(value) in _SEQUENCES and type(constant) is int:
@@ -600,9 +604,9 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
             return value[constant]
         except IndexError:
             raise _UnresolvedError from None
-    cls = class_of(value)
+    cls = get_class(value)
     if table_of(value) is not None or is_frame(cls):
-        return _of_table(value, cls, key, constant, namespace)
+        return _subscript_table(value, cls, key, constant, namespace)
     if cls in (str, bytes) or (
         isinstance(key, ast.Slice)
         and (cls in _SEQUENCES or any(cls is loaded(*each) for each in _SLICED))
@@ -614,13 +618,13 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
             if cls is tuple and type(constant) is int
             else (1 if descends(cls, dict) else 0)
         )
-        return _known(
+        return _require_known(
             value.items[item] if -len(value.items) <= item < len(value.items) else MISSING
         )
     raise _UnresolvedError
 
 
-def _of_table(
+def _subscript_table(
     value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
 ) -> Any:
     """Return what a subscript of a table, of its groups or of its `loc` and `iloc` selects."""
@@ -628,16 +632,16 @@ def _of_table(
         parts = key.elts if isinstance(key, ast.Tuple) else [key]
         single = any(type(_constant(part, namespace)) in _PLAIN for part in parts)
         return (
-            Instance(_known(loaded("pandas", "Series")))
+            Instance(_require_known(loaded("pandas", "Series")))
             if single
-            else Instance(_known(loaded("pandas", "DataFrame")), value.table)
+            else Instance(_require_known(loaded("pandas", "DataFrame")), value.table)
         )
     if type(constant) is str:
         if type(value) is not Instance or value.table is not None:
             with suppress(_UnresolvedError):
                 return _column(value, constant)
         module = module_of(cls).partition(".")[0]
-        return Instance(_known(loaded(module, "Series")))
+        return Instance(_require_known(loaded(module, "Series")))
     return Instance(cls, table_of(value))
 
 
@@ -653,7 +657,7 @@ def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
         return MISSING
 
 
-def _known(found: Any) -> Any:
+def _require_known(found: Any) -> Any:
     if found is MISSING:
         raise _UnresolvedError
     return found

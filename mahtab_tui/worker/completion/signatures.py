@@ -68,12 +68,12 @@ class Candidate(NamedTuple):
     """Sorts candidates that match equally well; the smallest comes first."""
 
 
-def fixed(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
+def fixed_description(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
     """Return a function that returns a fixed description."""
     return lambda: (kind, doc)
 
 
-def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
+def rank(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
     """Return the best matches for the typed text, and how many more there are. Equal labels come
     first, then those that start with it, then those with its letters in this order. Private names
     are listed if an underscore is typed, or nothing else matches; names with two underscores only
@@ -137,7 +137,7 @@ def _private(label: str, stem: str) -> int:
     )
 
 
-def named(name: str, value: Any) -> Candidate:
+def value_candidate(name: str, value: Any) -> Candidate:
     """Return the candidate for a name that has a value."""
     return Candidate(name, lambda: describe(name, value))
 
@@ -160,7 +160,7 @@ def describe(name: str, value: Any) -> tuple[str, str]:
     return kind, one_line(f"{about}  {doc_line(value)}".strip(), WIDTH)
 
 
-def doc_of(value: Any) -> str:
+def get_doc(value: Any) -> str:
     """Return the docstring if it is a plain string; no user code runs."""
     if type(value) is types.MethodType:
         value = value.__func__
@@ -177,7 +177,7 @@ def doc_of(value: Any) -> str:
 
 def doc_line(value: Any) -> str:
     """Return the first line of the docstring."""
-    return one_line(doc_of(value).strip().split("\n", 1)[0].strip(), WIDTH)
+    return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), WIDTH)
 
 
 _CONTAINERS = Classes(list, tuple, dict, set)
@@ -319,14 +319,14 @@ def annotations_of(function: types.FunctionType) -> dict[str, Any]:
 
 def _written(function: types.FunctionType, name: str, default: Any) -> str:
     annotation = annotations_of(function).get(name, MISSING)
-    text = name if annotation is MISSING else f"{name}: {annotated(annotation)}"
+    text = name if annotation is MISSING else f"{name}: {format_annotation(annotation)}"
     if default is MISSING:
         return text
     equals = "=" if annotation is MISSING else " = "
-    return f"{text}{equals}{_shown(default)}"
+    return f"{text}{equals}{_format_default(default)}"
 
 
-def annotated(annotation: Any) -> str:
+def format_annotation(annotation: Any) -> str:
     """Format an annotation as far as possible without running code."""
     if type(annotation) is str:
         return one_line(annotation)
@@ -336,12 +336,12 @@ def annotated(annotation: Any) -> str:
         return "None"
     if _is_plain(annotation):
         return one_line(repr(annotation))
-    origin, arguments = generic(annotation)
+    origin, arguments = split_generic(annotation)
     if "__metadata__" in own_dict(annotation):
-        return annotated(origin)
+        return format_annotation(origin)
     if origin is MISSING or origin is loaded("typing", "Union"):
-        return one_line(" | ".join(map(annotated, arguments)) or type_name(annotation))
-    return one_line(f"{annotated(origin)}[{', '.join(map(annotated, arguments))}]")
+        return one_line(" | ".join(map(format_annotation, arguments)) or type_name(annotation))
+    return one_line(f"{format_annotation(origin)}[{', '.join(map(format_annotation, arguments))}]")
 
 
 def _is_plain(annotation: Any) -> bool:
@@ -356,11 +356,11 @@ def _is_plain(annotation: Any) -> bool:
         return True
     if not comes_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
         return False
-    origin, arguments = generic(annotation)
+    origin, arguments = split_generic(annotation)
     return (origin is MISSING or _is_plain(origin)) and all(map(_is_plain, arguments))
 
 
-def generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return the class of a type such as ``list[int]``, and what is in its brackets."""
     if type(annotation) is types.GenericAlias:
         return annotation.__origin__, annotation.__args__
@@ -371,7 +371,7 @@ def generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     return names.get("__origin__", MISSING), arguments if type(arguments) is tuple else ()
 
 
-def _shown(default: Any) -> str:
+def _format_default(default: Any) -> str:
     if type(default) in _PLAIN:
         return one_line(repr(default), 40)
     if type(default) is NotGiven:

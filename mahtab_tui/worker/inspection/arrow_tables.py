@@ -12,23 +12,23 @@ from .columns import (
     BARS,
     BOOLEANS,
     DISTINCT,
-    LOOKED_AT,
     SAMPLE,
+    SAMPLED_ROWS,
     TOP,
     Column,
     Condition,
-    LookError,
+    Deadline,
+    InspectionError,
     ObjectColumn,
-    Pace,
     Statistics,
     Table,
     cell_text,
+    choose_decimals,
     compare,
-    decimals_of,
     float_text,
+    format_top_values,
     not_comparable,
     number_text,
-    top_values,
 )
 
 _COMPARISONS = {
@@ -53,7 +53,9 @@ class ArrowColumn:
         self._time = types.is_temporal(values.type)
         self.type = type or str(values.type)
         self.right = self._number
-        self._decimals = decimals_of(values.slice(0, LOOKED_AT).to_pylist()) if self._float else 1
+        self._decimals = (
+            choose_decimals(values.slice(0, SAMPLED_ROWS).to_pylist()) if self._float else 1
+        )
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         part = (
@@ -71,7 +73,9 @@ class ArrowColumn:
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
 
-    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+    def order(
+        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
+    ) -> Sequence[int]:
         arrow = _arrow()
         rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
         values = self._values if rows is None else self._values.take(rows)
@@ -80,12 +84,12 @@ class ArrowColumn:
                 values, sort_keys=[("", "descending" if descending else "ascending")]
             )
         except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
-            raise LookError(f"Values of {self.type} cannot be sorted.") from None
-        pace.check()
+            raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
+        deadline.check()
         order: Sequence[int] = (found if rows is None else rows.take(found)).to_pylist()
         return order
 
-    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
         compute, op = _compute(), condition.op
         if op in ("missing", "present"):
             gone = self._values.is_null(nan_is_null=True)
@@ -103,10 +107,10 @@ class ArrowColumn:
         found: Sequence[int] = compute.indices_nonzero(fits).to_pylist()
         return found
 
-    def statistics(self, pace: Pace) -> Statistics:
+    def statistics(self, deadline: Deadline) -> Statistics:
         values, compute = self._values, _compute()
         missing = compute.sum(values.is_null(nan_is_null=self._float)).as_py() or 0
-        pace.check()
+        deadline.check()
         if not (self._number or self._time) or missing == len(values):
             return Statistics(missing, top=self._top() if self._text else ())
         if self._float and missing:
@@ -115,7 +119,7 @@ class ArrowColumn:
             ends = compute.min_max(values).as_py()
         except _arrow().ArrowNotImplementedError:
             return Statistics(missing)
-        pace.check()
+        deadline.check()
         if self._time:
             return Statistics(missing, str(ends["min"]), str(ends["max"]))
         low, high = float(ends["min"]), float(ends["max"])
@@ -132,7 +136,7 @@ class ArrowColumn:
         counted = self._values.drop_null().value_counts()
         if len(counted) > DISTINCT:
             return ()
-        return top_values((each["values"], each["counts"]) for each in counted.to_pylist())
+        return format_top_values((each["values"], each["counts"]) for each in counted.to_pylist())
 
     def _operand(self, text: str) -> Any:
         try:
@@ -208,7 +212,7 @@ class PolarsColumn:
         self._temporal = dtype.is_temporal()
         self.type = str(dtype).partition("(")[0].lower()
         self.right = dtype.is_numeric()
-        self._decimals = decimals_of(values.head(LOOKED_AT).to_list()) if self._float else 1
+        self._decimals = choose_decimals(values.head(SAMPLED_ROWS).to_list()) if self._float else 1
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         part = (
@@ -226,7 +230,9 @@ class PolarsColumn:
     def value(self, row: int) -> Any:
         return self._values[row]
 
-    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+    def order(
+        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
+    ) -> Sequence[int]:
         polars = sys.modules["polars"]
         rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
         values = self._values if rows is None else self._values.gather(rows)
@@ -235,12 +241,12 @@ class PolarsColumn:
         try:
             found = values.arg_sort(descending=descending, nulls_last=True)
         except polars.exceptions.PolarsError:
-            raise LookError(f"Values of {self.type} cannot be sorted.") from None
-        pace.check()
+            raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
+        deadline.check()
         order: Sequence[int] = found if rows is None else rows.gather(found)
         return order
 
-    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
         values, op, operand = self._values, condition.op, condition.operand
         polars = sys.modules["polars"]
         try:
@@ -259,16 +265,16 @@ class PolarsColumn:
             raise not_comparable(operand, self.type) from None
         return found
 
-    def statistics(self, pace: Pace) -> Statistics:
+    def statistics(self, deadline: Deadline) -> Statistics:
         values = self._values
         missing = values.null_count()  # NaN is a value in polars
         if self._float:
             values = values.fill_nan(None)
-        pace.check()
+        deadline.check()
         if not (self.right or self._temporal) or values.null_count() == len(values):
             return Statistics(missing, top=self._top())
         low, high = values.min(), values.max()
-        pace.check()
+        deadline.check()
         if self._temporal:
             return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
         mean = number_text(float(values.mean()))
@@ -288,7 +294,9 @@ class PolarsColumn:
             self._values.drop_nulls().cast(polars.String).alias("value").value_counts(sort=True)
         )
         return (
-            top_values(counted.head(TOP if counted["count"].max() != 1 else DISTINCT).iter_rows())
+            format_top_values(
+                counted.head(TOP if counted["count"].max() != 1 else DISTINCT).iter_rows()
+            )
             if len(counted) <= DISTINCT
             else ()
         )

@@ -36,9 +36,9 @@ from ..objects import (
 )
 from ..tracebacks import CELL, cell_filename
 from ..variables import UNTOLD, kind_of, one_line, size_of, summary, summary_of, type_name
-from .columns import LookError
+from .columns import InspectionError
 from .content import sliced
-from .tables import table_of
+from .tables import as_table
 
 _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
     BaseException.__dict__[name]
@@ -49,7 +49,7 @@ _MOST = 100
 """Chained exceptions that are examined at most."""
 
 
-def locals_of(
+def frame_locals(
     cell: int, file: str, line: int, function: str, frame_index: int, of: int
 ) -> dict[str, Any]:
     """Return the variables of a frame of the error that ended a cell. frame_index: its index among the
@@ -57,13 +57,13 @@ def locals_of(
 
     Raises `LookError` if they are not available."""
     error = getattr(sys, "last_value", None)
-    errors = list(_linked(error)) if isinstance(error, BaseException) else []
-    if not errors or _cell_of(_TRACEBACK.__get__(errors[-1])) != cell_filename(cell):
-        raise LookError(
+    errors = list(_exception_chain(error)) if isinstance(error, BaseException) else []
+    if not errors or _failing_cell(_TRACEBACK.__get__(errors[-1])) != cell_filename(cell):
+        raise InspectionError(
             "The variables are gone: other code has failed since, or the kernel was restarted."
         )
     if function == "<module>":
-        raise LookError("The variables of this frame are those of the namespace.")
+        raise InspectionError("The variables of this frame are those of the namespace.")
     found = [
         frame
         for each in errors
@@ -73,7 +73,7 @@ def locals_of(
         and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
     ]
     if len(found) != of:
-        raise LookError(
+        raise InspectionError(
             "The variables are unknown: the same line occurs in the error more often than shown."
         )
     variables = found[frame_index].f_locals
@@ -83,10 +83,10 @@ def locals_of(
         type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins"
     ):  # since Python 3.13
         return dict(variables)
-    raise LookError("The variables are in a custom mapping, whose code is not run here.")
+    raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
 
 
-def _linked(error: BaseException) -> Iterator[BaseException]:
+def _exception_chain(error: BaseException) -> Iterator[BaseException]:
     """Return the chain of an exception in the order of its traceback, itself last."""
     chain: list[BaseException] = []
     following: BaseException | None = error
@@ -111,7 +111,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
         traceback = traceback.tb_next
 
 
-def _cell_of(traceback: TracebackType | None) -> str:
+def _failing_cell(traceback: TracebackType | None) -> str:
     """Return the file name of the cell in which an error was raised."""
     return next(
         (
@@ -148,7 +148,7 @@ _PLAIN = Classes(
     type(Ellipsis),
     type(NotImplemented),
 )
-_UNTOLD = Classes(property, types.GetSetDescriptorType)
+_COMPUTED = Classes(property, types.GetSetDescriptorType)
 """Attributes whose values only code can compute."""
 _OWN = Classes(property, types.MemberDescriptorType)
 _LABEL = 80
@@ -167,7 +167,7 @@ class Child(NamedTuple):
     """Key of an item of a dict."""
 
 
-def base_of(value: object) -> type | None:
+def container_class(value: object) -> type | None:
     """Return the built-in container class of an object; None if it is no container."""
     for base in mro_of(type(value)):
         if base in _CONTAINERS:
@@ -175,29 +175,29 @@ def base_of(value: object) -> type | None:
     return None
 
 
-def count_of(value: object) -> int:
+def count_children(value: object) -> int:
     """Count the children of an object."""
-    base = base_of(value)
+    base = container_class(value)
     return len(_attribute_names(value)) if base is None else _length(value, base)
 
 
-def children_of(value: object, start: int, stop: int) -> list[Child]:
+def list_children(value: object, start: int, stop: int) -> list[Child]:
     """Return some of the children, by position. Raises `LookError` if a container changes
     meanwhile."""
-    base = base_of(value)
+    base = container_class(value)
     if base is None:
         return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
     try:
         return list(_items(value, base, start, stop))
     except RuntimeError:
-        raise LookError("The object changed while it was read; press r to reload.") from None
+        raise InspectionError("The object changed while it was read; press r to reload.") from None
 
 
 def child_at(value: object, position: int) -> Child:
     """Return an item of a container. Raises `LookError`."""
-    found = children_of(value, position, position + 1)
+    found = list_children(value, position, position + 1)
     if not found:
-        raise LookError("This item no longer exists.")
+        raise InspectionError("This item no longer exists.")
     return found[0]
 
 
@@ -213,7 +213,7 @@ def all_attributes(value: object) -> list[Child]:
     ]
 
 
-def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
+def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
     """Describe a child as a row. above: the objects on the path to it, which may include it."""
     row: dict[str, Any] = {
         "step": child.step,
@@ -237,7 +237,7 @@ def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
         if any(child.value is one for one in above):
             row["state"] = "cycle"
         else:
-            row["count"] = count_of(child.value)
+            row["count"] = count_children(child.value)
     return row
 
 
@@ -325,13 +325,13 @@ def _attribute_names(value: object) -> list[str]:
 
 
 def _attribute(value: object, name: str) -> Child:
-    return Child(["attribute", name], name, stored(value, name))
+    return Child(["attribute", name], name, stored_attribute(value, name))
 
 
-def stored(value: object, name: str) -> Any:
+def stored_attribute(value: object, name: str) -> Any:
     """Return an attribute as stored; `MISSING` if only code can compute it."""
     found = attribute(value, name)
-    return MISSING if type(found) in _UNTOLD else found
+    return MISSING if type(found) in _COMPUTED else found
 
 
 _WRITTEN = Classes(str, bytes, type(None))
@@ -359,16 +359,16 @@ class ResolvedPath(NamedTuple):
     """The path, valid only while the variable is the same object."""
 
     @property
-    def goal(self) -> Any:
+    def target(self) -> Any:
         return self.objects[-1]
 
     @property
-    def seen(self) -> Any:
+    def library_value(self) -> Any:
         """The goal as an object of its library's own class."""
         return as_library_type(self.objects[-1])
 
 
-def follow(
+def resolve_path(
     path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> ResolvedPath:
     """Follow a path. Raises `LookError` if it is no longer valid."""
@@ -379,16 +379,18 @@ def follow(
         if kind == "name":
             name = rest[0]
             if name not in namespace:
-                raise LookError(f"There is no variable named {name}.")
+                raise InspectionError(f"There is no variable named {name}.")
             found, expression = namespace[name], name if _is_name(name) else f"globals()[{name!r}]"
             if rest[1:] and rest[1] != id(found):
-                raise LookError(f"{name} is now a different object; press r to reload.")
+                raise InspectionError(f"{name} is now a different object; press r to reload.")
         elif kind == "frame":
-            found = locals_of(*rest)
+            found = frame_locals(*rest)
         elif kind == "shown":
             found = shown_table(rest[0])
             if found is None:
-                raise LookError("The value of this table is no longer kept; run the cell again.")
+                raise InspectionError(
+                    "The value of this table is no longer kept; run the cell again."
+                )
             expression = next(
                 (
                     name
@@ -399,15 +401,15 @@ def follow(
             )
         elif kind == "held":
             if rest[0] not in computed:
-                raise LookError("This value is no longer kept; open it again.")
+                raise InspectionError("This value is no longer kept; open it again.")
             found, expression = computed[rest[0]]
         elif kind == "item":
             child = child_at(value, rest[0])
             found, expression = child.value, _item(expression, value, rest[0], child.key)
         elif kind == "attribute":
-            found = stored(value, rest[0])
+            found = stored_attribute(value, rest[0])
             if found is MISSING:
-                raise LookError(f"The attribute {rest[0]} no longer exists.")
+                raise InspectionError(f"The attribute {rest[0]} no longer exists.")
             expression = f"{expression}.{rest[0]}" if expression and _is_name(rest[0]) else ""
         elif kind == "slice":
             found = sliced(as_library_type(value), rest[0])
@@ -416,14 +418,14 @@ def follow(
                 f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
             )
         else:
-            table = table_of(as_library_type(value))
+            table = as_table(as_library_type(value))
             column = rest[-1]
             if (
                 table is None
                 or not 0 <= column < table.columns
                 or (kind == "cell" and not 0 <= rest[0] < table.rows)
             ):
-                raise LookError("This part of the table no longer exists.")
+                raise InspectionError("This part of the table no longer exists.")
             found = table.column(column).value(rest[0]) if kind == "cell" else table.series(column)
             written = (
                 table.expression(column)
@@ -441,7 +443,7 @@ def follow(
 
 
 def _item(expression: str, value: Any, position: int, key: Any) -> str:
-    base = base_of(value)
+    base = container_class(value)
     if not expression:
         return ""
     if base is dict:

@@ -14,7 +14,7 @@ from ..objects import Classes, loaded, module_of
 from ..variables import one_line, summary, type_name
 
 
-class LookError(Exception):
+class InspectionError(Exception):
     """Something cannot be shown; the message is a sentence for the user."""
 
 
@@ -22,21 +22,21 @@ class AbandonedError(Exception):
     """Nobody waits for the answer."""
 
 
-class Pace:
+class Deadline:
     """Checked regularly by work on many items."""
 
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
         """over: tells whether the user has moved on."""
         self.seconds = seconds
         self._end = time.monotonic() + seconds
-        self._over = over
+        self._is_abandoned = over
 
     def check(self) -> None:
         """Raise `AbandonedError` if nobody waits, or `LookError` after the time limit."""
-        if self._over():
+        if self._is_abandoned():
             raise AbandonedError("No one is waiting for this answer.")
         if time.monotonic() > self._end:
-            raise LookError(f"This took longer than {self.seconds:g} s and was stopped.")
+            raise InspectionError(f"This took longer than {self.seconds:g} s and was stopped.")
 
 
 WIDTH = 200
@@ -86,7 +86,7 @@ def key_text(value: Any) -> str:
     return "—" if (text := cell_text(value)) is None else text
 
 
-def decimals_of(sample: Iterable[float | None]) -> int | None:
+def choose_decimals(sample: Iterable[float | None]) -> int | None:
     """Choose the number of decimals for all floats of a column; None for exponential notation."""
     sizes = [abs(value) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
@@ -120,7 +120,7 @@ def number_text(value: float) -> str:
     )
 
 
-LOOKED_AT = 200
+SAMPLED_ROWS = 200
 """Values at the start of a column that decide how many decimals are shown."""
 BARS = 8
 """Bars of a column's histogram."""
@@ -151,7 +151,7 @@ _LONGEST = 24
 """Characters of a listed value."""
 
 
-def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
+def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
     """Format the most common texts, as in ``berlin ×412``; equally common ones in order. One
     sentence if all differ."""
     counted = list(counts)
@@ -185,7 +185,7 @@ class Condition(NamedTuple):
     operand: str = ""
 
 
-def parse(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text
     that values must contain."""
     word = text.strip().lower()
@@ -216,14 +216,16 @@ class Column(Protocol):
     def value(self, row: int) -> Any:
         """Return a value."""
 
-    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+    def order(
+        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
+    ) -> Sequence[int]:
         """Sort some rows (None: all) by value, stably, missing ones last. Returns positions."""
 
-    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
         """Return the positions of matching rows, in order. Raises `LookError` if the condition does
         not apply to the column."""
 
-    def statistics(self, pace: Pace) -> Statistics: ...
+    def statistics(self, deadline: Deadline) -> Statistics: ...
 
 
 class Table(Protocol):
@@ -250,9 +252,9 @@ class Table(Protocol):
         """Return a value as code; empty if unknown."""
 
 
-def not_comparable(operand: str, kind: str) -> LookError:
+def not_comparable(operand: str, kind: str) -> InspectionError:
     """Return what a column raises for a condition with an operand of another type."""
-    return LookError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
+    return InspectionError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
 def as_slice(rows: Sequence[int]) -> Any:
@@ -290,12 +292,14 @@ class ObjectColumn:
     def value(self, row: int) -> Any:
         return self._values[row]
 
-    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+    def order(
+        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
+    ) -> Sequence[int]:
         rows = range(len(self._values)) if among is None else among
         chunks: list[list[tuple[Any, int]]] = []
         missing: list[int] = []
         for start in range(0, len(rows), _CHUNK):
-            pace.check()
+            deadline.check()
             chunk = []
             for row in rows[start : start + _CHUNK]:
                 key = _key(self._values[row])
@@ -307,19 +311,19 @@ class ObjectColumn:
         found = []
         for count, (_, row) in enumerate(heapq.merge(*chunks, reverse=descending)):
             if count % _CHECK_EVERY == 0:
-                pace.check()
+                deadline.check()
             found.append(abs(row))
         return found + missing
 
-    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
-        fits = _fits(condition)
-        return [row for row, value in self._each(pace) if fits(value)]
+    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
+        fits = _make_predicate(condition)
+        return [row for row, value in self._each(deadline) if fits(value)]
 
-    def statistics(self, pace: Pace) -> Statistics:
+    def statistics(self, deadline: Deadline) -> Statistics:
         missing, low, high, total, numbers = 0, None, None, 0.0, []
         only_numbers = only_texts = True
         texts: dict[str, int] = {}
-        for _, value in self._each(pace):
+        for _, value in self._each(deadline):
             cls = type(value)
             if cls in _NUMBERS and value == value:
                 only_texts = False
@@ -339,7 +343,9 @@ class ObjectColumn:
         if not only_numbers or low is None or high is None:
             return Statistics(
                 missing,
-                top=top_values(texts.items()) if only_texts and len(texts) <= DISTINCT else (),
+                top=format_top_values(texts.items())
+                if only_texts and len(texts) <= DISTINCT
+                else (),
             )
         mean = number_text(total / len(numbers))
         return Statistics(
@@ -350,10 +356,10 @@ class ObjectColumn:
             _bars(numbers, float(low), float(high)),
         )
 
-    def _each(self, pace: Pace) -> Iterator[tuple[int, Any]]:
+    def _each(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
         for row in range(len(self._values)):
             if row % _CHECK_EVERY == 0:
-                pace.check()
+                deadline.check()
             yield row, self._values[row]
 
 
@@ -368,7 +374,7 @@ def _key(value: Any) -> tuple[int, Any] | None:
     return None if text is None else (2, text)
 
 
-def _fits(condition: Condition) -> Any:
+def _make_predicate(condition: Condition) -> Any:
     """Return a function that tells whether a value matches."""
     op, operand = condition
     if op == "missing":
@@ -377,8 +383,8 @@ def _fits(condition: Condition) -> Any:
         return lambda value: cell_text(value) is not None
     if op == "contains":
         if any(map(str.isupper, operand)):
-            return lambda value: operand in _whole(value)
-        return lambda value: operand in _whole(value).lower()
+            return lambda value: operand in _full_text(value)
+        return lambda value: operand in _full_text(value).lower()
     try:
         number: float | None = int(operand) if operand.lstrip("+-").isdigit() else float(operand)
     except ValueError:
@@ -389,12 +395,12 @@ def _fits(condition: Condition) -> Any:
             return number is not None and value == value and bool(compare(value, op, number))
         if cell_text(value) is None:
             return False
-        return bool(compare(_whole(value), op, operand))
+        return bool(compare(_full_text(value), op, operand))
 
     return compares
 
 
-def _whole(value: Any) -> str:
+def _full_text(value: Any) -> str:
     return value if type(value) is str else cell_text(value) or ""
 
 

@@ -24,7 +24,7 @@ from ..objects import (
     name_of,
 )
 from ..variables import summary
-from .columns import LookError, Pace, number_text
+from .columns import Deadline, InspectionError, number_text
 from .pandas_tables import NumberColumn
 
 BLOCK = 1_000_000
@@ -39,23 +39,23 @@ class LineCounts:
     """Counts line breaks before each block of one text, as far as needed."""
 
     def __init__(self) -> None:
-        self._of: Any = None
+        self._text: Any = None
         self._before: list[int] = [0]
 
-    def before(self, text: str, offset: int, pace: Pace) -> int:
+    def before(self, text: str, offset: int, deadline: Deadline) -> int:
         """Count the line breaks before a place."""
-        if text is not self._of:
-            self._of, self._before = text, [0]
+        if text is not self._text:
+            self._text, self._before = text, [0]
         known = self._before
         while (len(known) - 1) * BLOCK + BLOCK <= offset:
-            pace.check()
+            deadline.check()
             start = (len(known) - 1) * BLOCK
             known.append(known[-1] + str.count(text, "\n", start, start + BLOCK))
         block = offset // BLOCK
         return known[block] + str.count(text, "\n", block * BLOCK, offset)
 
 
-def base_of(value: object) -> Any:
+def text_class(value: object) -> Any:
     """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for
     others."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
@@ -67,36 +67,38 @@ def part(value: Any, start: int, end: int) -> Any:
 
 
 def _slice(value: Any, start: int, end: int) -> Any:
-    base = base_of(value)
+    base = text_class(value)
     if base is memoryview:
-        return bytes(_octets(value)[start:end])
+        return bytes(_as_bytes(value)[start:end])
     found = base.__getitem__(value, slice(start, end))
     return found if base is str else bytes(found)
 
 
 def length(value: Any) -> int:
     """Count characters or bytes."""
-    base = base_of(value)
+    base = text_class(value)
     if base is memoryview and summary(value) == "released":
         return 0
-    return len(_octets(value)) if base is memoryview else int(base.__len__(value))
+    return len(_as_bytes(value)) if base is memoryview else int(base.__len__(value))
 
 
-def _octets(value: memoryview) -> memoryview:
+def _as_bytes(value: memoryview) -> memoryview:
     try:
         return value.cast("B") if value.contiguous else memoryview(b"")
     except ValueError:
-        raise LookError("The memory was released.") from None
+        raise InspectionError("The memory was released.") from None
 
 
-def find(value: str, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
+def find(
+    value: str, words: str, start: int, backwards: bool, deadline: Deadline
+) -> list[int] | None:
     """Find the next or previous occurrence of words, wrapping around. Words without capitals match
     any case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     size = length(value)
     pattern = re.compile(re.escape(words), flags)
     for first, last in _backwards(start, size) if backwards else _forwards(start, size):
-        pace.check()
+        deadline.check()
         found = None
         for matched in pattern.finditer(_slice(value, first, min(last + len(words), size))):
             if first + matched.start() >= last:
@@ -126,7 +128,7 @@ MOST_VALUES = 20_000_000
 """Values that a plot reads at most; of more, a sample."""
 
 
-def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
+def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
     """Plot one-dimensional values by position; of many, the minimum and maximum of each part."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
@@ -138,7 +140,7 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
         edges = [size * column // width for column in range(width + 1)]
         step = max(1, size // MOST_VALUES)
         for first, last in zip(edges, edges[1:]):
-            pace.check()
+            deadline.check()
             part = values[first:last:step].astype("f8")
             part = part[numpy.isfinite(part)]
             if part.size:
@@ -147,13 +149,13 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
     return {"kind": "line", "xs": [x for x, _ in points], "ys": [y for _, y in points]}
 
 
-def histogram(values: Any, pace: Pace) -> dict[str, Any]:
+def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
     """Compute a histogram."""
     numpy = sys.modules["numpy"]
     flat = numpy.asarray(values).reshape(-1)
     flat = flat[:: max(1, flat.size // MOST_VALUES)].astype("f8")
     flat = flat[numpy.isfinite(flat)]
-    pace.check()
+    deadline.check()
     if not flat.size:
         return {"kind": "histogram", "xs": [], "ys": []}
     counts, edges = numpy.histogram(flat, bins=BINS)
@@ -164,14 +166,14 @@ def histogram(values: Any, pace: Pace) -> dict[str, Any]:
     }
 
 
-def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
+def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
     """Reduce two-dimensional values to a grid of means of at most this size; None for parts without
     numbers."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
     if not rows or not columns:
-        raise LookError("There are no numbers.")
+        raise InspectionError("There are no numbers.")
     row_edges = [values.shape[0] * row // rows for row in range(rows + 1)]
     column_edges = [values.shape[1] * row // columns for row in range(columns + 1)]
     row_step, column_step = (
@@ -181,7 +183,7 @@ def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
     grid: list[list[float | None]] = []
     with numpy.errstate(all="ignore"):
         for top, bottom in zip(row_edges, row_edges[1:]):
-            pace.check()
+            deadline.check()
             band = values[top:bottom:row_step].astype("f8") if column_step == 1 else None
             found: list[float | None] = []
             for left, right in zip(column_edges, column_edges[1:]):
@@ -248,10 +250,10 @@ def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
     """Return a part of an array or tensor as a numpy array. indexes: an index for each dimension;
     None keeps it whole."""
     if len(indexes) != len(value.shape):
-        raise LookError("The array now has a different shape; press r to reload.")
+        raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
         if index is not None and not 0 <= index < size:
-            raise LookError("This part of the array no longer exists.")
+            raise InspectionError("This part of the array no longer exists.")
     if is_tensor(value) and value.layout is not loaded("torch", "strided"):
         value = as_numpy(value)  # a sparse tensor cannot be sliced
     return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
@@ -262,12 +264,12 @@ def as_numpy(value: Any) -> Any:
     if not is_tensor(value):
         return value
     if "numpy" not in sys.modules:
-        raise LookError(
+        raise InspectionError(
             "Showing a tensor needs numpy, which the kernel's environment does not have."
         )
     tensor = value.detach()
     if tensor.is_meta:
-        raise LookError("The tensor is on the meta device, so it has a shape but no numbers.")
+        raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
     strided = tensor.layout is loaded("torch", "strided")
     if (
         strided
@@ -279,7 +281,7 @@ def as_numpy(value: Any) -> Any:
         except TypeError:  # numpy lacks bfloat16 and float8
             pass
     if tensor.numel() > LARGEST_ARRAY:
-        raise LookError(
+        raise InspectionError(
             f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
         )
     tensor = tensor if strided else tensor.to_dense()
@@ -302,21 +304,21 @@ def can_be_drawn(value: Any) -> bool:
     )
 
 
-def statistics(value: Any, pace: Pace) -> dict[str, Any]:
+def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
     """Compute statistics of an array. Raises `LookError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST_ARRAY and not values.flags.forc:
-        raise LookError(
+        raise InspectionError(
             f"The array is not contiguous and has more than {LARGEST_ARRAY:,} numbers, too many for statistics."
         )
     flat = values.reshape(-1, order="A")
     if not flat.size:
         return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
-    found: dict[str, Any] = dict(NumberColumn(flat).statistics(pace)._asdict())
+    found: dict[str, Any] = dict(NumberColumn(flat).statistics(deadline)._asdict())
     numpy = sys.modules["numpy"]
     found["std"] = found["zeros"] = ""
     if flat.dtype.kind in "biuf":
-        pace.check()
+        deadline.check()
         with numpy.errstate(all="ignore"):
             known = flat[~numpy.isnan(flat)] if found["missing"] else flat
             found["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
@@ -370,11 +372,11 @@ def picture(value: Any) -> bytes:
     elif draws_itself(value):
         found = type(value)._repr_png_(value)
     else:
-        raise LookError("This is no longer a picture; press r to reload.")
+        raise InspectionError("This is no longer a picture; press r to reload.")
     if type(found) is not bytes or not _MAGIC.match(found):
-        raise LookError("The object did not return a picture.")
+        raise InspectionError("The object did not return a picture.")
     if len(found) > LARGEST_PICTURE:
-        raise LookError(
+        raise InspectionError(
             f"The picture has {len(found):,} bytes; at most {LARGEST_PICTURE:,} are shown."
         )
     return found

@@ -35,17 +35,17 @@ from .children import (
     ComputedValue,
     ResolvedPath,
     all_attributes,
-    children_of,
-    count_of,
-    described,
-    follow,
+    count_children,
+    describe_child,
+    list_children,
+    resolve_path,
 )
-from .columns import AbandonedError, LookError, Pace, Table
+from .columns import AbandonedError, Deadline, InspectionError, Table
 from .pandas_tables import NumberColumn
-from .tables import Arrangement, RecordTable, headings, page, table_of
+from .tables import Arrangement, RecordTable, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"
-FRESH = 10.0
+REFRESH_SECONDS = 10.0
 """Seconds before the installed entry points are read again."""
 MOST_VIEWS = 7
 """Views of one object at most."""
@@ -56,31 +56,31 @@ class InspectorRegistry:
 
     def __init__(self) -> None:
         self._points: dict[str, Any] = {}
-        self._looked = -FRESH
+        self._refreshed_at = -REFRESH_SECONDS
         self._path: tuple[str, ...] = ()
 
-    def inspector_of(self, value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+    def find(self, value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         """Return the inspector for an object, or None. Loading it imports its package."""
         names = [name for cls in mro_of(type(value)) if (name := _name(cls))]
         if not names:
             return None
-        self._look()
+        self._refresh()
         point = next((self._points[name] for name in names if name in self._points), None)
         return None if point is None else point.load()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         path = tuple(entry for entry in sys.path if type(entry) is str)
-        if time.monotonic() - self._looked < FRESH and path == self._path:
+        if time.monotonic() - self._refreshed_at < REFRESH_SECONDS and path == self._path:
             return
         found = late_import("importlib.metadata").entry_points()
         points = (
             found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
         )  # a dict, before Python 3.10
         self._points = {point.name: point for point in points}
-        self._looked, self._path = time.monotonic(), path
+        self._refreshed_at, self._path = time.monotonic(), path
 
 
-def views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def check_views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Check what an inspector has returned."""
     if not isinstance(shown, Mapping):
         raise TypeError(
@@ -104,7 +104,7 @@ def _name(cls: type) -> str:
 _PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
 
 
-def views_of(value: Any, table: Table | None) -> list[str]:
+def list_views(value: Any, table: Table | None) -> list[str]:
     """Return the views of an object. table: the object as a table, if it is one."""
     views = _own_views(value, table)
     if content.is_picture(value):
@@ -125,9 +125,9 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
         )
     if table is not None:
         views = ["table", "tree"] if isinstance(table, RecordTable) else ["table"]
-        return [*views, "plot"] if _numbers(table) is not None else views
-    if content.base_of(value) is not None:
-        return ["text"] if content.base_of(value) is str else ["repr"]
+        return [*views, "plot"] if _plottable_column(table) is not None else views
+    if content.text_class(value) is not None:
+        return ["text"] if content.text_class(value) is str else ["repr"]
     kind = kind_of(value)
     if kind in ("function", "class"):
         return ["source"] if kind == "function" else ["source", "tree"]
@@ -136,10 +136,10 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
     return ["repr"] if type(value) in _PLAIN else ["tree"]
 
 
-def numbers_of(table: Table) -> Any:
+def plottable_numbers(table: Table) -> Any:
     """Return the numbers of a one-column table as a numpy array; None if it has none or numpy is
     not loaded."""
-    column = _numbers(table)
+    column = _plottable_column(table)
     if column is None:
         return None
     if isinstance(column, NumberColumn):
@@ -153,13 +153,13 @@ def numbers_of(table: Table) -> Any:
     return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
 
 
-def _numbers(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn | None:
+def _plottable_column(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn | None:
     """Return the only column of a table, if its numbers can be plotted."""
     if table.columns != 1 or "numpy" not in sys.modules or isinstance(table, RecordTable):
         return None
     try:
         column = table.column(0)
-    except LookError:
+    except InspectionError:
         return None
     if not column.right or column.type.startswith("complex"):
         return None
@@ -190,7 +190,9 @@ class Inspection:
         self._registered = InspectorRegistry()
         self._arrangements: dict[str, Arrangement] = {}
         self._line_counts: dict[str, content.LineCounts] = {}
-        self._answers: dict[str, Callable[[ResolvedPath, dict[str, Any], Pace], dict[str, Any]]] = {
+        self._answers: dict[
+            str, Callable[[ResolvedPath, dict[str, Any], Deadline], dict[str, Any]]
+        ] = {
             "open": self._open,
             "children": self._children,
             "table": self._table,
@@ -204,39 +206,39 @@ class Inspection:
             "plot": self._plot,
             "text": self._text,
             "find": self._find,
-            "source": lambda way, asked, pace: source(way.goal, way.expression),
-            "measure": lambda way, asked, pace: {"size": content.measure(way.seen)},
+            "source": lambda way, asked, pace: source(way.target, way.expression),
+            "measure": lambda way, asked, pace: {"size": content.measure(way.library_value)},
             "evaluate": self._evaluate,
             "picture": self._picture,
             "repr": self._repr,
         }
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a question, a dict with the asking screen (`client`, `slot`), the action (`do`),
         the object (`path`), and arguments.
 
         Raises `LookError` or `AbandonedError`.
         """
-        client = asked["client"]
-        if asked["do"] == "close":
+        client = request["client"]
+        if request["do"] == "close":
             self._close(client)
             return {}
-        slot = client, asked["slot"]
+        slot = client, request["slot"]
         with self._lock:
             number = self._newest[slot] = next(self._numbers)
-        pace = Pace(WORK, lambda: self._newest.get(slot) != number)
+        deadline = Deadline(WORK, lambda: self._newest.get(slot) != number)
         path = (
-            [["name", asked["path"][0][1]], *asked["path"][1:]]
-            if asked.get("again") and asked["path"][0][0] == "name"
-            else asked["path"]
+            [["name", request["path"][0][1]], *request["path"][1:]]
+            if request.get("again") and request["path"][0][0] == "name"
+            else request["path"]
         )
         try:
-            way = follow(path, self._namespace, self._computed.get(client, {}))
-            return self._answers[asked["do"]](way, asked, pace)
-        except (LookError, AbandonedError):
+            resolved = resolve_path(path, self._namespace, self._computed.get(client, {}))
+            return self._answers[request["do"]](resolved, request, deadline)
+        except (InspectionError, AbandonedError):
             raise
         except Exception as error:  # a library's object in an inconsistent state
-            raise LookError(
+            raise InspectionError(
                 f"The object cannot be shown: {type_name(error)}{_message(error)}"
             ) from None
 
@@ -248,166 +250,215 @@ class Inspection:
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
-    def _open(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _open(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
         with self._lock:
-            self._arrangements.pop(asked["client"], None)
-        shown, problem = self._shown(way, asked["client"])
+            self._arrangements.pop(request["client"], None)
+        shown, problem = self._inspector_views(resolved, request["client"])
         return {
-            **opened(way.goal, way.expression),
-            "path": way.path,
+            **describe_object(resolved.target, resolved.expression),
+            "path": resolved.path,
             "shown": shown,
             "problem": problem,
         }
 
-    def _shown(self, way: ResolvedPath, client: str) -> tuple[list[dict[str, Any]], str]:
+    def _inspector_views(
+        self, resolved: ResolvedPath, client: str
+    ) -> tuple[list[dict[str, Any]], str]:
         """Return the views of registered inspectors, and their problem."""
         try:
-            inspector = _own(
-                lambda: self._registered.inspector_of(way.goal), "Loading its inspector"
+            inspector = _run_limited(
+                lambda: self._registered.find(resolved.target), "Loading its inspector"
             )
             if inspector is None:
                 return [], ""
-            found = _own(lambda: views(inspector(way.goal)), "Its inspector")
-        except LookError as error:
+            found = _run_limited(lambda: check_views(inspector(resolved.target)), "Its inspector")
+        except InspectionError as error:
             return [], str(error)
         return [
-            {"title": title, "path": [["held", self._hold(client, value, "")]], **opened(value, "")}
+            {
+                "title": title,
+                "path": [["held", self._store_computed(client, value, "")]],
+                **describe_object(value, ""),
+            }
             for title, value in found
         ], ""
 
-    def _children(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        start, stop = _page(asked)
-        if asked["of"] == "attributes":
-            all_of_them = all_attributes(way.goal)
+    def _children(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        start, stop = _page(request)
+        if request["of"] == "attributes":
+            all_of_them = all_attributes(resolved.target)
             found, count = all_of_them[start:stop], len(all_of_them)
         else:
-            found, count = children_of(way.goal, start, stop), count_of(way.goal)
-        return {"count": count, "rows": [described(child, way.objects) for child in found]}
+            found, count = (
+                list_children(resolved.target, start, stop),
+                count_children(resolved.target),
+            )
+        return {
+            "count": count,
+            "rows": [describe_child(child, resolved.objects) for child in found],
+        }
 
     # Tables
 
-    def _table(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        table = _table_at(way)
+    def _table(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        table = _table_at(resolved)
         with self._lock:
-            arrangement = self._arrangements.setdefault(asked["client"], Arrangement())
-        rows = arrangement.rows(way.goal, table, asked["sort"], asked["filters"], pace)
-        return page(table, rows, *_page(asked), asked["columns"], pace)
+            arrangement = self._arrangements.setdefault(request["client"], Arrangement())
+        rows = arrangement.rows(
+            resolved.target, table, request["sort"], request["filters"], deadline
+        )
+        return page(table, rows, *_page(request), request["columns"], deadline)
 
     # Arrays and plots
 
-    def _array(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if not content.is_array(way.seen):
-            raise LookError("This is no longer an array; press r to reload.")
-        return content.statistics(way.seen, pace) if asked["figures"] else content.facts(way.seen)
+    def _array(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        if not content.is_array(resolved.library_value):
+            raise InspectionError("This is no longer an array; press r to reload.")
+        return (
+            content.statistics(resolved.library_value, deadline)
+            if request["figures"]
+            else content.facts(resolved.library_value)
+        )
 
-    def _plot(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _plot(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
         values = (
-            content.as_numpy(way.seen) if content.is_array(way.seen) else numbers_of(_table_at(way))
+            content.as_numpy(resolved.library_value)
+            if content.is_array(resolved.library_value)
+            else plottable_numbers(_table_at(resolved))
         )
         if values is None or values.dtype.kind not in "biuf":
-            raise LookError("There are no numbers to plot.")
-        if asked["kind"] == "histogram":
-            return content.histogram(values, pace)
+            raise InspectionError("There are no numbers to plot.")
+        if request["kind"] == "histogram":
+            return content.histogram(values, deadline)
         # A very small screen may have no room.
-        width, height = max(1, asked["width"]), max(1, asked["height"])
+        width, height = max(1, request["width"]), max(1, request["height"])
         return (
-            content.heat(values, width, height, pace)
+            content.heat(values, width, height, deadline)
             if values.ndim == 2
-            else content.line(values, width, pace)
+            else content.line(values, width, deadline)
         )
 
     # Texts
 
-    def _text(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if content.base_of(way.goal) is not str:
-            raise LookError("This is no longer a text; press r to reload.")
-        found, size = content.part(way.goal, asked["start"], asked["end"]), content.length(way.goal)
+    def _text(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        if content.text_class(resolved.target) is not str:
+            raise InspectionError("This is no longer a text; press r to reload.")
+        found, size = (
+            content.part(resolved.target, request["start"], request["end"]),
+            content.length(resolved.target),
+        )
         with self._lock:
-            counts = self._line_counts.setdefault(asked["client"], content.LineCounts())
-        return {"text": found, "line": counts.before(way.goal, asked["start"], pace), "size": size}
+            counts = self._line_counts.setdefault(request["client"], content.LineCounts())
+        return {
+            "text": found,
+            "line": counts.before(resolved.target, request["start"], deadline),
+            "size": size,
+        }
 
-    def _find(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if content.base_of(way.goal) is not str:
-            raise LookError("This is no longer a text; press r to reload.")
+    def _find(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        if content.text_class(resolved.target) is not str:
+            raise InspectionError("This is no longer a text; press r to reload.")
         return {
             "found": content.find(
-                way.goal, asked["words"], asked["start"], asked["backwards"], pace
+                resolved.target, request["words"], request["start"], request["backwards"], deadline
             )
         }
 
     # Requests of the user that run the object's code
 
-    def _evaluate(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        name = asked["name"]
-        value = _own(lambda: getattr(way.goal, name), f"The property {name}")
-        pace.check()  # hold nothing for a screen that has been closed
-        number = self._hold(
-            asked["client"], value, f"{way.expression}.{name}" if way.expression else ""
+    def _evaluate(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        name = request["name"]
+        value = _run_limited(lambda: getattr(resolved.target, name), f"The property {name}")
+        deadline.check()  # hold nothing for a screen that has been closed
+        number = self._store_computed(
+            request["client"], value, f"{resolved.expression}.{name}" if resolved.expression else ""
         )
-        return described(Child(["held", number], name, value), way.objects)
+        return describe_child(Child(["held", number], name, value), resolved.objects)
 
-    def _repr(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if content.base_of(way.goal) not in (
+    def _repr(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        if content.text_class(resolved.target) not in (
             None,
             str,
         ):  # the repr of long bytes would take four times their memory
             return {
-                "text": repr(content.part(way.goal, 0, BYTES)),
-                "cut": content.length(way.goal) > BYTES,
+                "text": repr(content.part(resolved.target, 0, BYTES)),
+                "cut": content.length(resolved.target) > BYTES,
             }
-        text, cut = _own(lambda: limited_repr(way.goal, CHARACTERS), "Its __repr__")
+        text, cut = _run_limited(lambda: limited_repr(resolved.target, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
 
-    def _picture(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        found = _own(lambda: content.picture(way.seen), "Drawing it", seconds=PICTURE)
+    def _picture(
+        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        found = _run_limited(
+            lambda: content.picture(resolved.library_value), "Drawing it", seconds=PICTURE
+        )
         return {"picture": base64.b64encode(found).decode()}
 
-    def _hold(self, client: str, value: Any, expression: str) -> int:
+    def _store_computed(self, client: str, value: Any, expression: str) -> int:
         with self._lock:
             number = next(self._numbers)
             self._computed.setdefault(client, {})[number] = ComputedValue(value, expression)
         return number
 
 
-def opened(value: Any, expression: str) -> dict[str, Any]:
+def describe_object(value: Any, expression: str) -> dict[str, Any]:
     """Describe an object and its views."""
     own = as_library_type(value)
-    table = table_of(own)
+    table = as_table(own)
     return {
         "type": type_name(value),
         "known": f"{module_of(type(own)).partition('.')[0]}.{type_name(own)}",
         "summary": summary(own),
         "kind": kind_of(value),
-        "views": views_of(own, table),
+        "views": list_views(own, table),
         "expression": expression,
         "rows": table.rows if table is not None else 0,
         "columns": table.columns if table is not None else 0,
-        "size": 0 if content.base_of(value) is None else content.length(value),
+        "size": 0 if content.text_class(value) is None else content.length(value),
     }
 
 
-def _table_at(way: ResolvedPath) -> Table:
-    table = table_of(way.seen)
+def _table_at(resolved: ResolvedPath) -> Table:
+    table = as_table(resolved.library_value)
     if table is None:
-        raise LookError("This is no longer a table; press r to reload.")
+        raise InspectionError("This is no longer a table; press r to reload.")
     return table
 
 
-def _page(asked: dict[str, Any]) -> tuple[int, int]:
-    start = max(0, asked["start"])
-    return start, min(asked["stop"], start + MOST_ITEMS)
+def _page(request: dict[str, Any]) -> tuple[int, int]:
+    start = max(0, request["start"])
+    return start, min(request["stop"], start + MOST_ITEMS)
 
 
-def _own(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+def _run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
     """Run an object's code within a time limit. Raises `LookError`."""
     try:
         return run_with_timeout(seconds, work)
     except TimeLimitError:
-        raise LookError(f"{what} did not end within {seconds:g} s.") from None
-    except LookError:
+        raise InspectionError(f"{what} did not end within {seconds:g} s.") from None
+    except InspectionError:
         raise
     except BaseException as error:  # raised by the object's code, SystemExit included
-        raise LookError(f"{what} raised {type_name(error)}{_message(error)}") from None
+        raise InspectionError(f"{what} raised {type_name(error)}{_message(error)}") from None
 
 
 def _message(error: BaseException) -> str:

@@ -13,25 +13,25 @@ from .columns import (
     BARS,
     BOOLEANS,
     DISTINCT,
-    LOOKED_AT,
     SAMPLE,
+    SAMPLED_ROWS,
     ZONES,
     Column,
     Condition,
-    LookError,
+    Deadline,
+    InspectionError,
     ObjectColumn,
-    Pace,
     Statistics,
     Table,
     as_slice,
     cell_text,
+    choose_decimals,
     compare,
-    decimals_of,
     float_text,
+    format_top_values,
     key_text,
     not_comparable,
     number_text,
-    top_values,
 )
 
 _MANY = 1_000_000
@@ -49,9 +49,9 @@ class NumberColumn:
         self.type = type or str(values.dtype)
         self.right = self._kind in "iufc"
         self._decimals = (
-            decimals_of(map(float, values[:LOOKED_AT].tolist())) if self._kind == "f" else 1
+            choose_decimals(map(float, values[:SAMPLED_ROWS].tolist())) if self._kind == "f" else 1
         )
-        self._unit = _unit(values[:LOOKED_AT]) if self._kind == "M" else None
+        self._unit = _unit(values[:SAMPLED_ROWS]) if self._kind == "M" else None
 
     @property
     def numbers(self) -> Any:
@@ -84,11 +84,13 @@ class NumberColumn:
     def value(self, row: int) -> Any:
         return self._values[row]
 
-    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+    def order(
+        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
+    ) -> Sequence[int]:
         numpy = _numpy()
         values, missing = self._values, self._gone()
         if self._kind == "c":
-            raise LookError("Complex numbers cannot be sorted.")
+            raise InspectionError("Complex numbers cannot be sorted.")
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
@@ -101,12 +103,12 @@ class NumberColumn:
             if descending
             else numpy.argsort(values, kind=kind)
         )
-        pace.check()
+        deadline.check()
         if missing is not None and missing.any():
             found = numpy.concatenate([found[~missing[found]], numpy.flatnonzero(missing)])
         return found if among is None else among[found]  # type: ignore[no-any-return]
 
-    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
         numpy = _numpy()
         missing = self._gone()
         if condition.op in ("missing", "present"):
@@ -118,16 +120,16 @@ class NumberColumn:
         fits = compare(self._values, condition.op, self._operand(condition.operand))
         return numpy.flatnonzero(fits if missing is None else fits & ~missing)  # type: ignore[no-any-return]
 
-    def statistics(self, pace: Pace) -> Statistics:
+    def statistics(self, deadline: Deadline) -> Statistics:
         numpy = _numpy()
         values, missing = self._values, self._gone()
         count = 0 if missing is None else int(missing.sum())
-        pace.check()
+        deadline.check()
         if self._kind not in "biufmM" or count == len(values):
             return Statistics(count)
         if count:
             values = values[~missing]
-            pace.check()
+            deadline.check()
         if self._kind in "mM":
             low, high = values.min(), values.max()
             ticks = values.view("i8")
@@ -141,7 +143,7 @@ class NumberColumn:
             )
         with numpy.errstate(all="ignore"):
             low, high, average = values.min(), values.max(), float(values.mean(dtype="f8"))
-            pace.check()
+            deadline.check()
             if self._kind == "b":
                 return Statistics(
                     count,
@@ -225,7 +227,7 @@ class MatrixTable(Table):
             return NumberColumn(values)
         if values.dtype.kind in "OT":
             return ObjectColumn(values)
-        raise LookError(f"Values of the type {values.dtype} are not supported.")
+        raise InspectionError(f"Values of the type {values.dtype} are not supported.")
 
     def series(self, column: int) -> Any:
         if self._fields:
@@ -325,7 +327,7 @@ def column_of(series: Any) -> Column:
     dtype = series.dtype
     name = type(dtype).__name__
     if not is_own_type(dtype):
-        raise LookError(f"Values of the type {name} are not supported.")
+        raise InspectionError(f"Values of the type {name} are not supported.")
     if type(dtype).__module__.startswith("numpy"):
         values = series.to_numpy()
         return NumberColumn(values) if dtype.kind in "biufcmM" else ObjectColumn(values)
@@ -401,18 +403,20 @@ class CategoryColumn:
     def value(self, row: int) -> Any:
         return self._values[row]
 
-    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
-        return NumberColumn(self._codes, missing=self._codes < 0).order(descending, among, pace)
+    def order(
+        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
+    ) -> Sequence[int]:
+        return NumberColumn(self._codes, missing=self._codes < 0).order(descending, among, deadline)
 
-    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
         if condition.op in ("missing", "present"):
-            return NumberColumn(self._codes, missing=self._codes < 0).matching(condition, pace)
-        fitting = ObjectColumn(self._values.categories).matching(condition, pace)
+            return NumberColumn(self._codes, missing=self._codes < 0).matching(condition, deadline)
+        fitting = ObjectColumn(self._values.categories).matching(condition, deadline)
         numpy = sys.modules["numpy"]
         found: Sequence[int] = numpy.flatnonzero(numpy.isin(self._codes, list(fitting)))
         return found
 
-    def statistics(self, pace: Pace) -> Statistics:
+    def statistics(self, deadline: Deadline) -> Statistics:
         missing = int((self._codes < 0).sum())
         counts = sys.modules["numpy"].bincount(self._codes[self._codes >= 0], minlength=1)
         categories, used = self._values.categories, counts.nonzero()[0].tolist()
@@ -420,5 +424,7 @@ class CategoryColumn:
             return Statistics(missing)
         return Statistics(
             missing,
-            top=top_values((cell_text(categories[code]) or "", int(counts[code])) for code in used),
+            top=format_top_values(
+                (cell_text(categories[code]) or "", int(counts[code])) for code in used
+            ),
         )

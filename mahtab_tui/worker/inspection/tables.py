@@ -8,12 +8,12 @@ from typing import Any, Optional
 
 from ..objects import as_library_type, has_own_indexes, is_index, is_one_of
 from .arrow_tables import ArrowTable, PolarsTable
-from .columns import Column, LookError, ObjectColumn, Pace, Table, parse
+from .columns import Column, Deadline, InspectionError, ObjectColumn, Table, parse_condition
 from .pandas_tables import MatrixTable, PandasTable
 
 MOST = 5_000
 """The most columns; records with more keys are shown as a tree."""
-LOOKED_AT = 200
+SAMPLED_RECORDS = 200
 """The rows at the start of a list that decide whether it is a table, and its columns."""
 
 
@@ -69,7 +69,7 @@ def record_table(value: Any) -> RecordTable | None:
     if type(value) is not list or not value:
         return None
     names: dict[str, None] = {}
-    for record in value[:LOOKED_AT]:
+    for record in value[:SAMPLED_RECORDS]:
         if type(record) is not dict or dict.__len__(record) > MOST:
             return None
         for key in list(record):
@@ -81,7 +81,7 @@ def record_table(value: Any) -> RecordTable | None:
     return RecordTable(value, list(names)) if names else None
 
 
-def table_of(value: Any) -> Table | None:
+def as_table(value: Any) -> Table | None:
     """Return an object as a table; None if it is not one, or its library is not loaded."""
     if is_index(value) or (
         is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
@@ -110,7 +110,7 @@ class Arrangement:
         """Table, request and rows, read and written as one tuple, since several threads ask."""
 
     def rows(
-        self, value: Any, table: Table, sort: Sort, filters: Filters, pace: Pace
+        self, value: Any, table: Table, sort: Sort, filters: Filters, deadline: Deadline
     ) -> Sequence[int] | None:
         """Return the positions of rows; None for all in the table's order."""
         if not sort and not filters:
@@ -123,28 +123,28 @@ class Arrangement:
         )
         of, before, rows = self._last
         if value is not of or wanted != before:
-            rows = arranged(table, sort, filters, pace)
+            rows = arrange(table, sort, filters, deadline)
             self._last = value, wanted, rows
         return rows
 
 
-def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int]:
+def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
     """Return the positions of the rows that match all filters, sorted."""
     found: Sequence[int] | None = None
     for column, text in filters:
-        fitting = table.column(column).matching(parse(text), pace)
+        fitting = table.column(column).matching(parse_condition(text), deadline)
         if found is None:
             found = fitting
         else:
             matches = bytearray(table.rows)  # a set of ten million rows would take a gigabyte
             for row in found:
                 matches[row] = 1
-            pace.check()
+            deadline.check()
             found = [row for row in map(int, fitting) if matches[row]]
-        pace.check()
+        deadline.check()
     if not sort:
         return range(table.rows) if found is None else found
-    return table.column(sort[0]).order(sort[1], found, pace)
+    return table.column(sort[0]).order(sort[1], found, deadline)
 
 
 def page(
@@ -153,7 +153,7 @@ def page(
     start: int,
     stop: int,
     columns: Sequence[int],
-    pace: Pace,
+    deadline: Deadline,
 ) -> dict[str, Any]:
     """Return some rows of some columns as texts."""
     total = table.rows if rows is None else len(rows)
@@ -164,7 +164,7 @@ def page(
     )
     cells = []
     for column in columns:
-        pace.check()
+        deadline.check()
         cells.append(_texts(table, column, part))
     return {
         "rows": total,
@@ -184,7 +184,7 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
 def _heading(table: Table, number: int) -> dict[str, Any]:
     try:
         column = table.column(number)
-    except LookError:
+    except InspectionError:
         return {"name": table.name(number), "type": "?", "right": False}
     return {"name": table.name(number), "type": column.type, "right": column.right}
 
@@ -192,7 +192,7 @@ def _heading(table: Table, number: int) -> dict[str, Any]:
 def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
     try:
         return table.column(number).texts(rows)
-    except LookError:
+    except InspectionError:
         return ["?"] * len(rows)
 
 
@@ -201,22 +201,22 @@ def rows_of(
 ) -> Any:
     """Return the rows of a table that match the filters, sorted, as an object of the same kind.
     Raises ValueError with a message for the user."""
-    table = table_of(as_library_type(value))
+    table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
     try:
         conditions = [
             (_number(table, column), str(condition)) for column, condition in filters.items()
         ]
-        rows = arranged(
+        rows = arrange(
             table,
             None if sort is None else (_number(table, sort), descending),
             conditions,
-            Pace(float("inf")),
+            Deadline(float("inf")),
         )
-    except LookError as error:
+    except InspectionError as error:
         raise ValueError(str(error)) from None
-    return _take(value, rows)
+    return _take_rows(value, rows)
 
 
 def _number(table: Table, column: int | str) -> int:
@@ -232,7 +232,7 @@ def _number(table: Table, column: int | str) -> int:
     return found[0]
 
 
-def _take(value: Any, rows: Sequence[int]) -> Any:
+def _take_rows(value: Any, rows: Sequence[int]) -> Any:
     numbers = [int(row) for row in rows]
     if type(value) is list:
         return [value[number] for number in numbers]

@@ -21,11 +21,11 @@ FORMAT = 1
 """Changes when older files can no longer be read."""
 _LARGEST = 200_000_000
 """Bytes of an index that are read."""
-LONGEST = 300
+MAX_REASON = 300
 """Characters of a reason why something is not kept, or not read."""
 _NEW = ".new"
 _MOVE = "Move it away to save variables again."
-_AT_A_TIME = 2**24
+_PIECE_SIZE = 2**24
 
 
 class FolderError(Exception):
@@ -120,7 +120,7 @@ class SaveFolder:
         try:
             try:
                 for part in parts:
-                    for piece in pieces(part):
+                    for piece in split_pieces(part):
                         while piece:
                             piece = piece[os.write(fd, piece) :]
                 os.fsync(fd)
@@ -143,20 +143,20 @@ class SaveFolder:
         return hmac.new(self._key, text, "sha256").hexdigest().encode()
 
 
-def digest_of(parts: Iterable[Any]) -> str:
+def compute_digest(parts: Iterable[Any]) -> str:
     """A digest of bytes and memory."""
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
-        for piece in pieces(part):
+        for piece in split_pieces(part):
             digest.update(piece)
     return digest.hexdigest()
 
 
-def pieces(part: Any) -> Iterator[memoryview]:
+def split_pieces(part: Any) -> Iterator[memoryview]:
     """Memory in pieces that are written quickly."""
     view = memoryview(part).cast("B")
-    for start in range(0, len(view), _AT_A_TIME):
-        yield view[start : start + _AT_A_TIME]
+    for start in range(0, len(view), _PIECE_SIZE):
+        yield view[start : start + _PIECE_SIZE]
 
 
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
@@ -175,11 +175,11 @@ def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
         )
 
 
-_OFTEN = 4096
+_BEATS_PER_UPDATE = 4096
 """Beats after which one is shown: each costs little."""
 
 
-class Pulse:
+class ProgressCounter:
     """A counter in memory that a process and those that it forks share."""
 
     def __init__(self) -> None:
@@ -193,15 +193,15 @@ class Pulse:
     def beat(self) -> None:
         """Something small is done."""
         self._beats += 1
-        if not self._beats % _OFTEN:
-            self._show()
+        if not self._beats % _BEATS_PER_UPDATE:
+            self._publish()
 
-    def along(self, parts: Iterable[Any]) -> Iterator[memoryview]:
+    def track(self, parts: Iterable[Any]) -> Iterator[memoryview]:
         """Memory in pieces; each is progress."""
         for part in parts:
-            for piece in pieces(part):
-                self._show()
+            for piece in split_pieces(part):
+                self._publish()
                 yield piece
 
-    def _show(self) -> None:
+    def _publish(self) -> None:
         self._shared[:] = (self.count() + 1).to_bytes(8, "little")

@@ -11,12 +11,12 @@ from ..control import python_version
 from ..objects import MISSING
 from ..tracebacks import describe_safely
 from ..undo.checkpoint import Checkpoint, CheckpointError, PythonVersionError, fork
-from .folder import LONGEST, FolderError, SaveFolder, digest_of, pieces
-from .pickling import load_cloudpickle, unpickled
+from .folder import MAX_REASON, FolderError, SaveFolder, compute_digest, split_pieces
+from .pickling import load_cloudpickle, unpickle_variables
 from .writer import Writer
 
 
-class Loading:
+class VariableLoader:
     """Loads a file of the index into the namespace, but over nothing that a cell has made."""
 
     def __init__(
@@ -33,9 +33,9 @@ class Loading:
         self._cloudpickle = cloudpickle
         self._namespace = namespace
         self._at_start = at_start
-        self._left = dict.fromkeys(row["name"] for row in rows_of(file))
+        self._left = dict.fromkeys(row["name"] for row in list_variables(file))
         self._missing: dict[str, str] = {}
-        self._why = "reading it was stopped"
+        self._reason = "reading it was stopped"
 
     def run(self) -> None:
         """Load it. Raises `KeyboardInterrupt`."""
@@ -46,13 +46,13 @@ class Loading:
                     for group in self._file["groups"]:
                         self._load(opened, group)
         except OSError as error:
-            self._why = f"its file cannot be read ({error.strerror})"
+            self._reason = f"its file cannot be read ({error.strerror})"
         except FolderError as error:
-            self._why = str(error)
+            self._reason = str(error)
 
     def missing(self) -> dict[str, str]:
         """The names that are not back, and why."""
-        return {**dict.fromkeys(self._left, self._why), **self._missing}
+        return {**dict.fromkeys(self._left, self._reason), **self._missing}
 
     def _load(self, opened: Any, group: dict[str, Any]) -> None:
         """Load a group. Its variables are bound at once, since others may need them."""
@@ -63,7 +63,7 @@ class Loading:
         except BaseException as error:  # objects of the user's are made again
             self._missing.update(
                 {
-                    row["name"]: _why(error, self._file["python"], group["packages"])
+                    row["name"]: _failure_reason(error, self._file["python"], group["packages"])
                     for row in group["rows"]
                 }
             )
@@ -77,7 +77,7 @@ class Loading:
             self._left.pop(name, None)
 
 
-def rows_of(file: dict[str, Any]) -> list[dict[str, Any]]:
+def list_variables(file: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the variables in a file of the index."""
     return [row for group in file["groups"] for row in group["rows"]]
 
@@ -89,16 +89,16 @@ def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -
     ]
     stream = bytearray(group["stream"])
     _read(opened, group["start"], memoryview(stream))
-    if digest_of([stream]) != group["check"]:
+    if compute_digest([stream]) != group["check"]:
         raise FolderError("its file is damaged: it is not what was written")
-    return unpickled(
+    return unpickle_variables(
         stream, sizes, lambda number, memory: _read(opened, starts[number], memory), namespace
     )
 
 
 def _read(opened: Any, start: int, memory: memoryview) -> None:
     opened.seek(start)
-    for piece in pieces(memory):
+    for piece in split_pieces(memory):
         while piece:
             size = opened.readinto(piece)
             if not size:
@@ -106,7 +106,7 @@ def _read(opened: Any, start: int, memory: memoryview) -> None:
             piece = piece[size:]
 
 
-def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
+def _failure_reason(error: BaseException, python: str, packages: dict[str, str]) -> str:
     if isinstance(error, FolderError):
         return str(error)
     if isinstance(error, PythonVersionError):
@@ -114,7 +114,7 @@ def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
     if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
-    reason = describe_safely(error).text.strip().splitlines()[-1][:LONGEST]
+    reason = describe_safely(error).text.strip().splitlines()[-1][:MAX_REASON]
     changed = [
         f"{package} was {version}, and is {now}"
         for package, version in packages.items()
@@ -130,7 +130,7 @@ def _version_of(package: str) -> str:
     return version if type(version) is str else ""
 
 
-WRITING = 900.0
+WRITE_TIMEOUT = 900.0
 """Seconds after which a writer is ended."""
 
 
@@ -161,7 +161,7 @@ class Keeper:
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
             self._index = folder.index() or self._index
         files = [
-            {"name": file["name"], "size": file["size"], "variables": rows_of(file)}
+            {"name": file["name"], "size": file["size"], "variables": list_variables(file)}
             for file in self._index["files"]
         ]
         return {
@@ -181,10 +181,10 @@ class Keeper:
         )
         return fork(lambda question: _write(writer))
 
-    def loading(self, name: str) -> Loading:
+    def loading(self, name: str) -> VariableLoader:
         """Function that loads a file of the index."""
         file = next(file for file in self._index["files"] if file["name"] == name)
-        return Loading(
+        return VariableLoader(
             self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start
         )
 
@@ -195,7 +195,7 @@ class Keeper:
 def finish(writer: Checkpoint) -> dict[str, Any]:
     """Wait for what a writer tells: see `Writer.write`, or a sentence as its ``error``."""
     try:
-        reply: dict[str, Any] = writer.ask(None, WRITING)
+        reply: dict[str, Any] = writer.ask(None, WRITE_TIMEOUT)
         return reply
     except CheckpointError:
         return {"error": "the process that writes them was killed"}

@@ -15,13 +15,13 @@ from typing import Any, Callable, NamedTuple
 
 from ..objects import MISSING, address_of, descends, is_class, is_table, loaded, module_of, own_dict
 from ..stdlib import late_import, load_package
-from ..undo.checkpoint import NotWrittenError, reduced
+from ..undo.checkpoint import UnpicklableError, reduce_object
 from ..undo.graph import Graph, Kinds, Node, ancestors
 from ..undo.parts import opaque_kind
 from ..undo.reach import ATOMS
-from .folder import Pulse
+from .folder import ProgressCounter
 
-REASON = "it contains text that was typed hidden"
+HIDDEN_REASON = "it contains text that was typed hidden"
 
 _WORD = 4
 """Characters of a text from which on it is found inside others; a shorter one is found as a whole
@@ -42,24 +42,24 @@ class HiddenTexts:
         self._in_arrays = {form for form in encoded if len(form) >= _LONG}
         self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
 
-    def are_in(self, stream: bytearray, blocks: Iterable[Any], pulse: Pulse) -> bool:
+    def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
         """Return whether a pickle, or the memory of its arrays, holds one of the texts."""
         if any(form in stream for form in self._in_pickles):
             return True
         return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
 
-    def _is_in(self, block: Any, pulse: Pulse) -> bool:
+    def _is_in(self, block: Any, pulse: ProgressCounter) -> bool:
         """Search memory a piece at a time, with the end of the piece before."""
         overlap = max(map(len, self._in_arrays)) - 1
         end = b""
-        for piece in pulse.along([block]):
+        for piece in pulse.track([block]):
             data = end + piece
             if any(form in data for form in self._in_arrays):
                 return True
             end = data[-overlap:]
         return False
 
-    def without(self, row: dict[str, Any]) -> dict[str, Any]:
+    def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a row of the index without its summary if that holds one of the texts."""
         data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
         return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
@@ -113,7 +113,7 @@ class Group(NamedTuple):
     """Bytes of the arrays in it."""
 
 
-def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
+def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
     """Sort variables into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     if not graph.add(variables.values(), time.monotonic() + _SECONDS):
@@ -136,7 +136,7 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
         ],
         holders,
     )
-    sets = _Sets()
+    sets = _DisjointSets()
     for address in sharing:
         for child in sharing.intersection(edges[address]):
             sets.unite(address, child)
@@ -161,7 +161,9 @@ def _edges(graph: Graph, node: Node) -> list[int]:
         return []
     inside = [child for child in node.children if child in graph.nodes]
     return (
-        [*inside, address_of(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
+        [*inside, address_of(type(node.value))]
+        if graph.kinds.kind(node.value).is_user_defined
+        else inside
     )
 
 
@@ -182,7 +184,7 @@ def _never_changes(value: Any) -> bool:
     return any(descends(type(value), loaded(module, name)) for module, name in _UNCHANGING)
 
 
-class _Sets:
+class _DisjointSets:
     """Disjoint sets of numbers."""
 
     def __init__(self) -> None:
@@ -238,8 +240,12 @@ def load_cloudpickle(folder: str, kernel: str = "") -> Any:
     return package
 
 
-def pickled(
-    variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int, pulse: Pulse
+def pickle_variables(
+    variables: dict[str, Any],
+    namespace: dict[str, Any],
+    cloudpickle: Any,
+    most: int,
+    pulse: ProgressCounter,
 ) -> Pickled:
     """Pickle some variables together. most: bytes. pulse: beats with each object. Raises
     `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
@@ -247,7 +253,7 @@ def pickled(
     of_pickle: list[int] = []
     classes: dict[int, type] = {}
     files: set[str] = set()
-    out = _Limited(most)
+    out = _LimitedBuffer(most)
 
     def put_out_of_band(memory: memoryview) -> int:
         out.count(memory.nbytes)
@@ -269,20 +275,20 @@ def pickled(
             if cls is types.CodeType:
                 files.add(thing.co_filename)
             elif id(cls) not in classes:
-                _refuse(cls)
+                _reject_opaque(cls)
                 classes[id(cls)] = cls
             return None
 
         def reducer_override(self, thing: Any) -> Any:
             if type(thing) is memoryview:  # cloudpickle makes it bytes
-                raise NotWrittenError("a memoryview cannot be saved")
-            found = reduced(thing, namespace)
+                raise UnpicklableError("a memoryview cannot be saved")
+            found = reduce_object(thing, namespace)
             if found is not NotImplemented:
                 return found
             if type(thing) is _CACHED and thing.__module__ == namespace["__name__"]:
                 return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
             if type(thing) is loaded("numpy", "ndarray") and _is_plain(thing):
-                number = put_out_of_band(_memory_of(thing))
+                number = put_out_of_band(_array_memory(thing))
                 return _array, (
                     blocks,
                     number,
@@ -297,7 +303,7 @@ def pickled(
         out, 5, buffer_callback=lambda buffer: of_pickle.append(put_out_of_band(buffer.raw()))
     ).dump(variables)
     sources = {
-        name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_of_a_cell(name)
+        name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_cell_file(name)
     }
     head = late_import("pickle").dumps((sources, of_pickle), 5)
     return Pickled(
@@ -318,7 +324,7 @@ _MOVED = {
 """Modules whose functions and classes are named in what earlier versions have saved."""
 
 
-def unpickled(
+def unpickle_variables(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
     """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes.
@@ -347,7 +353,7 @@ def unpickled(
     return variables
 
 
-class _Limited:
+class _LimitedBuffer:
     """Collects what is written, up to a limit."""
 
     def __init__(self, most: int) -> None:
@@ -366,16 +372,16 @@ class _Limited:
             raise TooLargeError
 
 
-def _is_of_a_cell(name: str) -> bool:
+def _is_cell_file(name: str) -> bool:
     """Whether a file's name is that of a cell, whose lines are nowhere but in memory."""
     known: Any = linecache.cache.get(name)
     return known is not None and len(known) == 4 and known[1] is None
 
 
-def _refuse(cls: type) -> None:
+def _reject_opaque(cls: type) -> None:
     kind = opaque_kind(cls)
     if kind is not None and cls is not _CACHED:
-        raise NotWrittenError(f"{kind.what} cannot be saved")
+        raise UnpicklableError(f"{kind.noun} cannot be saved")
 
 
 def _versions(classes: list[type]) -> dict[str, str]:
@@ -395,7 +401,7 @@ def _is_plain(array: Any) -> bool:
     )
 
 
-def _memory_of(array: Any) -> memoryview:
+def _array_memory(array: Any) -> memoryview:
     return memoryview(array.reshape(-1, order="A").view("u1"))
 
 
@@ -410,7 +416,7 @@ def _array(
     fill: Fill, number: int, shape: Any, dtype: Any, c_contiguous: bool, writeable: bool
 ) -> Any:
     made = sys.modules["numpy"].empty(shape, dtype, "C" if c_contiguous else "F")
-    fill(number, _memory_of(made))
+    fill(number, _array_memory(made))
     made.flags.writeable = writeable
     return made
 
@@ -451,7 +457,7 @@ def install(namespace: dict[str, Any], folder: str) -> None:
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = plain(name)
         package = _find_cloudpickle(folder)
-        if package is not None and (definitions := _pickled(namespace, package)):
+        if package is not None and (definitions := _pickle_definitions(namespace, package)):
             data["definitions"] = _Definitions(definitions, package)
         return data
 
@@ -467,10 +473,10 @@ def _find_cloudpickle(folder: str) -> Any:
     return load_cloudpickle(folder)
 
 
-def _pickled(namespace: dict[str, Any], package: Any) -> bytes:
+def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
     """Pickle what cells have defined; without what cannot be pickled, of which the child says that
     it is missing."""
-    found = {name: value for name, value in list(namespace.items()) if _is_of_cells(value)}
+    found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
     if not found:
         return b""
     try:
@@ -483,7 +489,7 @@ def _pickled(namespace: dict[str, Any], package: Any) -> bytes:
         )
 
 
-def _is_of_cells(value: object) -> bool:
+def _is_cell_definition(value: object) -> bool:
     if type(value) is not FunctionType and not descends(type(value), type):
         return False
     try:

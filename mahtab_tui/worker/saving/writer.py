@@ -9,20 +9,20 @@ import time
 from typing import Any
 
 from ..control import python_version
-from ..undo.checkpoint import NotWrittenError, run_in_fork
+from ..undo.checkpoint import UnpicklableError, run_in_fork
 from ..variables import HIDDEN, described, hides
-from .folder import LONGEST, FolderError, Pulse, SaveFolder, digest_of
+from .folder import MAX_REASON, FolderError, ProgressCounter, SaveFolder, compute_digest
 from .pickling import (
-    REASON,
+    HIDDEN_REASON,
     Group,
     HiddenTexts,
     TooLargeError,
-    groups_of,
+    group_variables,
     load_cloudpickle,
-    pickled,
+    pickle_variables,
 )
 
-SMALL = 16_384
+SMALL_GROUP = 16_384
 """Bytes up to which groups are written into one file, together with others."""
 _EACH, _TOGETHER = 5.0, 600.0
 """Seconds for one group without progress; seconds for all groups."""
@@ -64,9 +64,9 @@ class Writer:
             left
             for file in before
             if file["name"] in self._carried
-            if (left := self._left_of(file))["groups"]
+            if (left := self._unloaded_part(file))["groups"]
         ]
-        attempt = _Attempt(
+        attempt = _GroupWriter(
             folder,
             self._namespace,
             load_cloudpickle(self._cloudpickle_folder, self._kernel),
@@ -75,7 +75,7 @@ class Writer:
             self._hidden,
         )
         variables, missing = self._variables()
-        groups = groups_of(variables, self._namespace)
+        groups = group_variables(variables, self._namespace)
         room = self._most - sum(file["size"] for file in carried)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
         results = run_in_fork(groups, attempt.write, _EACH, _TOGETHER, attempt.pulse.count)
@@ -83,7 +83,8 @@ class Writer:
             if isinstance(result, str):
                 missing.update(
                     dict.fromkeys(
-                        group.names, result if len(result) <= LONGEST else f"{result[:LONGEST]}…"
+                        group.names,
+                        result if len(result) <= MAX_REASON else f"{result[:MAX_REASON]}…",
                     )
                 )
                 continue
@@ -106,7 +107,7 @@ class Writer:
             size = sum(reply["size"] for reply, _ in small)
             files.insert(
                 0,
-                attempt.written(
+                attempt.write_file(
                     [reply["group"] for reply, _ in small], [data for _, data in small], size
                 ),
             )
@@ -116,7 +117,7 @@ class Writer:
             "missing": [
                 *(
                     {
-                        **self._hidden.without(described(name, self._namespace[name])),
+                        **self._hidden.redact_row(described(name, self._namespace[name])),
                         "reason": reason,
                     }
                     for name, reason in missing.items()
@@ -136,7 +137,7 @@ class Writer:
             "missing": len(missing),
         }
 
-    def _left_of(self, file: dict[str, Any]) -> dict[str, Any]:
+    def _unloaded_part(self, file: dict[str, Any]) -> dict[str, Any]:
         """A file with those of its groups that are not in the namespace."""
         return {
             **file,
@@ -170,7 +171,7 @@ def _too_large(size: int, most: int) -> str:
     )
 
 
-class _Attempt:
+class _GroupWriter:
     """Writes one group after the other, in a process that is lost where a variable hangs or ends
     it."""
 
@@ -186,18 +187,18 @@ class _Attempt:
         self._folder = folder
         self._namespace = namespace
         self._cloudpickle = cloudpickle
-        self._before = {file["digest"]: file for file in before}
+        self._earlier_files = {file["digest"]: file for file in before}
         self._most = most
         self._hidden = hidden
-        self.pulse = Pulse()
+        self.pulse = ProgressCounter()
 
     def write(self, group: Group) -> bytes:
         """Write a group into a file unless it is there; returns a line of JSON, and after it the
         bytes of a small group. Raises what an object raises."""
         if group.size > self._most:
-            raise NotWrittenError(_too_large(group.size, self._most))
+            raise UnpicklableError(_too_large(group.size, self._most))
         try:
-            result = pickled(
+            result = pickle_variables(
                 {name: self._namespace[name] for name in group.names},
                 self._namespace,
                 self._cloudpickle,
@@ -205,44 +206,47 @@ class _Attempt:
                 self.pulse,
             )
         except TooLargeError:
-            raise NotWrittenError(
+            raise UnpicklableError(
                 f"more than the {self._most // 2**20:,} MB of keep_namespace_mb"
             ) from None
-        if self._hidden.are_in(result.stream, result.blocks, self.pulse):
-            raise NotWrittenError(REASON)
+        if self._hidden.found_in(result.stream, result.blocks, self.pulse):
+            raise UnpicklableError(HIDDEN_REASON)
         parts: list[Any] = [result.stream, *result.blocks]
         size = sum(memoryview(part).nbytes for part in parts)
         reply = {
             "rows": [
-                self._hidden.without(described(name, self._namespace[name])) for name in group.names
+                self._hidden.redact_row(described(name, self._namespace[name]))
+                for name in group.names
             ],
             "stream": len(result.stream),
-            "check": digest_of([result.stream]),
+            "check": compute_digest([result.stream]),
             "blocks": [block.nbytes for block in result.blocks],
             "packages": result.packages,
         }
-        if size <= SMALL:
+        if size <= SMALL_GROUP:
             return json.dumps({"group": reply, "size": size}).encode() + b"\n" + b"".join(parts)
         try:
             return (
-                json.dumps({"file": self.written([reply], parts, size), "size": size}).encode()
+                json.dumps({"file": self.write_file([reply], parts, size), "size": size}).encode()
                 + b"\n"
             )
         except OSError as error:
             return json.dumps({"problem": error.errno}).encode() + b"\n"
 
-    def written(self, groups: list[dict[str, Any]], parts: list[Any], size: int) -> dict[str, Any]:
+    def write_file(
+        self, groups: list[dict[str, Any]], parts: list[Any], size: int
+    ) -> dict[str, Any]:
         """Write groups into one file. Raises `OSError`."""
-        digest = digest_of(self.pulse.along(parts))
+        digest = compute_digest(self.pulse.track(parts))
         start = 0
         for group in groups:
             group["start"] = start
             start += group["stream"] + sum(group["blocks"])
-        if digest in self._before:
-            name = self._before[digest]["name"]
+        if digest in self._earlier_files:
+            name = self._earlier_files[digest]["name"]
         else:
             name = f"{digest}.variables"
-            self._folder.write(name, self.pulse.along(parts))
+            self._folder.write(name, self.pulse.track(parts))
         return {
             "name": name,
             "digest": digest,

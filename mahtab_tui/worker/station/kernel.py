@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from ..frames import TOKEN_SIZE
 from ..holder import ATTACH, StationSettings
-from ..spool import PAGE, Spool, State
+from ..spool import PAGE, SharedState, Spool
 
 MAGIC = "mahtab-far-1"
 """The loader's first word. The number is of the protocol."""
@@ -30,7 +30,7 @@ FRAMES = b"f"
 """Bytes of the kernel's connection, either way."""
 OUTPUT = b"o"
 """Bytes that the kernel has printed."""
-AT = b"n"
+OFFSET = b"n"
 """The offset at which the next output was printed, in ASCII, where what lies before it is not there
 any more."""
 STORED = b"r"
@@ -48,11 +48,11 @@ _ALIVE = b"p"
 
 LINK_PIECE = 65_536
 """Bytes that are read at a time, and so the usual length of a message."""
-LONGEST = 2**20
+MAX_MESSAGE = 2**20
 """Bytes of a message. A greater length means that something else was written to the wire."""
 
 _HEAD = struct.Struct("!cQI")
-_NUMBERED = frozenset((FRAMES, OUTPUT, AT, STORED, SIGNAL, END, EXITED))
+_NUMBERED = frozenset((FRAMES, OUTPUT, OFFSET, STORED, SIGNAL, END, EXITED))
 
 
 class LinkError(ValueError):
@@ -121,7 +121,7 @@ class Link:
         start, before = 0, self.received
         while len(self._incoming) - start >= _HEAD.size:
             kind, number, length = _HEAD.unpack_from(self._incoming, start)
-            if length > LONGEST:
+            if length > MAX_MESSAGE:
                 raise LinkError(f"a message of {length:,} bytes was announced")
             end = start + _HEAD.size + length
             if len(self._incoming) < end:
@@ -152,7 +152,7 @@ class Link:
         self.outgoing += _HEAD.pack(kind, number, len(data)) + data
 
 
-UNREAD = 256 * 2**20
+MAX_UNREAD = 256 * 2**20
 """Bytes that a kernel may leave unread."""
 
 _LENGTH = struct.Struct("!I")
@@ -164,18 +164,18 @@ class Kernel:
     def __init__(self, start: dict[str, Any], folder: str) -> None:
         """start: what the host says about it. folder: the folder of our files."""
         self.output, write_end = os.pipe()
-        self.spool = Spool(self.output, _memory("mahtab-output"))
-        self._at = 0
+        self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
+        self._offset = 0
         """The offset of the next byte that is handed on."""
-        page = _memory("mahtab-state")
+        page = _anonymous_file("mahtab-state")
         os.ftruncate(page, PAGE)
-        self.state = State(mmap.mmap(page, PAGE))
+        self.state = SharedState(mmap.mmap(page, PAGE))
         self.unread = bytearray()
         """Messages to it that it has not read."""
-        self._nothing_more = False
+        self._input_closed = False
         """The host says nothing more."""
         self._length: bytearray | None = None
-        self._story = 0
+        self._backlog_left = 0
         """The part that was read of the length of a new host's first frame, which describes the
         time before it came; and how many bytes of it are missing."""
         self.all_printed = False
@@ -184,14 +184,14 @@ class Kernel:
             socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         )
         self.channel: socket.socket | None
-        self.channel, theirs = _channel(start["kernel_token"])
-        self._before: socket.socket | None = None
+        self.channel, theirs = _open_channel(start["kernel_token"])
+        self._previous_channel: socket.socket | None = None
         """The connection of the host before, until the kernel speaks with the new one."""
         settings = StationSettings(
             control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
         )
         os.environ.update(start["env"])
-        cwd = _existing(start["cwd"])
+        cwd = _nearest_folder(start["cwd"])
         worker = os.path.join(folder, "worker")
         argv = [
             _interpreter(start["python"], cwd),
@@ -224,19 +224,24 @@ class Kernel:
     def attach(self, token: str) -> None:
         """Let the kernel speak with a new host. token: the new host's, in hexadecimal. Raises
         `OSError`, `ValueError`."""
-        new, theirs = _channel(token)
+        new, theirs = _open_channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
         self.unread.clear()
-        self._before, self.channel = self.channel or self._before, new
-        self._length, self._story, self._nothing_more, self._at = bytearray(), 0, False, 0
+        self._previous_channel, self.channel = self.channel or self._previous_channel, new
+        self._length, self._backlog_left, self._input_closed, self._offset = (
+            bytearray(),
+            0,
+            False,
+            0,
+        )
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Close the connection of the host that is there."""
-        for each in (self.channel, self._before):
+        for each in (self.channel, self._previous_channel):
             if each is not None:
                 each.close()
-        self.channel = self._before = None
+        self.channel = self._previous_channel = None
         self.unread.clear()
 
     # What it is told.
@@ -244,11 +249,11 @@ class Kernel:
     def send_bytes(self, data: bytes) -> None:
         """Send it frames; it is killed if it leaves too much of them unread."""
         self.unread += data
-        if len(self.unread) > UNREAD:
+        if len(self.unread) > MAX_UNREAD:
             self.signal(signal.SIGKILL)
 
     def stop_sending(self) -> None:
-        self._nothing_more = True
+        self._input_closed = True
         self.send()
 
     def send(self) -> None:
@@ -258,7 +263,7 @@ class Kernel:
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self.unread:
                 del self.unread[: self.channel.send(self.unread[:LINK_PIECE])]
-        if self._nothing_more and not self.unread:
+        if self._input_closed and not self.unread:
             with contextlib.suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)
 
@@ -267,7 +272,7 @@ class Kernel:
     @property
     def has_backlog(self) -> bool:
         """Whether a new host has not heard all of what happened before it came."""
-        return self._length is not None or self._story > 0
+        return self._length is not None or self._backlog_left > 0
 
     def receive(self) -> bytes:
         """Return the next bytes of its frames; none at the end. Raises `BlockingIOError`."""
@@ -275,39 +280,39 @@ class Kernel:
         most = (
             _LENGTH.size - len(self._length)
             if self._length is not None
-            else min(self._story or LINK_PIECE, LINK_PIECE)
+            else min(self._backlog_left or LINK_PIECE, LINK_PIECE)
         )
         try:
             data = self.channel.recv(most)
         except ConnectionError:
             return b""
-        if self._before is not None:
-            self._before.close()
-            self._before = None
+        if self._previous_channel is not None:
+            self._previous_channel.close()
+            self._previous_channel = None
         if self._length is not None:
             self._length += data
             if len(self._length) == _LENGTH.size:
-                self._story = TOKEN_SIZE + int(_LENGTH.unpack(self._length)[0])
+                self._backlog_left = TOKEN_SIZE + int(_LENGTH.unpack(self._length)[0])
                 self._length = None
-        elif self._story:
-            self._story -= len(data)
+        elif self._backlog_left:
+            self._backlog_left -= len(data)
         return data
 
-    def printed(self) -> Iterator[Message]:
+    def iter_output(self) -> Iterator[Message]:
         """Yield what was printed and not handed on; to a new host, all that is still there."""
         while True:
-            if piece := self.spool.read(self._at):
-                self._at += len(piece)
+            if piece := self.spool.read(self._offset):
+                self._offset += len(piece)
                 yield Message(OUTPUT, piece)
-            elif self._at < self.spool.size:
-                self._at = self.spool.next_byte(self._at)
-                yield Message(AT, str(self._at).encode())
+            elif self._offset < self.spool.size:
+                self._offset = self.spool.next_byte(self._offset)
+                yield Message(OFFSET, str(self._offset).encode())
             else:
                 return
 
-    def stored(self, offset: int) -> None:
+    def release_output(self, offset: int) -> None:
         """A host has stored what was printed before an offset."""
-        self.spool.release(min(offset, self._at))
+        self.spool.release(min(offset, self._offset))
 
     # Its end.
 
@@ -331,14 +336,14 @@ class Kernel:
         return code
 
 
-def _channel(token: str) -> tuple[socket.socket, socket.socket]:
+def _open_channel(token: str) -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair()
     ours.sendall(bytes.fromhex(token))
     ours.setblocking(False)
     return ours, theirs
 
 
-def _memory(name: str) -> int:
+def _anonymous_file(name: str) -> int:
     """A file that nobody else sees."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
@@ -346,7 +351,7 @@ def _memory(name: str) -> int:
         return os.dup(file.fileno())
 
 
-def _existing(folder: str) -> str:
+def _nearest_folder(folder: str) -> str:
     """The folder, or the nearest one above it that can be entered."""
     while folder != os.path.dirname(folder) and not (
         os.path.isdir(folder) and os.access(folder, os.X_OK)

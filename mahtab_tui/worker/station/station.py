@@ -79,41 +79,41 @@ def _is_alive(folder: str, name: str) -> bool:
 BACK_PRESSURE = 4 * 2**20
 """Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as
 with a slow terminal."""
-AHEAD = 2**20
+MAX_AHEAD = 2**20
 """Bytes for a host without a wire, from which on what is printed stays in the spool, where the
 middle of much is left out."""
-WAITING = 64 * 2**20
+MAX_WAITING_DISPLAYS = 64 * 2**20
 """Bytes for a host without a wire, from which on displays wait for it."""
 
-_PROOF = 4096
+_MAX_FIRST_LINE = 4096
 """Bytes of a connection's first line at most."""
-_PROOF_SECONDS = 5.0
-_ENDING = 6.0
+_FIRST_LINE_TIMEOUT = 5.0
+_STOP_TIMEOUT = 6.0
 """Seconds for an idle kernel to end: it saves its variables."""
-_NEVER = 60.0
+_FIRST_WIRE_TIMEOUT = 60.0
 """Seconds for the first wire."""
-_REMEMBERED = 600.0
+_EXIT_RETENTION = 600.0
 """Seconds that the end of a kernel is kept for the host; if a cell ended with it, as long as an
 idle kernel waits."""
-_BEAT = 5.0
+_HEARTBEAT = 5.0
 """Seconds between two signs of life."""
 
 
 class Station:
     """Starts a kernel, and holds its connections."""
 
-    def __init__(self, listener: socket.socket, folder: str, asked: dict[str, Any]) -> None:
+    def __init__(self, listener: socket.socket, folder: str, request: dict[str, Any]) -> None:
         """listener: for further wires. folder: the folder of our files. asked: the host's first
         line."""
         self._listener = listener
-        self._token = str(asked["token"])
-        self._host = str(asked["host"])
+        self._token = str(request["token"])
+        self._host = str(request["host"])
         """The host to which the link leads."""
-        self._idle_limit = float(asked["start"]["keep"])
+        self._idle_limit = float(request["start"]["keep"])
         self._link = Link()
         self._selector = selectors.DefaultSelector()
         self._wire: socket.socket | None = None
-        self._proving: dict[socket.socket, tuple[float, bytearray]] = {}
+        self._unauthenticated: dict[socket.socket, tuple[float, bytearray]] = {}
         self._want_end: list[socket.socket] = []
         """Connections that get the kernel's end."""
         self._stopped = False
@@ -124,31 +124,33 @@ class Station:
         self._away = False
         """Whether the kernel knows that the host is not connected."""
         self._exited, self._code = False, 0
-        self._came = False
+        self._had_wire = False
         """Whether a wire was there."""
-        self._kernel = Kernel(asked["start"], folder)
+        self._kernel = Kernel(request["start"], folder)
 
     def run(self, first: socket.socket) -> None:
         """Serve until the kernel has ended and the host knows it, or nobody has come for too long.
         first: the wire of the host that starts us."""
         self._watch(self._listener, selectors.EVENT_READ)
         self._watch(self._kernel.control, selectors.EVENT_READ)
-        self._prove_soon(first)
+        self._add_candidate(first)
         beat = time.monotonic()
         while not (self._exited and self._link.settled and self._wire is None):
-            self._look_out()
-            for key, events in self._selector.select(1.0 if self._wire is None else _BEAT):
+            self._update_watches()
+            for key, events in self._selector.select(1.0 if self._wire is None else _HEARTBEAT):
                 watched = self._selector.get_map().get(key.fd)
                 if (
                     watched is not None and watched.fileobj is key.fileobj
                 ):  # else what came before has ended it
                     self._serve(key, events)
             now = time.monotonic()
-            if now - beat >= _BEAT:
+            if now - beat >= _HEARTBEAT:
                 beat = now
                 self._link.alive()
             for new in [
-                each for each, (since, _) in self._proving.items() if now - since > _PROOF_SECONDS
+                each
+                for each, (since, _) in self._unauthenticated.items()
+                if now - since > _FIRST_LINE_TIMEOUT
             ]:
                 self._refuse(new)
             if (
@@ -157,14 +159,16 @@ class Station:
                 and self._link.settled
                 and not self._link.outgoing
             ):
-                self._hang_up()
+                self._close_wire()
             alone = 0.0 if self._wire is not None else now - self._alone_since
-            if alone > (self._idle_limit if self._came else _NEVER) and not (
+            if alone > (self._idle_limit if self._had_wire else _FIRST_WIRE_TIMEOUT) and not (
                 self._exited or self._ends_at or self._kernel.state.cell
             ):
                 self._end_kernel()
             remembered = (
-                self._idle_limit if self._kernel.state.cell else min(self._idle_limit, _REMEMBERED)
+                self._idle_limit
+                if self._kernel.state.cell
+                else min(self._idle_limit, _EXIT_RETENTION)
             )
             if self._exited and self._wire is None and (self._stopped or alone > remembered):
                 return
@@ -175,9 +179,9 @@ class Station:
         kernel = self._kernel
         if key.fileobj is self._listener:
             new, _ = self._listener.accept()
-            self._prove_soon(new)
-        elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._proving:
-            self._prove(key.fileobj)
+            self._add_candidate(new)
+        elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._unauthenticated:
+            self._authenticate(key.fileobj)
         elif key.fileobj is self._wire:
             self._on_wire(events)
         elif key.fileobj is kernel.channel:
@@ -185,9 +189,9 @@ class Station:
                 kernel.send()
             with suppress(BlockingIOError):
                 if events & selectors.EVENT_READ and not self._receive():
-                    self._over()
+                    self._on_kernel_exit()
         elif key.fileobj is kernel.control:  # the kernel says nothing over it: it has ended
-            self._over()
+            self._on_kernel_exit()
         elif key.fd == kernel.output:
             self._read_output()
 
@@ -200,12 +204,12 @@ class Station:
         data = self._kernel.receive()
         if not has_backlog:
             self._kernel.spool.move_all()
-            self._hand_on()
+            self._forward_output()
         if not data:
             return False
         self._link.send(FRAMES, data)
         if has_backlog and not self._kernel.has_backlog:
-            self._hand_on()
+            self._forward_output()
         return True
 
     def _read_output(self) -> None:
@@ -213,35 +217,35 @@ class Station:
             if not self._kernel.spool.move():  # nobody can print any more
                 self._watch(self._kernel.output, 0)
                 self._kernel.all_printed = True
-        if self._wire is not None or self._link.waiting < AHEAD:
-            self._hand_on()
+        if self._wire is not None or self._link.waiting < MAX_AHEAD:
+            self._forward_output()
 
-    def _hand_on(self) -> None:
+    def _forward_output(self) -> None:
         if not self._kernel.has_backlog and self._kernel.channel is not None:
-            for message in self._kernel.printed():
+            for message in self._kernel.iter_output():
                 self._link.send(*message)
 
     def _end_kernel(self) -> None:
         """Let the kernel save its variables and end; if a cell runs, at once."""
-        self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _ENDING)
-        self._leave()
+        self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _STOP_TIMEOUT)
+        self._detach_host()
         with suppress(OSError):
             self._kernel.control.send(END_KERNEL)
 
-    def _leave(self) -> None:
+    def _detach_host(self) -> None:
         """The kernel goes on without a host."""
         if self._kernel.channel is not None:
             self._watch(self._kernel.channel, 0)
-        self._kernel.leave()
+        self._kernel.detach()
 
-    def _over(self) -> None:
+    def _on_kernel_exit(self) -> None:
         """The kernel has ended, or has closed its connection."""
         with suppress(BlockingIOError):
             while self._kernel.channel is not None and self._receive():
                 continue
         code = self._kernel.reap()
         self._kernel.spool.move_all()
-        self._hand_on()
+        self._forward_output()
         for each in (self._kernel.channel, self._kernel.control, self._kernel.output):
             if each is not None:
                 self._watch(each, 0)
@@ -263,7 +267,7 @@ class Station:
         else:
             self._selector.unregister(file)
 
-    def _look_out(self) -> None:
+    def _update_watches(self) -> None:
         """Say for what to wait, and tell the kernel whether its displays are confirmed."""
         if self._wire is not None:
             self._watch(
@@ -283,41 +287,41 @@ class Station:
         if not kernel.all_printed:
             waits = self._wire is not None and self._link.waiting > BACK_PRESSURE
             self._watch(kernel.output, 0 if waits else selectors.EVENT_READ)
-        away = self._wire is None and self._link.waiting < WAITING
+        away = self._wire is None and self._link.waiting < MAX_WAITING_DISPLAYS
         if away != self._away:
             self._away = away
             with suppress(OSError):
                 kernel.control.send(AWAY if away else BACK)
 
-    def _prove_soon(self, new: socket.socket) -> None:
+    def _add_candidate(self, new: socket.socket) -> None:
         if not _is_ours(new):
             new.close()
             return
         new.setblocking(False)
-        self._proving[new] = time.monotonic(), bytearray()
+        self._unauthenticated[new] = time.monotonic(), bytearray()
         self._watch(new, selectors.EVENT_READ)
 
     def _refuse(self, new: socket.socket) -> None:
         self._watch(new, 0)
-        del self._proving[new]
+        del self._unauthenticated[new]
         new.close()
 
-    def _prove(self, new: socket.socket) -> None:
+    def _authenticate(self, new: socket.socket) -> None:
         """Read the first line of a connection, which must hold the token."""
-        line = self._proving[new][1]
+        line = self._unauthenticated[new][1]
         try:
-            data = new.recv(_PROOF - len(line), socket.MSG_PEEK)
+            data = new.recv(_MAX_FIRST_LINE - len(line), socket.MSG_PEEK)
             end = data.find(b"\n") + 1 or len(data)
             line += new.recv(end)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        if not data or (len(line) >= _PROOF and not line.endswith(b"\n")):
+        if not data or (len(line) >= _MAX_FIRST_LINE and not line.endswith(b"\n")):
             self._refuse(new)
         elif line.endswith(b"\n"):
             self._watch(new, 0)
-            del self._proving[new]
+            del self._unauthenticated[new]
             self._answer(new, bytes(line))
 
     def _answer(self, new: socket.socket, line: bytes) -> None:
@@ -347,17 +351,17 @@ class Station:
             elif message["host"] != self._host:
                 new.send(b'{"taken": true}\n')
                 raise ValueError("another host has the kernel now")
-            self._hang_up()
+            self._close_wire()
             self._link.connect(int(message["received"]))
         except (ValueError, KeyError, TypeError, LinkError, OSError):
             new.close()
             return
-        self._begin(new, answer)
-        self._hand_on()
+        self._use_wire(new, answer)
+        self._forward_output()
 
-    def _begin(self, new: socket.socket, answer: dict[str, Any]) -> None:
+    def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
         """Let a connection be the wire. answer: what it hears first."""
-        self._wire, self._came = new, True
+        self._wire, self._had_wire = new, True
         self._link.outgoing[:0] = (
             json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
         )
@@ -369,7 +373,7 @@ class Station:
         if self._kernel.state.cell and self._wire is None:
             answer = self._send_last()
             self._link.connect(0)
-            self._begin(new, answer)
+            self._use_wire(new, answer)
             return
         with suppress(OSError):
             new.send(b'{"received": 0}\n')
@@ -378,7 +382,7 @@ class Station:
     def _attach(self, host: str, token: str) -> dict[str, Any]:
         """Give the kernel to another host; returns what that must know. Raises `OSError`,
         `ValueError`."""
-        self._hang_up()
+        self._close_wire()
         if self._kernel.channel is not None:
             self._watch(self._kernel.channel, 0)
         self._kernel.attach(token)
@@ -388,14 +392,14 @@ class Station:
     def _send_last(self) -> dict[str, Any]:
         """Tell a host what the cell has printed in which the kernel has ended; returns its
         number."""
-        self._hang_up()
+        self._close_wire()
         self._link = Link()
-        for piece in self._kernel.spool.rest(self._kernel.state.at):
+        for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):
             self._link.send(OUTPUT, piece)
         self._link.send(EXITED, str(self._code).encode())
         return {"last": self._kernel.state.cell}
 
-    def _hang_up(self) -> None:
+    def _close_wire(self) -> None:
         if self._wire is not None:
             self._watch(self._wire, 0)
             self._wire.close()
@@ -409,7 +413,7 @@ class Station:
             if events & selectors.EVENT_READ:
                 data = self._wire.recv(LINK_PIECE)
                 if not data:
-                    self._hang_up()
+                    self._close_wire()
                     return
                 for message in self._link.feed(data):
                     self._handle(message)
@@ -418,7 +422,7 @@ class Station:
         except BlockingIOError:
             return
         except (OSError, LinkError):
-            self._hang_up()
+            self._close_wire()
 
     def _handle(self, message: Message) -> None:
         if message.kind == FRAMES:
@@ -427,7 +431,7 @@ class Station:
             if not self._exited:
                 self._kernel.signal(int(message.data))
         elif message.kind == STORED:
-            self._kernel.stored(int(message.data))
+            self._kernel.release_output(int(message.data))
         elif message.kind == END:
             self._kernel.stop_sending()
 

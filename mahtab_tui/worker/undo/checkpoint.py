@@ -22,7 +22,7 @@ from typing import Any, Callable, NoReturn
 
 from ..objects import MISSING, address_of, descends, loaded
 from ..stdlib import late_import
-from .parts import contents_of, opaque_kind
+from .parts import opaque_kind, read_cell_contents
 from .reach import ATOMS
 
 
@@ -30,7 +30,7 @@ class PythonVersionError(Exception):
     """The bytecode was compiled by another version of Python."""
 
 
-def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
+def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
     """Return the result of a `reducer_override` for an object; `NotImplemented` for most."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
@@ -49,9 +49,9 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
     if cls is types.CodeType:
         return _code, (_magic(), late_import("marshal").dumps(thing))
     if cls is types.CellType:
-        return types.CellType, (), tuple(contents_of(thing)), None, None, _set_cell
+        return types.CellType, (), tuple(read_cell_contents(thing)), None, None, _set_cell
     if cls is loaded("numpy", "ndarray"):
-        return _array_parts(thing)
+        return _reduce_array(thing)
     if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
         return _refs, (
             [
@@ -102,7 +102,7 @@ def _set_cell(cell: Any, fields: Any) -> None:
         cell.cell_contents = fields[0]
 
 
-def _array_parts(array: Any) -> Any:
+def _reduce_array(array: Any) -> Any:
     """How an array is made again: over the memory of the array that it is a view of, so that it
     stays one."""
     owner = array.base
@@ -128,14 +128,14 @@ def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeab
 
 _LENGTH = struct.Struct("!Q")
 _READY = b"."
-STARTING = 10.0
+START_TIMEOUT = 10.0
 """Seconds for a forked process to begin."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _LOWEST_FD = 500
 """High enough not to disturb cells that count descriptors or write to low ones."""
 
-Answer = Callable[[Any], Any]
+Responder = Callable[[Any], Any]
 
 
 class CheckpointError(Exception):
@@ -184,7 +184,7 @@ class Checkpoint:
             os.kill(self.pid, signal.SIGKILL)
         self._fd = -1
 
-    def gone(self) -> bool:
+    def has_exited(self) -> bool:
         """Return whether it has ended and its memory is free."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
@@ -197,7 +197,7 @@ class Checkpoint:
             os.waitpid(self.pid, 0)
 
 
-def fork(answer: Answer) -> Checkpoint:
+def fork(answer: Responder) -> Checkpoint:
     """Fork a checkpoint that answers questions, and wait until it has closed its copies of files
     and ports. Raises `OSError`."""
     ours, theirs = _channel()
@@ -208,11 +208,11 @@ def fork(answer: Answer) -> Checkpoint:
         os.close(theirs)
         raise
     if pid == 0:
-        _live(theirs, answer)
+        _serve_checkpoint(theirs, answer)
     os.close(theirs)
     checkpoint = Checkpoint(pid, ours)
     try:
-        read_exactly(ours, len(_READY), time.monotonic() + STARTING)
+        read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT)
     except OSError:
         checkpoint.end()
         raise
@@ -255,7 +255,7 @@ def _channel() -> tuple[int, int]:
 # The forked process.
 
 
-def _live(fd: int, answer: Answer) -> NoReturn:
+def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
     """Answer questions until the kernel has gone. At the end no code of the kernel runs, and
     nothing is flushed."""
     try:
@@ -277,7 +277,7 @@ def _live(fd: int, answer: Answer) -> NoReturn:
             ctypes.CDLL(None).prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
         _close_all_but(fd)
         os.write(fd, _READY)
-        _first_to_go()
+        _prefer_oom_kill()
         while True:
             _write(fd, _answer(answer, _read(fd)))
     except BaseException:  # the process's outermost frame; there is nobody to tell
@@ -286,7 +286,7 @@ def _live(fd: int, answer: Answer) -> NoReturn:
         os._exit(0)
 
 
-def _answer(answer: Answer, question: bytes) -> bytes:
+def _answer(answer: Responder, question: bytes) -> bytes:
     pickle = late_import("pickle")
     try:
         reply = (True, answer(pickle.loads(question)))
@@ -295,7 +295,7 @@ def _answer(answer: Answer, question: bytes) -> bytes:
     return bytes(pickle.dumps(reply, 4))
 
 
-def _first_to_go() -> None:
+def _prefer_oom_kill() -> None:
     """Let Linux end this process before others if memory runs out."""
     with (
         contextlib.suppress(OSError),
@@ -355,11 +355,11 @@ def _wait(fd: int, event: int, until: float) -> None:
 
 _HEAD = struct.Struct("!BQ")
 _GOOD, _BAD = 1, 0
-ALL = 10.0
+DUMP_ALL_TIMEOUT = 10.0
 """Seconds for writing all objects at once."""
-EACH = 2.0
+DUMP_EACH_TIMEOUT = 2.0
 """Seconds for writing one object, if writing all at once failed."""
-TOGETHER = 20.0
+DUMP_TOTAL_TIMEOUT = 20.0
 """Seconds for writing all of them one by one."""
 
 Write = Callable[[Any], bytes]
@@ -368,11 +368,12 @@ Write = Callable[[Any], bytes]
 def dump_in_fork(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
     """Return all objects together as bytes; or None, and for each one why it could not be written,
     which is empty if it could."""
-    (whole,) = run_in_fork([list(things)], write, ALL, ALL)
+    (whole,) = run_in_fork([list(things)], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
     if isinstance(whole, bytes):
         return whole, []
     return None, [
-        each if isinstance(each, str) else "" for each in run_in_fork(things, write, EACH, TOGETHER)
+        each if isinstance(each, str) else ""
+        for each in run_in_fork(things, write, DUMP_EACH_TIMEOUT, DUMP_TOTAL_TIMEOUT)
     ]
 
 
@@ -435,7 +436,7 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
             try:
                 kind, data = _GOOD, write(thing)
             except BaseException as error:  # the user's own code
-                kind, data = _BAD, _why(error).encode("utf-8", "replace")
+                kind, data = _BAD, _failure_reason(error).encode("utf-8", "replace")
             view = memoryview(_HEAD.pack(kind, len(data)) + data)
             while view:
                 view = view[os.write(into, view) :]
@@ -443,19 +444,19 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
         os._exit(0)
 
 
-class NotWrittenError(Exception):
+class UnpicklableError(Exception):
     """An object is not written; the message says why."""
 
 
-def refuse(value: Any) -> None:
+def reject_opaque(value: Any) -> None:
     """Raise if an object cannot be carried over, whatever its class says."""
     kind = opaque_kind(type(value))
     if kind is not None:
-        raise NotWrittenError(kind.reason)
+        raise UnpicklableError(kind.reason)
 
 
-def _why(error: BaseException) -> str:
-    if isinstance(error, NotWrittenError):
+def _failure_reason(error: BaseException) -> str:
+    if isinstance(error, UnpicklableError):
         return str(error)
     try:
         return f"it cannot be pickled ({type(error).__name__}: {error})"
@@ -496,12 +497,12 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
             if thing is namespace:
                 return _NAMESPACE
             if address_of(type(thing)) not in harmless:
-                refuse(thing)
+                reject_opaque(thing)
                 harmless[address_of(type(thing))] = type(thing)
             return None
 
         def reducer_override(self, thing: Any) -> Any:
-            return reduced(thing, namespace)
+            return reduce_object(thing, namespace)
 
     buffer = io.BytesIO()
     Pickler(buffer, 4).dump(value)

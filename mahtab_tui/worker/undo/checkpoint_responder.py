@@ -19,7 +19,7 @@ from typing import Any, Callable, NamedTuple
 from ..objects import address_of, module_of, name_of
 from ..variables import HIDDEN, described
 from .checkpoint import Checkpoint, dump_in_fork, dump_state
-from .graph import Graph, Kinds, ancestors, rows_of
+from .graph import Graph, Kinds, ancestors, to_rows
 from .parts import is_file
 from .reach import ATOMS
 from .tables import Block
@@ -48,7 +48,7 @@ class UnreadableMemoryError(Exception):
     """The memory of another process cannot be read."""
 
 
-def written(blocks: Iterable[Block]) -> list[Span]:
+def written_spans(blocks: Iterable[Block]) -> list[Span]:
     """Return the parts of blocks that may have been written since the last fork."""
     spans: list[Span] = []
     for start, size in blocks:
@@ -73,7 +73,7 @@ def digest(block: Block) -> int:
     return hash(tuple(map(hash, parts)))
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Sort spans, and merge those that overlap."""
     result: list[Span] = []
     for span in sorted(spans):
@@ -84,7 +84,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return result
 
 
-def inside(spans: list[Span], block: Block) -> list[Span]:
+def clip_spans(spans: list[Span], block: Block) -> list[Span]:
     """Return the parts of sorted spans that lie in a block."""
     end = block.address + block.size
     return [
@@ -113,24 +113,24 @@ class DirtyPages:
         self._intervals: dict[int, list[_Interval]] = {}
         self._serial = 0
         self._blocks: frozenset[Block] = frozenset()
-        self._own = False
-        note = weakref.WeakMethod(self._note)
+        self._own_fork = False
+        note = weakref.WeakMethod(self._before_fork)
         os.register_at_fork(before=lambda: (method := note()) and method())
 
     def fork(
         self, serial: int, blocks: frozenset[Block], fork: Callable[[], Checkpoint]
     ) -> Checkpoint:
         """Fork the checkpoint of a step. blocks: those that there are."""
-        self._note(blocks)
-        self._own = True
+        self._before_fork(blocks)
+        self._own_fork = True
         try:
             checkpoint = fork()
         finally:
-            self._own = False
+            self._own_fork = False
         self._serial, self._blocks = serial, blocks
         return checkpoint
 
-    def since(self, serial: int, blocks: Iterable[Block]) -> dict[Block, list[Span]]:
+    def written_since(self, serial: int, blocks: Iterable[Block]) -> dict[Block, list[Span]]:
         """Return the parts of each block that may have been written since the checkpoint of a step
         was forked."""
         blocks = list(blocks)
@@ -140,12 +140,12 @@ class DirtyPages:
             if each >= serial
             for interval in found
         ]
-        spans = merged(
-            [*written(blocks), *(span for interval in intervals for span in interval.written)]
+        spans = merge_spans(
+            [*written_spans(blocks), *(span for interval in intervals for span in interval.written)]
         )
         known = {block for block in blocks if all(block in interval.seen for interval in intervals)}
         return {
-            block: inside(spans, block)
+            block: clip_spans(spans, block)
             if block in known
             else [Span(block.address, block.address + block.size)]
             for block in blocks
@@ -157,17 +157,19 @@ class DirtyPages:
             serial: found for serial, found in self._intervals.items() if serial >= oldest
         }
 
-    def _note(self, more: frozenset[Block] = frozenset()) -> None:
-        if self._serial and not self._own:
+    def _before_fork(self, more: frozenset[Block] = frozenset()) -> None:
+        if self._serial and not self._own_fork:
             blocks = self._blocks | more
-            self._intervals.setdefault(self._serial, []).append(_Interval(blocks, written(blocks)))
+            self._intervals.setdefault(self._serial, []).append(
+                _Interval(blocks, written_spans(blocks))
+            )
 
 
-class _Vector(ctypes.Structure):
+class _IoVec(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class OtherProcess:
+class CheckpointMemory:
     """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not
     allow it, or if the process has ended."""
 
@@ -176,7 +178,7 @@ class OtherProcess:
         self._c: Any = ctypes.CDLL(None, use_errno=True)
         self._buffer = ctypes.create_string_buffer(CHUNK)
 
-    def in_use(self, span: Span) -> list[Span]:
+    def touched_spans(self, span: Span) -> list[Span]:
         """Return the pages that one of the two processes has ever touched. All others are the same,
         since memory begins with zeros."""
         pages = Span(span.start // PAGE, -(-span.end // PAGE))
@@ -190,9 +192,9 @@ class OtherProcess:
             found += (
                 [span]
                 if len(flags) < pages.end - pages.start
-                else inside(list(runs), Block(span.start, span.end - span.start))
+                else clip_spans(list(runs), Block(span.start, span.end - span.start))
             )
-        return merged(found)
+        return merge_spans(found)
 
     def differs(self, span: Span) -> bool:
         """Return whether a part of its memory differs from ours."""
@@ -220,7 +222,7 @@ class OtherProcess:
         return bool(self._c.memcmp(self._buffer, ctypes.c_void_p(start), ctypes.c_size_t(size)))
 
     def _read(self, start: int, to: int, size: int) -> None:
-        here, there = _Vector(to, size), _Vector(start, size)
+        here, there = _IoVec(to, size), _IoVec(start, size)
         done = self._c.process_vm_readv(self._pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
         if done != size:
             raise UnreadableMemoryError(
@@ -245,9 +247,9 @@ def _flags(process: str, pages: Span) -> bytes:
 
 
 STATE, NAME = "state", "name"
-MENTIONED = 20.0
+MENTIONED_TIMEOUT = 20.0
 """Seconds that each process has to walk through what a cell mentions."""
-OTHERS = 2.0
+OTHERS_TIMEOUT = 2.0
 """Seconds for everything else."""
 
 
@@ -305,13 +307,13 @@ class CheckpointResponder:
         which there was not enough time."""
         self._roots, self._graph, self._first = roots, Graph(Kinds(self._namespace)), list(first)
         unseen = walk(self._graph, roots, first)
-        return rows_of(self._graph).tobytes(), unseen
+        return to_rows(self._graph).tobytes(), unseen
 
-    def carry(self, wanted: StateRequest) -> States:
+    def collect_states(self, wanted: StateRequest) -> States:
         """Return the earlier states of what differs."""
         nodes, names = self._graph.nodes, self._roots.names
-        alive = set(numbers(wanted.alive))
-        changed = set(numbers(wanted.changed))
+        alive = set(unpack_addresses(wanted.alive))
+        changed = set(unpack_addresses(wanted.changed))
         holders = self._graph.holders()
         # Also send containers of freed objects: what stands at that address now is
         # something else.
@@ -328,7 +330,9 @@ class CheckpointResponder:
                         alive.discard(holder)
                         pending.append(holder)
         inside = self._labels(
-            ancestors(changed | set(numbers(wanted.written)) | (nodes.keys() - alive), holders)
+            ancestors(
+                changed | set(unpack_addresses(wanted.written)) | (nodes.keys() - alive), holders
+            )
         )
         states = {address: self._state(nodes[address].value) for address in changed}
         gone = {
@@ -336,17 +340,17 @@ class CheckpointResponder:
             for name, value in names.items()
             if address_of(value) in nodes and address_of(value) not in alive
         }
-        payload, lost = self._packed(states, gone, alive, holders)
+        payload, lost = self._dump_states(states, gone, alive, holders)
         asked = [name for name in {*inside, *wanted.names} if name in names and type(name) is str]
         return States(
             payload,
             inside,
             lost,
-            self._unknown(holders),
+            self._uncomparable_names(holders),
             {name: described(name, names[name]) for name in asked},
         )
 
-    def _unknown(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
+    def _uncomparable_names(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
         """Return the names, among those that the cells mention, that lead to objects of which not
         all can be compared."""
         by_type: dict[str, list[int]] = {}
@@ -366,7 +370,7 @@ class CheckpointResponder:
             part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None
         ]
 
-    def _packed(
+    def _dump_states(
         self,
         states: dict[int, Any],
         gone: dict[str, Any],
@@ -386,7 +390,9 @@ class CheckpointResponder:
         lost: dict[str, str] = {}
         for (kind, key, _value), reason in zip(things, reasons):
             if reason:
-                names = [label_of(key)] if kind == NAME else self._labels(ancestors([key], holders))
+                names = (
+                    [format_label(key)] if kind == NAME else self._labels(ancestors([key], holders))
+                )
                 lost.update((name, reason) for name in names)
         good = [thing for thing, reason in zip(things, reasons) if not reason]
         whole, _ = dump_in_fork(good, write)
@@ -398,11 +404,11 @@ class CheckpointResponder:
 
     def _labels(self, reached: set[int]) -> list[str]:
         """Return the names, and other labels, of the given objects."""
-        named = [*self._roots.names.items(), *self._graph.kinds.shared]
-        return [label_of(name) for name, value in named if address_of(value) in reached]
+        named = [*self._roots.names.items(), *self._graph.kinds.shared_objects]
+        return [format_label(name) for name, value in named if address_of(value) in reached]
 
 
-def label_of(name: Any) -> str:
+def format_label(name: Any) -> str:
     """Return a name; for one that is no text, how code gets at it."""
     if type(name) is str:
         return name
@@ -423,12 +429,13 @@ def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
     there was not enough time."""
     names = roots.names
     early = [name for name in dict.fromkeys(first) if name in names]
-    left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)
+    left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED_TIMEOUT)
     graph.add(
-        (*(value for _, value in graph.kinds.shared), *roots.alive), time.monotonic() + OTHERS
+        (*(value for _, value in graph.kinds.shared_objects), *roots.alive),
+        time.monotonic() + OTHERS_TIMEOUT,
     )
     return left + _walk_names(
-        graph, {name: value for name, value in names.items() if name not in left}, OTHERS
+        graph, {name: value for name, value in names.items() if name not in left}, OTHERS_TIMEOUT
     )
 
 
@@ -441,11 +448,11 @@ def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str
     ]
     for index, (_, value) in enumerate(inside):
         if not graph.add((value,), until):
-            return [label_of(name) for name, _ in inside[index:]]
+            return [format_label(name) for name, _ in inside[index:]]
     return []
 
 
-def numbers(data: bytes) -> array[int]:
+def unpack_addresses(data: bytes) -> array[int]:
     """Unpack numbers of eight bytes."""
     found = array("q")
     found.frombytes(data)

@@ -36,7 +36,7 @@ from .parts import (
     ATTRIBUTES,
     CLASS,
     CONTAINERS,
-    OF_PANDAS,
+    PANDAS_ATTRIBUTES,
     SLOTS,
     opaque_kind,
     pairs,
@@ -44,7 +44,7 @@ from .parts import (
     slot_descriptors,
 )
 from .reach import ATOMS, Part, Values, prepared
-from .tables import SPECIAL, Block, block_of
+from .tables import SPECIAL, Block, find_block
 
 
 def _match(value: Any) -> Values:
@@ -112,7 +112,7 @@ _SCALAR = Part("value", _scalar, None)
 _DTYPE = Part("value", lambda value: [str(value)], None)
 
 
-class FixedKinds:
+class ImmutableKinds:
     """Which classes have objects that never change, as far as their modules are loaded."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ def _put_module(module: Any, wanted: Any) -> None:
 _MODULE = Part("module", _module, _put_module)
 
 
-def _own_modules() -> dict[str, types.ModuleType]:
+def _user_modules() -> dict[str, types.ModuleType]:
     """Return the user's own modules, by name: neither in the standard library nor among installed
     packages, much of whose state must stay."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -244,11 +244,11 @@ def _own_modules() -> dict[str, types.ModuleType]:
     return {
         name: module
         for name, module in list(sys.modules.items())
-        if is_module(module) and _is_own_module(module, foreign)
+        if is_module(module) and _is_user_module(module, foreign)
     }
 
 
-def _is_own_module(module: Any, foreign: tuple[str, ...]) -> bool:
+def _is_user_module(module: Any, foreign: tuple[str, ...]) -> bool:
     names = own_dict(module)
     file = names.get("__file__")
     if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
@@ -264,7 +264,7 @@ class Kind(NamedTuple):
     """Facts about all objects of a class."""
 
     parts: tuple[Part, ...]
-    is_own: bool = False
+    is_user_defined: bool = False
     """The class is the user's own, and may be changed too."""
     has_memory: bool = False
     """They may be arrays (see `tables.block_of`)."""
@@ -272,14 +272,14 @@ class Kind(NamedTuple):
     """All of their state is in the parts."""
     is_weak: bool = False
     """They are weak references."""
-    ends: bool = False
+    has_finalizer: bool = False
     """Something happens when such an object ends: a file is closed, `__del__` runs."""
     referable: bool = False
     """There may be weak references to them, which tell when they end."""
 
 
-_NONE = Kind(())
-EACH = Kind((CLASS,))
+_NO_PARTS = Kind(())
+PER_OBJECT = Kind((CLASS,))
 """Stands for kinds of which each object has parts of its own."""
 
 
@@ -304,7 +304,7 @@ class Kinds:
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
-        self._modules = _own_modules()
+        self._modules = _user_modules()
         self._globals = {
             address_of(namespace),
             *(address_of(own_dict(module)) for module in self._modules.values()),
@@ -314,7 +314,7 @@ class Kinds:
             for module, name, part in SPECIAL
             if (cls := loaded(module, name)) is not MISSING
         ]
-        self._fixed = FixedKinds()
+        self._fixed = ImmutableKinds()
         reduced = [(loaded(module, name), REDUCED) for module, name in _REDUCED]
         self._readers = [
             *self._special,
@@ -331,11 +331,11 @@ class Kinds:
         known = self._known.get(address_of(cls))
         if known is None:
             if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
-                return EACH if self.is_own(value) else _NONE
+                return PER_OBJECT if self.is_user_defined(value) else _NO_PARTS
             known = self._kind_of(cls)
             self._known[address_of(cls)] = known
             self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
-        return _NONE if value is self._namespace else known
+        return _NO_PARTS if value is self._namespace else known
 
     def _forget(self, reference: weakref.ref[type]) -> None:
         for address in [address for address, known in self._classes.items() if known is reference]:
@@ -343,7 +343,7 @@ class Kinds:
 
     def _kind_of(self, cls: type) -> Kind:
         if f"{module_of(cls)}.".startswith(_OURS):
-            return _NONE
+            return _NO_PARTS
         parts, known, ends = self._parts_of(cls)
         of_ctypes = module_of(type(cls)) == "_ctypes"
         if of_ctypes and not _has_pointers(cls):
@@ -354,12 +354,12 @@ class Kinds:
         plain = is_weak or module_of(cls).partition(".")[0] in _PLAIN
         referable = not plain and any("__weakref__" in class_dict(base) for base in bases)
         ends = not plain and (ends or any("__del__" in class_dict(base) for base in bases))
-        return Kind(parts, self._is_own_class(cls), has_memory, known, is_weak, ends, referable)
+        return Kind(parts, self._is_user_class(cls), has_memory, known, is_weak, ends, referable)
 
     def parts(self, value: Any) -> tuple[Part, ...]:
         """The parts of an object; none for what is only compared by identity."""
         kind = self.kind(value)
-        if kind is not EACH:
+        if kind is not PER_OBJECT:
             return kind.parts
         return (
             (_MODULE,)
@@ -369,11 +369,11 @@ class Kinds:
             else self._function
         )
 
-    def is_own(self, value: Any) -> bool:
+    def is_user_defined(self, value: Any) -> bool:
         """Whether a class, a module or a function is the user's; a function that has variables of
         others inside counts, too."""
         if is_class(value):
-            return self._is_own_class(value)
+            return self._is_user_class(value)
         if type(value) is types.ModuleType:
             return address_of(own_dict(value)) in self._globals
         if address_of(value.__globals__) in self._globals:
@@ -383,13 +383,13 @@ class Kinds:
             and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
         )
 
-    def _is_own_class(self, cls: Any) -> bool:
+    def _is_user_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
         module = module_of(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
     @property
-    def shared(self) -> list[tuple[str, Any]]:
+    def shared_objects(self) -> list[tuple[str, Any]]:
         """Objects besides the namespace that code changes: modules of the user's own, and settings
         and figures of matplotlib."""
         known = (
@@ -415,7 +415,7 @@ class Kinds:
             return fixed, True, False
         kind = opaque_kind(cls)
         if kind is not None:
-            return (progress_marker(cls, kind),), kind.is_comparable, kind.ends
+            return (progress_marker(cls, kind),), kind.is_comparable, kind.has_finalizer
         bases, native = mro_of(cls), native_base(cls)
         found = [(base, part) for base, part in self._readers if descends(cls, base)]
         found = [(base, part) for base, part in found if base is found[0][0]]
@@ -425,7 +425,7 @@ class Kinds:
         parts = [part for _, part in found]
         if any("__dict__" in class_dict(base) for base in bases):
             parts.append(
-                OF_PANDAS
+                PANDAS_ATTRIBUTES
                 if any(module_of(base).startswith("pandas.") for base in bases)
                 else ATTRIBUTES
             )
@@ -454,9 +454,9 @@ class Node(NamedTuple):
     """One object."""
 
     value: Any
-    fixed: int
+    fixed_state: int
     """The part of its state that can never change in place, as a number."""
-    loose: int
+    mutable_state: int
     """The part of its state that can change in place, as a number."""
     children: tuple[int, ...]
     """The addresses of the objects that it holds."""
@@ -475,7 +475,7 @@ class Limits(NamedTuple):
     """Values that one object may have. Larger ones are not read."""
 
 
-_LOOK = 128
+_CLOCK_INTERVAL = 128
 """Work between two looks at the clock, which may cost as much as an object."""
 VALUES = 16
 
@@ -494,7 +494,7 @@ class Graph:
         self.nodes: dict[int, Node] = {}
         self._weak: list[int] = []
         """The addresses of weak references."""
-        self._ending: list[int] = []
+        self._finalizable: list[int] = []
         """The addresses of objects of which it is not known that nothing happens when they end."""
 
     def add(
@@ -506,7 +506,7 @@ class Graph:
         nodes = self.nodes
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
-        look = self._work + _LOOK
+        look = self._work + _CLOCK_INTERVAL
         for value in pending:  # it grows meanwhile
             if address_of(value) in nodes:
                 continue
@@ -514,7 +514,7 @@ class Graph:
             if self._work > end:
                 return False
             if self._work >= look:
-                look = self._work + _LOOK
+                look = self._work + _CLOCK_INTERVAL
                 if self._clock() > until:
                     return False
             nodes[address_of(value)] = self._node(value, pending, most)
@@ -527,14 +527,14 @@ class Graph:
             del self.nodes[address]
         self._weak = []
 
-    def ending(self) -> set[int]:
+    def finalizable(self) -> set[int]:
         """Return the addresses of objects that must not be kept alive: something happens when they
         end, or when what they hold does."""
         holders = self.holders()
         unseen = [child for child in holders if child not in self.nodes]
-        return ancestors([*self._ending, *unseen], holders)
+        return ancestors([*self._finalizable, *unseen], holders)
 
-    def to_keep(self) -> list[Any]:
+    def retained_objects(self) -> list[Any]:
         """Return the objects. Weak references come last, because a list drops its last items first
         (see `forget_weak_references`)."""
         references = set(self._weak)
@@ -561,9 +561,9 @@ class Graph:
         fixed = loose = 0
         block = None
         known = kind.known
-        ends = kind.ends or (kind.referable and weakref.getweakrefcount(value) > 0)
+        ends = kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
-            for part in self.kinds.parts(value) if kind is EACH else kind.parts:
+            for part in self.kinds.parts(value) if kind is PER_OBJECT else kind.parts:
                 if not self._states and part.costly:
                     continue
                 if part.size is not None:
@@ -578,7 +578,7 @@ class Graph:
                     known = known and bool(contents)
                 types = set(map(address_of, map(type, contents)))
                 if self._states:
-                    state = hash(_encoded(part, contents, types))
+                    state = hash(_encode_values(part, contents, types))
                     if part.prepare is None:
                         fixed = hash((fixed, state))
                     else:
@@ -592,20 +592,20 @@ class Graph:
                     children += map(address_of, inside)
                     pending += inside
             if kind.has_memory:
-                block = block_of(value)
+                block = find_block(value)
         except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
-            self._ending.append(address_of(value))
+            self._finalizable.append(address_of(value))
             return Node(value, 0, 0, (), None, known=False)
-        if kind.is_own:
+        if kind.is_user_defined:
             pending.append(type(value))
         if kind.is_weak:
             self._weak.append(address_of(value))
         if ends:
-            self._ending.append(address_of(value))
+            self._finalizable.append(address_of(value))
         return Node(value, fixed, loose, tuple(children), block, known)
 
 
-def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
+def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
     """Return values as bytes that are equal if plain values are equal and all others are the same
     objects. types: the addresses of their types."""
     if part.ordered and types.isdisjoint(ATOMS):
@@ -622,13 +622,19 @@ def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
 
 
-def rows_of(graph: Graph) -> array[int]:
+def to_rows(graph: Graph) -> array[int]:
     """Return a graph as numbers, six for each object: address, address of the type, fixed, loose,
     address and size of its memory."""
     rows: array[int] = array("q")
     for address, node in graph.nodes.items():
         rows.extend(
-            (address, address_of(type(node.value)), node.fixed, node.loose, *(node.block or (0, 0)))
+            (
+                address,
+                address_of(type(node.value)),
+                node.fixed_state,
+                node.mutable_state,
+                *(node.block or (0, 0)),
+            )
         )
     return rows
 

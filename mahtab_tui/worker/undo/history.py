@@ -15,12 +15,12 @@ from .checkpoint import Checkpoint, fork
 from .checkpoint_responder import CheckpointResponder, DirtyPages, StateRequest
 from .graph import CurrentKinds, Graph, Limits
 from .mutations import Step, touched_names
-from .process_state import EVENTS, ProcessState, SideState
-from .reach import Library, libraries, snapshot
-from .restoring import Plan, UndoError, carry_out, changes, plan_back
+from .process_state import AUDIT_EVENTS, ProcessState, SideState
+from .reach import LibrarySnapshot, libraries, snapshot
+from .restoring import Plan, UndoError, apply_plan, describe_changes, plan_undo
 from .tables import Block
 
-PATIENCE = 20
+MEASURE_INTERVAL_FACTOR = 20
 """The pause between two measurements, in multiples of the time that one takes, so that measuring
 costs little."""
 
@@ -52,10 +52,10 @@ class MemoryUse:
             + own.get("Pss_Anon", 0)
             - own.get("Anonymous", 0)
         )
-        self._next = time.monotonic() + PATIENCE * (time.monotonic() - start)
+        self._next = time.monotonic() + MEASURE_INTERVAL_FACTOR * (time.monotonic() - start)
         return max(0, total)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Measure again soon, because much has changed."""
         self._next = 0.0
 
@@ -65,7 +65,7 @@ def private_bytes(pid: int) -> int:
     return sum(size for name, size in _rollup(str(pid)).items() if name.startswith("Private_"))
 
 
-def shared_only(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
+def retained_array_bytes(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
     """Return the bytes of arrays that existed earlier and are not used now."""
     shared = frozenset().union(*earlier) - now
     return sum(block.size for block in shared)
@@ -84,9 +84,9 @@ def _rollup(process: str) -> dict[str, int]:
         return {}
 
 
-BLOCKS = 3_000
+MAX_RETAINED = 3_000
 """Maximum number of objects that are kept alive for a step."""
-KEEPING = 0.1
+RETAIN_SECONDS = 0.1
 """Seconds of computing for finding them; enough unless objects take long."""
 
 
@@ -94,19 +94,19 @@ class UndoHistory:
     """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the
     cells."""
 
-    AUDITED = EVENTS
+    AUDITED = AUDIT_EVENTS
     """The audit events that `audit` wants."""
 
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
     ) -> None:
         self._namespace = namespace
-        self._most = most
-        self._bytes = megabytes * 2**20
+        self._max_steps = most
+        self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
         self._redo: list[tuple[Step, list[Step]]] = []
         """The state before each undo, and the steps that it removed."""
-        self._use = MemoryUse()
+        self._memory_use = MemoryUse()
         self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
@@ -129,12 +129,12 @@ class UndoHistory:
             return
         self._forget_redo()
         self._steps.append(self._new_step(cell))
-        while len(self._steps) > self._most:
-            self._drop_oldest(f"only {self._most} cells can be undone (undo_steps)")
-        self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
+        while len(self._steps) > self._max_steps:
+            self._drop_oldest(f"only {self._max_steps} cells can be undone (undo_steps)")
+        self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.has_exited()]
         self._memory.forget(self._steps[0].serial)
 
-    def expect(self, mentioned: tuple[str, ...]) -> Step | None:
+    def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
         """Take a checkpoint, since the cell that begins may change objects in place; return the
         step that has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
@@ -142,8 +142,10 @@ class UndoHistory:
         step = self._steps[-1]
         try:
             earlier = next((each.libraries for each in self._steps[-2::-1] if each.libraries), [])
-            found = libraries(mentioned, self._namespace, self._kinds.get().is_own, earlier)
-            self._keep(step, mentioned, found)
+            found = libraries(
+                mentioned, self._namespace, self._kinds.get().is_user_defined, earlier
+            )
+            self._take_snapshot(step, mentioned, found)
         except (
             BaseException
         ) as error:  # code of an unforeseen object ran and failed; the cell runs anyway
@@ -154,7 +156,9 @@ class UndoHistory:
         self._serial += 1
         return Step(self._serial, cell, dict(self._namespace))
 
-    def _keep(self, step: Step, touched: tuple[str, ...], mentioned: list[Library]) -> None:
+    def _take_snapshot(
+        self, step: Step, touched: tuple[str, ...], mentioned: list[LibrarySnapshot]
+    ) -> None:
         step.changes_inside = True
         step.libraries = mentioned
         step.touched = touched
@@ -162,13 +166,13 @@ class UndoHistory:
         graph = Graph(self._kinds.get(), states=False, clock=time.thread_time)
         early = [step.names[name] for name in touched if name in step.names]
         graph.add(
-            (*early, *(value for _, value in graph.kinds.shared), *step.names.values()),
-            time.thread_time() + KEEPING,
-            Limits(BLOCKS, BLOCKS),
+            (*early, *(value for _, value in graph.kinds.shared_objects), *step.names.values()),
+            time.thread_time() + RETAIN_SECONDS,
+            Limits(MAX_RETAINED, MAX_RETAINED),
         )
-        step.retained = graph.to_keep()
+        step.retained = graph.retained_objects()
         step.side_state = SideState(step.retained)
-        ending = graph.ending()
+        ending = graph.finalizable()
         retained = graph.nodes.keys() - ending
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
         step.blocks = frozenset(
@@ -187,14 +191,16 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        self._bytes_in_use = shared_only((each.blocks for each in self._steps), blocks)
-        while self._bytes_in_use > self._bytes and len(self._steps) > 1:
+        self._bytes_in_use = retained_array_bytes((each.blocks for each in self._steps), blocks)
+        while self._bytes_in_use > self._max_bytes and len(self._steps) > 1:
             self._drop_for_memory()
-            self._bytes_in_use = shared_only((each.blocks for each in self._steps), blocks)
+            self._bytes_in_use = retained_array_bytes((each.blocks for each in self._steps), blocks)
         try:
-            witness = CheckpointResponder(self._namespace)
+            responder = CheckpointResponder(self._namespace)
             step.checkpoint = self._memory.fork(
-                step.serial, blocks, lambda: fork(lambda question: self._answer(witness, question))
+                step.serial,
+                blocks,
+                lambda: fork(lambda question: self._answer(responder, question)),
             )
             step.memory = self._memory
         except (OSError, AttributeError) as error:
@@ -203,25 +209,25 @@ class UndoHistory:
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what a cell does outside the kernel, from an audit event of the interpreter."""
         if self._steps:
-            self._steps[-1].deeds.audit(event, args)
+            self._steps[-1].side_effects.audit(event, args)
 
-    def settle(self) -> None:
+    def enforce_memory_limit(self) -> None:
         """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing
         waits."""
-        while self._pids() and self._use.due(self._bytes):
+        while self._pids() and self._memory_use.due(self._max_bytes):
             if (
-                self._use.measure(self._pids()) + self._bytes_in_use <= self._bytes
+                self._memory_use.measure(self._pids()) + self._bytes_in_use <= self._max_bytes
                 or len(self._steps) < 2
             ):
                 return
             self._drop_for_memory()
 
     def _drop_for_memory(self) -> None:
-        self._drop_oldest(f"only {self._bytes // 2**20} MB may be used for undo (undo_memory)")
+        self._drop_oldest(f"only {self._max_bytes // 2**20} MB may be used for undo (undo_memory)")
         for checkpoint in self._ended:
             checkpoint.wait()
         self._ended = []
-        self._use.forget()
+        self._memory_use.reset()
 
     def _drop_oldest(self, why: str) -> None:
         step = self._steps.pop(0)
@@ -233,13 +239,13 @@ class UndoHistory:
 
     # In a forked process.
 
-    def _answer(self, witness: CheckpointResponder, question: tuple[Any, ...]) -> Any:
+    def _answer(self, responder: CheckpointResponder, question: tuple[Any, ...]) -> Any:
         if question[0] == "describe":
             _, serial, first = question
-            return witness.describe(self._with(serial).roots(self._namespace), first)
-        return tuple(witness.carry(StateRequest(*question[1:])))
+            return responder.describe(self._step_by_serial(serial).roots(self._namespace), first)
+        return tuple(responder.collect_states(StateRequest(*question[1:])))
 
-    def _with(self, serial: int) -> Step:
+    def _step_by_serial(self, serial: int) -> Step:
         every = [*self._steps, *(step for before, gone in self._redo for step in (before, *gone))]
         return next(step for step in every if step.serial == serial)
 
@@ -302,9 +308,11 @@ class UndoHistory:
             for each in gone
             for library in each.libraries
         }
-        self._keep(before, touched_names(gone), [snapshot(holder) for holder in holders.values()])
+        self._take_snapshot(
+            before, touched_names(gone), [snapshot(holder) for holder in holders.values()]
+        )
         try:
-            carry_out(plan, self._namespace, checkpoint, before.checkpoint)
+            apply_plan(plan, self._namespace, checkpoint, before.checkpoint)
         except BaseException:
             self._redo.pop()
             self._ended += before.end()
@@ -322,7 +330,7 @@ class UndoHistory:
         before, gone = self._redo[-1]
         plan = self._plan(before, [before])
         report = self._report(plan)
-        carry_out(plan, self._namespace, before.checkpoint, self._checkpoint_for(gone[0], gone))
+        apply_plan(plan, self._namespace, before.checkpoint, self._checkpoint_for(gone[0], gone))
         plan.graph.forget_weak_references()
         self._redo.pop()
         self._ended += before.end()
@@ -336,7 +344,7 @@ class UndoHistory:
             self._ended += step.end()
         self._steps = []
 
-    def forget(self, why: str) -> None:
+    def invalidate(self, why: str) -> None:
         """The cells so far can no longer be undone. why: the end of a sentence."""
         if self._steps:
             self._dropped = (self._steps[-1].cell, why)
@@ -370,12 +378,12 @@ class UndoHistory:
         )
 
     def _plan(self, step: Step, steps: list[Step]) -> Plan:
-        return plan_back(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)
+        return plan_undo(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)
 
     def _report(self, plan: Plan) -> dict[str, Any]:
         unrestored = [each._asdict() for each in plan.not_restored]
         return {
-            "changes": changes(plan, self._namespace),
+            "changes": describe_changes(plan, self._namespace),
             "kept_as_is": unrestored,
             "exact": not unrestored,
         }

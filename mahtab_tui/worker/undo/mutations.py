@@ -12,8 +12,8 @@ from ..objects import MISSING, address_of
 from ..variables import HIDDEN
 from .checkpoint import Checkpoint
 from .checkpoint_responder import (
+    CheckpointMemory,
     DirtyPages,
-    OtherProcess,
     Roots,
     Span,
     UnreadableMemoryError,
@@ -22,7 +22,7 @@ from .checkpoint_responder import (
 )
 from .graph import Graph, Kinds, Limits, Node, ancestors
 from .process_state import ProcessState, SideEffectLog, SideState
-from .reach import ATOMS, Ending, Library
+from .reach import ATOMS, LibrarySnapshot, ReleasedObject
 from .tables import Block
 
 
@@ -45,9 +45,9 @@ class Step:
         """The memory of arrays that this step keeps alive."""
         self.process: ProcessState | None = None
         self.side_state: SideState | None = None
-        self.libraries: list[Library] = []
+        self.libraries: list[LibrarySnapshot] = []
         """The modules and classes of libraries that the cell mentions."""
-        self.deeds = SideEffectLog()
+        self.side_effects = SideEffectLog()
         """Effects of the cell outside the kernel."""
         self.failure = ""
         """Why there is no checkpoint."""
@@ -65,21 +65,23 @@ class Step:
         if self.released:
             return
         self.released = True
-        self.names = {name: _released(value, retained) for name, value in self.names.items()}
-        self.retained = [_released(value, retained) for value in self.retained]
+        self.names = {name: _release_value(value, retained) for name, value in self.names.items()}
+        self.retained = [_release_value(value, retained) for value in self.retained]
 
     def roots(self, namespace: dict[str, Any]) -> Roots:
         """Return where a walk through the state begins. namespace: as it is now."""
         names = {
-            name: value for name, value in self.living(namespace).items() if name != "__builtins__"
+            name: value
+            for name, value in self.live_names(namespace).items()
+            if name != "__builtins__"
         }
         return Roots(
-            names, [found for value in self.retained if (found := _living(value)) is not MISSING]
+            names, [found for value in self.retained if (found := _resolve(value)) is not MISSING]
         )
 
-    def living(self, namespace: dict[str, Any]) -> dict[str, Any]:
+    def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """Return the names with their objects, as far as these live. namespace: as it is now."""
-        found = {name: _living(value, namespace.get(name)) for name, value in self.names.items()}
+        found = {name: _resolve(value, namespace.get(name)) for name, value in self.names.items()}
         return {name: value for name, value in found.items() if value is not MISSING}
 
     def ended(self) -> set[int]:
@@ -87,22 +89,22 @@ class Step:
         return {
             value.address
             for value in (*self.names.values(), *self.retained)
-            if type(value) is Ending and value.ended
+            if type(value) is ReleasedObject and value.ended
         }
 
 
-def _released(value: Any, retained: set[int]) -> Any:
+def _release_value(value: Any, retained: set[int]) -> Any:
     return (
         value
         if address_of(type(value)) in ATOMS
         or address_of(value) in retained
-        or type(value) is Ending
-        else Ending(value)
+        or type(value) is ReleasedObject
+        else ReleasedObject(value)
     )
 
 
-def _living(value: Any, now: Any = None) -> Any:
-    return value.value(now) if type(value) is Ending else value
+def _resolve(value: Any, now: Any = None) -> Any:
+    return value.value(now) if type(value) is ReleasedObject else value
 
 
 def touched_names(steps: list[Step]) -> tuple[str, ...]:
@@ -110,17 +112,17 @@ def touched_names(steps: list[Step]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for step in steps for name in step.touched))
 
 
-SECONDS = 0.1
+WALK_SECONDS = 0.1
 """Seconds of computing for a walk. The limits below end it much earlier, unless an object takes
 long."""
-MENTIONED = Limits(work=1_200, size=10_000)
+MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
 """For all names that the cell mentions."""
-OTHERS = Limits(work=300, size=1_000)
+OTHER_LIMITS = Limits(work=300, size=1_000)
 """For all other names, and the user's modules, through which it can reach objects as well."""
-BYTES = 64 * 2**20
+MAX_COMPARED_BYTES = 64 * 2**20
 """Bytes of arrays that are read after a cell."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
-_VALUES = 250_000
+_MAX_VALUES = 250_000
 """Values of a container of plain values that is hashed, with those of all containers inside it,
 because its objects are too many for the walk."""
 
@@ -141,12 +143,12 @@ class MutationDetector:
         self._namespace = namespace
         self._kinds = kinds
         self.mentioned = mentioned
-        named = self._named()
+        named = self._mutable_names()
         self._names = {name: address_of(value) for name, value in named.items()}
-        graph, self._whole = self._walk(named)
+        graph, self._complete = self._walk(named)
         self._states = {address: _state(node) for address, node in graph.nodes.items()}
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
-        self._plain = {} if self._whole and not self._unknown else self._digests_of_plain()
+        self._plain = {} if self._complete and not self._unknown else self._digests_of_plain()
         self._blocks = {node.block for node in graph.nodes.values() if node.block is not None}
         graph.forget_weak_references()
         self._objects = [node.value for node in graph.nodes.values()]
@@ -161,9 +163,9 @@ class MutationDetector:
 
     def compare(self) -> Mutations:
         """Compare with the objects as they are now."""
-        named = self._named()
+        named = self._mutable_names()
         graph, whole = self._walk(named)
-        whole = whole and self._whole
+        whole = whole and self._complete
         changed: set[int] = set()
         unknown: set[int] = set()
         owners: dict[Block, list[int]] = {}
@@ -181,20 +183,20 @@ class MutationDetector:
                 child not in graph.nodes or child not in self._states for child in node.children
             ):
                 unknown.add(address)
-        for block, differs in self._written(set(owners)).items():
+        for block, differs in self._find_written(set(owners)).items():
             (unknown if differs is None else changed).update(owners[block])
-        too_large = self._side_state.beyond(BYTES)
-        back, unrestored, _ = self._side_state.different(too_large)
+        too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
+        back, unrestored, _ = self._side_state.compare(too_large)
         changed.update(
             [address_of(each.value) for each in back],
             [address_of(value) for value, _ in unrestored],
         )
-        unknown = unknown - self._side_state.noted | too_large
-        inside = self._names_of(named, graph, changed, unknown)
+        unknown = unknown - self._side_state.addresses | too_large
+        inside = self._to_mutations(named, graph, changed, unknown)
         graph.forget_weak_references()
         return inside
 
-    def _names_of(
+    def _to_mutations(
         self, named: dict[str, Any], graph: Graph, changed: set[int], unknown: set[int]
     ) -> Mutations:
         same = {
@@ -223,7 +225,7 @@ class MutationDetector:
 
     def _digests_of_plain(self) -> dict[str, int]:
         """Return digests of the mentioned containers of plain values."""
-        until = time.thread_time() + SECONDS
+        until = time.thread_time() + WALK_SECONDS
         found = {
             name: _plain_digest(self._namespace.get(name))
             for name in self.mentioned
@@ -231,7 +233,7 @@ class MutationDetector:
         }
         return {name: number for name, number in found.items() if number is not None}
 
-    def _named(self) -> dict[str, Any]:
+    def _mutable_names(self) -> dict[str, Any]:
         """Return the names whose objects can change inside."""
         items = list(self._namespace.items())
         return {
@@ -244,21 +246,21 @@ class MutationDetector:
         """Walk through what can be reached; return whether that is everything below the names that
         the cell mentions."""
         graph = Graph(self._kinds, clock=time.thread_time)
-        until = time.thread_time() + SECONDS
-        others = [*(value for _, value in self._kinds.shared), *named.values()]
+        until = time.thread_time() + WALK_SECONDS
+        others = [*(value for _, value in self._kinds.shared_objects), *named.values()]
         collects = gc.isenabled()
         gc.disable()  # so many new objects would make it go through all old ones
         try:
             whole = graph.add(
-                [named[name] for name in self.mentioned if name in named], until, MENTIONED
+                [named[name] for name in self.mentioned if name in named], until, MENTIONED_LIMITS
             )
-            graph.add(others, until, OTHERS)
+            graph.add(others, until, OTHER_LIMITS)
             return graph, whole
         finally:
             if collects:
                 gc.enable()
 
-    def _written(self, blocks: set[Block]) -> dict[Block, bool | None]:
+    def _find_written(self, blocks: set[Block]) -> dict[Block, bool | None]:
         """Return the blocks whose memory differs: True; None if that could not be found out."""
         step = self._step
         if step is None or step.checkpoint is None or step.memory is None:
@@ -268,29 +270,32 @@ class MutationDetector:
                 for block in blocks
             }
         else:
-            other = _Reader(step.checkpoint.pid)
+            other = _MemoryComparison(step.checkpoint.pid)
             verdicts = {
                 block: other.verdict(spans)
-                for block, spans in step.memory.since(step.serial, blocks).items()
+                for block, spans in step.memory.written_since(step.serial, blocks).items()
             }
         return {block: differs for block, differs in verdicts.items() if differs is not False}
 
 
-class _Reader:
+class _MemoryComparison:
     """Compares memory with that of a checkpoint, as far as `BYTES` go."""
 
     def __init__(self, pid: int) -> None:
-        self._other = OtherProcess(pid)
-        self._left = BYTES
+        self._other = CheckpointMemory(pid)
+        self._remaining = MAX_COMPARED_BYTES
 
     def verdict(self, spans: list[Span]) -> bool | None:
         """Return whether the memory differs; None if that could not be found out."""
         try:
             for part in (
-                part for span in spans for used in self._other.in_use(span) for part in chunks(used)
+                part
+                for span in spans
+                for used in self._other.touched_spans(span)
+                for part in chunks(used)
             ):
-                self._left -= part.end - part.start
-                if self._left < 0:
+                self._remaining -= part.end - part.start
+                if self._remaining < 0:
                     return None
                 if self._other.differs(part):
                     return True
@@ -300,13 +305,13 @@ class _Reader:
 
 
 def _state(node: Node) -> tuple[int, int, int, Block | None]:
-    return address_of(type(node.value)), node.fixed, node.loose, node.block
+    return address_of(type(node.value)), node.fixed_state, node.mutable_state, node.block
 
 
 def _digests(blocks: set[Block]) -> dict[Block, int]:
     """Return the digests of blocks, the smallest first, as far as `BYTES` go."""
     found = {}
-    left = BYTES
+    left = MAX_COMPARED_BYTES
     for block in sorted(blocks, key=lambda block: block.size):
         left -= block.size
         if left < 0:
@@ -320,7 +325,7 @@ def _plain_digest(value: Any) -> int | None:
     too many. Runs no code of the user's."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
-    level, left = [value], _VALUES
+    level, left = [value], _MAX_VALUES
     while level:
         left -= sum(map(len, level))
         if left < 0:  # also of containers that hold themselves

@@ -32,34 +32,34 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .reach import ATOMS, Apply, Part, UncomparableError, Values, later, prepared, put_fields
+from .reach import ATOMS, Apply, Part, UncomparableError, Values, deferred, prepared, set_attributes
 
 
-class GuardedKind(NamedTuple):
+class OpaqueKind(NamedTuple):
     """A kind of object that an undo leaves alone."""
 
     modules: tuple[str, ...]
     """The modules and packages that define its classes."""
     names: tuple[str, ...]
     """The names of the classes; empty for all classes of these modules."""
-    what: str
+    noun: str
     """Name for one of them in sentences."""
-    sign: Callable[[Any], Values]
+    read_progress: Callable[[Any], Values]
     reason: str
     """Why an undo leaves it alone."""
 
     @property
     def is_comparable(self) -> bool:
         """Whether there is a sign of how far its objects have got."""
-        return self.sign is not _nothing
+        return self.read_progress is not _no_progress
 
     @property
-    def ends(self) -> bool:
+    def has_finalizer(self) -> bool:
         """Whether something happens when one of its objects ends."""
-        return self.what not in ("a lock", "a cached function", "an iterator")
+        return self.noun not in ("a lock", "a cached function", "an iterator")
 
 
-_OF_FRAMES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
+_FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
 
 
 def _generator(value: Any) -> Values:
@@ -78,11 +78,11 @@ def _inside_generator(value: Any, frame: Any) -> Values:
     return [
         referent
         for referent in gc.get_referents(value)
-        if address_of(type(referent)) not in _OF_FRAMES and referent is not frame.f_globals
+        if address_of(type(referent)) not in _FRAME_TYPES and referent is not frame.f_globals
     ]
 
 
-def _of_library(value: Any, name: str) -> Any:
+def _library_attribute(value: Any, name: str) -> Any:
     """Return an attribute as the library's class defines it, whatever a derived class of the user's
     says."""
     for base in mro_of(type(value)):
@@ -92,12 +92,12 @@ def _of_library(value: Any, name: str) -> Any:
 
 
 def _called(name: str) -> Callable[[Any], Values]:
-    return lambda value: [_of_library(value, name)()]
+    return lambda value: [_library_attribute(value, name)()]
 
 
 def _fields(*names: str) -> Callable[[Any], Values]:
     return lambda value: [
-        own_dict(value)[name] if name in own_dict(value) else _of_library(value, name)
+        own_dict(value)[name] if name in own_dict(value) else _library_attribute(value, name)
         for name in names
     ]
 
@@ -106,7 +106,7 @@ def _mapped(value: Any) -> Values:
     with memoryview(value) as view:
         if not view.readonly:
             raise UncomparableError
-    return [_of_library(value, "tell")()]
+    return [_library_attribute(value, "tell")()]
 
 
 def _rest(value: Any) -> Values:
@@ -115,22 +115,22 @@ def _rest(value: Any) -> Values:
     return list(cls.__reduce__(value)[1][0])
 
 
-def _nothing(value: Any) -> Values:
+def _no_progress(value: Any) -> Values:
     return []
 
 
 def _cached(value: Any) -> Values:
-    return [*_of_library(value, "cache_info")(), *gc.get_referents(value)]
+    return [*_library_attribute(value, "cache_info")(), *gc.get_referents(value)]
 
 
-MOVED_ON = "it has advanced and cannot be restored"
+ADVANCED = "it has advanced and cannot be restored"
 _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     (
         "builtins",
         "generator coroutine async_generator",
         "a generator or coroutine",
         _generator,
-        MOVED_ON,
+        ADVANCED,
     ),
     (
         "builtins",
@@ -138,14 +138,14 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         " set_iterator",
         "an iterator",
         _rest,
-        MOVED_ON,
+        ADVANCED,
     ),
     ("_thread", "lock LockType", "a lock", _called("locked"), "it was acquired or released"),
     (
         "_thread",
         "RLock",
         "a lock",
-        lambda value: [_of_library(value, "__repr__")().partition(" object")[0]],
+        lambda value: [_library_attribute(value, "__repr__")().partition(" object")[0]],
         "it was acquired or released",
     ),
     (
@@ -160,10 +160,10 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         "threading _thread multiprocessing queue _queue",
         "",
         "an object shared by threads or processes",
-        _nothing,
+        _no_progress,
         "it is shared with other threads or processes",
     ),
-    ("concurrent.futures", "Future", "a future", _called("done"), MOVED_ON),
+    ("concurrent.futures", "Future", "a future", _called("done"), ADVANCED),
     (
         "concurrent.futures",
         "",
@@ -171,16 +171,22 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         _fields("_shutdown"),
         "it was shut down",
     ),
-    ("asyncio _asyncio", "Task Future", "a task", _called("done"), MOVED_ON),
+    ("asyncio _asyncio", "Task Future", "a task", _called("done"), ADVANCED),
     (
         "asyncio _asyncio contextvars _contextvars",
         "",
         "a part of the event loop",
-        _nothing,
+        _no_progress,
         "it belongs to the event loop",
     ),
     ("subprocess", "Popen", "a process", _fields("returncode"), "the process has ended"),
-    ("socket _socket ssl _ssl", "", "a connection", _nothing, "a connection cannot be restored"),
+    (
+        "socket _socket ssl _ssl",
+        "",
+        "a connection",
+        _no_progress,
+        "a connection cannot be restored",
+    ),
     (
         "sqlite3 _sqlite3",
         "Connection",
@@ -192,7 +198,7 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         "sqlite3 _sqlite3 duckdb _duckdb",
         "",
         "a connection",
-        _nothing,
+        _no_progress,
         "a connection cannot be restored",
     ),
     (
@@ -206,7 +212,7 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         "io _io _pyio tempfile selectors mmap",
         "",
         "an open file",
-        _nothing,
+        _no_progress,
         "what was written to a file stays",
     ),
     ("functools", "_lru_cache_wrapper", "a cached function", _cached, "its cache stays"),
@@ -217,11 +223,11 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next],
         "it cannot be restored",
     ),
-    ("builtins", "frame", "a frame", _nothing, "it cannot be restored"),
+    ("builtins", "frame", "a frame", _no_progress, "it cannot be restored"),
 )
 """Modules, names, what, sign and reason of each kind."""
 _GUARDED = [
-    GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign, reason)
+    OpaqueKind(tuple(modules.split()), tuple(names.split()), what, sign, reason)
     for modules, names, what, sign, reason in _ROWS
 ]
 _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
@@ -235,7 +241,7 @@ def is_file(cls: type) -> bool:
     return any(name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
 
 
-def opaque_kind(cls: type) -> GuardedKind | None:
+def opaque_kind(cls: type) -> OpaqueKind | None:
     """Return the kind of a class that an undo leaves alone, judged by its bases; None for
     others."""
     bases = mro_of(cls)[:-1]
@@ -262,15 +268,17 @@ def _plain_attributes(value: Any) -> Values:
     ]
 
 
-def progress_marker(cls: type, kind: GuardedKind) -> Part:
+def progress_marker(cls: type, kind: OpaqueKind) -> Part:
     """Return the sign of how far an object has got, as a part that never changes in place; for
     derived classes with their attributes."""
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
-        return Part("sign", lambda value: [*kind.sign(value), *_plain_attributes(value)], None)
+        return Part(
+            "sign", lambda value: [*kind.read_progress(value), *_plain_attributes(value)], None
+        )
     return Part(
         "sign",
         lambda value: [
-            *kind.sign(value),
+            *kind.read_progress(value),
             *(part for pair in list(own_dict(value).items()) for part in pair),
         ],
         None,
@@ -322,7 +330,7 @@ def _put_set(group: Any, wanted: Any) -> None:
     set.update(group, wanted)
 
 
-@later
+@deferred
 def _put_deque(items: Any, values: Values) -> None:
     collections.deque.clear(items)
     collections.deque.extend(items, values)
@@ -370,10 +378,10 @@ def _put_bytes(data: Any, values: Values) -> Apply:
     return lambda: bytearray.__setitem__(data, slice(None), values[0])
 
 
-def _of_descriptors(name: str, find: Callable[[type], list[Any]]) -> Part:
+def _descriptor_part(name: str, find: Callable[[type], list[Any]]) -> Part:
     """Make the part whose values are read by descriptors. find: returns those of a class."""
 
-    @later
+    @deferred
     def put(value: Any, values: Values) -> None:
         for slot, wanted in zip(find(type(value)), values):
             if wanted is MISSING and _get(slot, value) is not MISSING:
@@ -402,18 +410,18 @@ def _function(function: Any) -> Values:
     ]
 
 
-def contents_of(cell: Any) -> Values:
+def read_cell_contents(cell: Any) -> Values:
     try:
         return [cell.cell_contents]
     except ValueError:
         return [MISSING]
 
 
-@later
+@deferred
 def _put_cell(cell: Any, values: Values) -> None:
     if values[0] is not MISSING:
         cell.cell_contents = values[0]
-    elif contents_of(cell)[0] is not MISSING:
+    elif read_cell_contents(cell)[0] is not MISSING:
         del cell.cell_contents
 
 
@@ -437,7 +445,7 @@ def _class(cls: Any) -> Values:
     ]
 
 
-@later
+@deferred
 def _put_class(cls: Any, values: Values) -> None:
     if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
         _BASES.__set__(cls, values[0])
@@ -509,8 +517,8 @@ ATTRIBUTES = Part(
     lambda value: _items(own_dict(value)),
     lambda value, values: _put_dict(own_dict(value), values),
 )
-OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
-SLOTS = _of_descriptors("slots", slot_descriptors)
+PANDAS_ATTRIBUTES = Part("attributes", _without_caches, _put_without_caches)
+SLOTS = _descriptor_part("slots", slot_descriptors)
 CLASS = Part("class", _class, _put_class)
 
 
@@ -540,7 +548,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
         Part(
             "list",
             list.copy,
-            later(lambda items, values: list.__setitem__(items, slice(None), values)),
+            deferred(lambda items, values: list.__setitem__(items, slice(None), values)),
             size=list.__len__,
         ),
     ),
@@ -583,8 +591,8 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
             size=lambda value: bytearray.__len__(value) // 8,
         ),
     ),
-    (types.FunctionType, Part("function", _function, put_fields(*_FUNCTION_FIELDS))),
-    (types.CellType, Part("cell", contents_of, _put_cell)),
+    (types.FunctionType, Part("function", _function, set_attributes(*_FUNCTION_FIELDS))),
+    (types.CellType, Part("cell", read_cell_contents, _put_cell)),
     (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
     (staticmethod, Part("method", _own_fields(staticmethod, "__func__"), None)),
     (classmethod, Part("method", _own_fields(classmethod, "__func__"), None)),
@@ -596,7 +604,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (memoryview, Part("view", lambda value: [value.obj], None)),
     (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
-    (BaseException, _of_descriptors("exception", _exception_slots)),
+    (BaseException, _descriptor_part("exception", _exception_slots)),
     *(_iterator(cls) for cls in dict.fromkeys(type(iter(empty)) for empty in _EMPTY)),
     *map(_iterator, _ITERATORS),
     _exact(int, int.__pos__),

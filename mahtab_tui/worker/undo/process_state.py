@@ -24,13 +24,13 @@ from typing import Any, Callable, NamedTuple
 
 from ..objects import MISSING, address_of, as_library_type, descends, is_one_of, loaded, own_dict
 from .reach import ATOMS, Apply
-from .tables import CONTEXT
+from .tables import DECIMAL_FIELDS
 
-MOST = 20
+MAX_SIDE_EFFECTS = 20
 """Maximum number of deeds that are noted for one cell."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_OURS = ("/dev/", "/proc/", "/sys/")
+_SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
 _CACHES = ("__pycache__", f"{os.sep}.cache{os.sep}")
 
 
@@ -45,23 +45,23 @@ class SideEffectLog:
     """Effects outside the kernel since a cell began, from the interpreter's audit events."""
 
     def __init__(self) -> None:
-        self.noted: dict[NotRestored, None] = {}
+        self.effects: dict[NotRestored, None] = {}
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Take in an audit event. This runs wherever the event happens, so it does little and never
         raises."""
         read = _EVENTS.get(event)
-        if read is None or len(self.noted) > MOST:
+        if read is None or len(self.effects) > MAX_SIDE_EFFECTS:
             return
         try:
-            deed = read(args)
+            effect = read(args)
         except Exception:  # arguments of the user's own classes
             return
-        if deed is not None:
-            self.noted[deed] = None
+        if effect is not None:
+            self.effects[effect] = None
 
 
-def _opened(args: tuple[Any, ...]) -> NotRestored | None:
+def _on_open(args: tuple[Any, ...]) -> NotRestored | None:
     path, mode, flags = args
     writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
     return (
@@ -75,22 +75,22 @@ def _file(path: Any, reason: str) -> NotRestored | None:
     name = os.fsdecode(path)
     return (
         None
-        if name.startswith(_OURS) or any(part in name for part in _CACHES)
+        if name.startswith(_SYSTEM_FOLDERS) or any(part in name for part in _CACHES)
         else NotRestored(name, reason)
     )
 
 
-def _about_file(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
+def _file_event(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
     return lambda args: None if type(args[0]) is int else _file(args[0], reason)
 
 
-def _connected(args: tuple[Any, ...]) -> NotRestored:
+def _on_connect(args: tuple[Any, ...]) -> NotRestored:
     address = args[1]
     name = ":".join(map(str, address[:2])) if type(address) is tuple else str(address)
     return NotRestored(name, "what was sent over this connection cannot be undone")
 
 
-def _program(args: tuple[Any, ...]) -> NotRestored:
+def _on_program(args: tuple[Any, ...]) -> NotRestored:
     command = args[1] if len(args) > 1 else args[0]
     words = command if type(command) in (list, tuple) else [command]
     return NotRestored(
@@ -99,28 +99,28 @@ def _program(args: tuple[Any, ...]) -> NotRestored:
 
 
 _EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
-    "open": _opened,
-    "os.remove": _about_file("this file was removed and is not restored"),
-    "os.rename": _about_file("this was renamed and keeps its new name"),
-    "os.mkdir": _about_file("this folder was created and stays"),
-    "os.rmdir": _about_file("this folder was removed and is not restored"),
-    "os.truncate": _about_file("this file was truncated and stays that way"),
-    "socket.connect": _connected,
-    "subprocess.Popen": _program,
-    "os.system": _program,
+    "open": _on_open,
+    "os.remove": _file_event("this file was removed and is not restored"),
+    "os.rename": _file_event("this was renamed and keeps its new name"),
+    "os.mkdir": _file_event("this folder was created and stays"),
+    "os.rmdir": _file_event("this folder was removed and is not restored"),
+    "os.truncate": _file_event("this file was truncated and stays that way"),
+    "socket.connect": _on_connect,
+    "subprocess.Popen": _on_program,
+    "os.system": _on_program,
 }
 
-EVENTS = frozenset(_EVENTS)
+AUDIT_EVENTS = frozenset(_EVENTS)
 """The names of the audit events that are of interest."""
 
 
-class Back(NamedTuple):
+class RestoreAction(NamedTuple):
     """One thing that can be put back."""
 
     value: Any
     """The object."""
     apply: Apply
-    take_back: Apply
+    revert: Apply
 
 
 class SideState:
@@ -159,10 +159,10 @@ class SideState:
             *(reference() for reference, _ in self._files),
             *(value for value, _ in (*self._tables, *self._tensors)),
         ]
-        self.noted = frozenset(map(address_of, items))
+        self.addresses = frozenset(map(address_of, items))
         """The addresses of the objects."""
 
-    def beyond(self, most: int) -> frozenset[int]:
+    def find_too_large(self, most: int) -> frozenset[int]:
         """Return the addresses of tables that are too large to compare so many bytes of all
         together, beginning with the smallest."""
         found = set()
@@ -174,20 +174,20 @@ class SideState:
                 found.add(value)
         return frozenset(found)
 
-    def different(
+    def compare(
         self, without: frozenset[int] = frozenset()
-    ) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
+    ) -> tuple[list[RestoreAction], list[tuple[Any, str]], list[NotRestored]]:
         """Return what can be put back, objects that cannot (with reasons), and threads that still
         run. without: tables to leave out."""
         tables = [(value, then) for value, then in self._tables if address_of(value) not in without]
         back = [
             found
-            for found in (_table_back(value, then) for value, then in tables)
+            for found in (_restore_table(value, then) for value, then in tables)
             if found is not None
         ]
         moved = [(value, then) for value, then in self._tensors if not _same_memory(value, then)]
         back += [
-            Back(
+            RestoreAction(
                 value,
                 partial(setattr, value, "data", then),
                 partial(setattr, value, "data", value.data),
@@ -212,7 +212,7 @@ class SideState:
                     )
                 )
             elif then[1] is not None and now[1] is not None:
-                back.append(Back(value, _seek(value, then[1]), _seek(value, now[1])))
+                back.append(RestoreAction(value, _seek(value, then[1]), _seek(value, now[1])))
             else:
                 unrestored.append((value, "what was written to a file stays"))
         started = [thread for number, thread in _threads().items() if number not in self._threads]
@@ -294,12 +294,12 @@ def _same_memory(tensor: Any, then: Any) -> bool:
     return now == before
 
 
-def _table_back(value: Any, then: Any) -> Back | None:
+def _restore_table(value: Any, then: Any) -> RestoreAction | None:
     field = "_df" if hasattr(value, "_df") else "_s"
     if _same_table(value, then):
         return None
     now = getattr(value, field)
-    return Back(
+    return RestoreAction(
         value,
         lambda: setattr(value, field, getattr(then.clone(), field)),
         lambda: setattr(value, field, now),
@@ -350,7 +350,7 @@ def _write_environment(wanted: dict[str, str]) -> None:
             os.environ[name] = text
 
 
-def _list_of(module: str, name: str) -> Setting:
+def _list_setting(module: str, name: str) -> Setting:
     """Make the setting that is a list of a module: which list it is, and its items."""
 
     def read() -> Any:
@@ -436,14 +436,14 @@ def _umask() -> int:
 def _decimal() -> Any:
     context = sys.modules["decimal"].getcontext()
     signals = (tuple(map(bool, found.values())) for found in (context.flags, context.traps))
-    return [getattr(context, name) for name in CONTEXT] + list(signals)
+    return [getattr(context, name) for name in DECIMAL_FIELDS] + list(signals)
 
 
 def _write_decimal(wanted: Any) -> None:
     context = sys.modules["decimal"].getcontext()
-    for name, value in zip(CONTEXT, wanted):
+    for name, value in zip(DECIMAL_FIELDS, wanted):
         setattr(context, name, value)
-    for found, values in zip((context.flags, context.traps), wanted[len(CONTEXT) :]):
+    for found, values in zip((context.flags, context.traps), wanted[len(DECIMAL_FIELDS) :]):
         for name, value in zip(found, values):
             found[name] = value
 
@@ -467,7 +467,7 @@ def _write_pandas(wanted: dict[str, Any]) -> None:
             sys.modules["pandas"].set_option(name, value)
 
 
-def _library(module: str, read: str, write: Callable[[Any, Any], object]) -> Setting:
+def _function_setting(module: str, read: str, write: Callable[[Any, Any], object]) -> Setting:
     """Make the setting that a module reads with a function."""
     return Setting(
         f"{module}.{read}",
@@ -496,7 +496,7 @@ def _locale() -> Any:
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
-    *(_list_of("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
+    *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     Setting("warnings.filters", lambda: (warnings.filters, list(warnings.filters)), _write_filters),
     Setting(
         "random",
@@ -504,17 +504,25 @@ _SETTINGS = (
         lambda wanted: sys.modules["random"].setstate(wanted),
     ),
     Setting("numpy.random", _numpy_random, _write_numpy_random),
-    _library("sys", "getrecursionlimit", lambda sys, wanted: sys.setrecursionlimit(wanted)),
-    _library("sys", "getswitchinterval", lambda sys, wanted: sys.setswitchinterval(wanted)),
-    _library(
+    _function_setting(
+        "sys", "getrecursionlimit", lambda sys, wanted: sys.setrecursionlimit(wanted)
+    ),
+    _function_setting(
+        "sys", "getswitchinterval", lambda sys, wanted: sys.setswitchinterval(wanted)
+    ),
+    _function_setting(
         "sys", "get_int_max_str_digits", lambda sys, wanted: sys.set_int_max_str_digits(wanted)
     ),
-    _library("threading", "stack_size", lambda threading, wanted: threading.stack_size(wanted)),
-    _library(
+    _function_setting(
+        "threading", "stack_size", lambda threading, wanted: threading.stack_size(wanted)
+    ),
+    _function_setting(
         "socket", "getdefaulttimeout", lambda socket, wanted: socket.setdefaulttimeout(wanted)
     ),
-    _library("numpy", "get_printoptions", lambda numpy, wanted: numpy.set_printoptions(**wanted)),
-    _library("numpy", "geterr", lambda numpy, wanted: numpy.seterr(**wanted)),
+    _function_setting(
+        "numpy", "get_printoptions", lambda numpy, wanted: numpy.set_printoptions(**wanted)
+    ),
+    _function_setting("numpy", "geterr", lambda numpy, wanted: numpy.seterr(**wanted)),
     Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _write_gc),
     Setting("signal handlers", _handlers, _write_handlers),
     Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS)), _write_limits),
@@ -542,7 +550,7 @@ class ProcessState:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
 
-    def different(self) -> list[tuple[Setting, Any, Any]]:
+    def changed_settings(self) -> list[tuple[Setting, Any, Any]]:
         """Return each setting that differs now, its value then, and its value now."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
         different = [

@@ -65,24 +65,24 @@ def prepared(make: Callable[[Values], Any]) -> Callable[[Callable[[Any, Any], ob
     return decorate
 
 
-later = prepared(lambda values: values)
+deferred = prepared(lambda values: values)
 """Like `prepared`, for parts for which nothing needs to be prepared."""
 
 
-def put_fields(*names: str) -> Prepare:
+def set_attributes(*names: str) -> Prepare:
     """Make the `prepare` of a part whose values are these attributes."""
 
     def put(value: Any, values: Values) -> None:
         for name, wanted in zip(names, values):
             setattr(value, name, wanted)
 
-    return later(put)
+    return deferred(put)
 
 
 _REFERENCES: Any = type.__dict__["__weakrefoffset__"].__get__
 
 
-class Ending:
+class ReleasedObject:
     """An object that a step does not keep alive, because something happens when it ends."""
 
     def __init__(self, value: Any) -> None:
@@ -107,8 +107,8 @@ _FLAGS: Any = type.__dict__["__flags__"].__get__
 
 _STATEMENTS = (ast.Module, ast.Expr, ast.Assign, ast.Pass)
 _EXPRESSIONS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
-_SIGNS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
-_PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_SIGNS)
+_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+_PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_OPERATORS)
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
@@ -124,7 +124,7 @@ def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
     return False
 
 
-class Library(NamedTuple):
+class LibrarySnapshot(NamedTuple):
     """The attributes of a module or class of a library, which code can replace."""
 
     holder: Any
@@ -133,7 +133,7 @@ class Library(NamedTuple):
     addresses: list[int]
     """The addresses of all names and objects."""
 
-    def changed(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
         """Yield the attributes that were replaced since, and their values then and now (`MISSING`
         if there is none).
 
@@ -145,7 +145,7 @@ class Library(NamedTuple):
             then, value = self.values.get(name, MISSING), now.get(name, MISSING)
             same = (
                 address_of(value) == then.address and not then.ended
-                if type(then) is Ending
+                if type(then) is ReleasedObject
                 else value is then
             )
             if (
@@ -153,16 +153,16 @@ class Library(NamedTuple):
                 and not is_module(then)
                 and not is_module(value)
                 and type(name) is str
-                and _counts(self.label, name, mentioned)
+                and _is_relevant(self.label, name, mentioned)
             ):
                 yield name, then, value
 
     @property
     def has_ended(self) -> bool:
         """Whether an object of it is known to have ended; another one may have its address."""
-        return any(type(value) is Ending and value.ended for value in self.values.values())
+        return any(type(value) is ReleasedObject and value.ended for value in self.values.values())
 
-    def put(self, name: str, value: Any) -> None:
+    def set_attribute(self, name: str, value: Any) -> None:
         """Set an attribute; `MISSING` deletes it."""
         own_class = is_class(self.holder)
         if value is MISSING:
@@ -176,14 +176,14 @@ class Library(NamedTuple):
 
 
 _ALWAYS = ("builtins", "sys")
-_MOST = 60
+_MAX_LIBRARIES = 60
 """Modules and classes of libraries that are looked at for one cell."""
-_ITEMS = 1_000
-_KERNELS = frozenset(
+_MAX_ITEMS = 1_000
+_KERNEL_ATTRIBUTES = frozenset(
     f"sys.{name}"
     for name in "stdin stdout stderr path modules last_exc last_type last_value last_traceback".split()
 )
-_KERNELS |= {
+_KERNEL_ATTRIBUTES |= {
     "warnings.filters",
     "sys.breakpointhook",
     *(f"builtins.{name}" for name in ("exit", "help", "input", "quit")),
@@ -196,7 +196,7 @@ _FUNCTIONS = (
     types.WrapperDescriptorType,
     types.GetSetDescriptorType,
 )
-_STAYING = ATOMS | frozenset(
+_WITHOUT_FINALIZER = ATOMS | frozenset(
     map(
         address_of,
         (
@@ -219,8 +219,8 @@ def libraries(
     mentioned: Iterable[str],
     namespace: dict[str, Any],
     is_own: Callable[[Any], bool],
-    earlier: Iterable[Library],
-) -> list[Library]:
+    earlier: Iterable[LibrarySnapshot],
+) -> list[LibrarySnapshot]:
     """Return the modules and classes of libraries that code mentions, as they are.
 
     earlier: those of the step before.
@@ -232,7 +232,7 @@ def libraries(
     ]
     found: dict[int, Any] = {}
     for value in pending:  # it grows meanwhile
-        if len(found) == _MOST:
+        if len(found) == _MAX_LIBRARIES:
             break
         module = is_module(value)
         if address_of(value) in found or not (module or is_class(value)) or is_own(value):
@@ -247,7 +247,7 @@ def libraries(
     return [snapshot(value, known.get(address)) for address, value in found.items()]
 
 
-def snapshot(holder: Any, earlier: Library | None = None) -> Library:
+def snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnapshot:
     """Return a module or class as it is; objects that may have to end are not kept alive by this.
 
     earlier: is returned if nothing has changed, so that steps share it.
@@ -256,29 +256,34 @@ def snapshot(holder: Any, earlier: Library | None = None) -> Library:
     addresses = [*map(address_of, values), *map(address_of, values.values())]
     if earlier is not None and addresses == earlier.addresses and not earlier.has_ended:
         return earlier
-    if not _STAYING.issuperset(map(address_of, map(type, values.values()))):
-        values = {name: value if _stays(value) else Ending(value) for name, value in values.items()}
+    if not _WITHOUT_FINALIZER.issuperset(map(address_of, map(type, values.values()))):
+        values = {
+            name: value if _has_no_finalizer(value) else ReleasedObject(value)
+            for name, value in values.items()
+        }
     label = (
         f"{module_of(holder)}.{name_of(holder)}"
         if is_class(holder)
         else str(own_dict(holder).get("__name__"))
     )
-    return Library(holder, label, values, addresses)
+    return LibrarySnapshot(holder, label, values, addresses)
 
 
-def _stays(value: Any) -> bool:
+def _has_no_finalizer(value: Any) -> bool:
     """Return whether nothing happens when an object ends."""
     if type(value) in (list, tuple, set, frozenset):
-        return len(value) < _ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
-    return address_of(type(value)) in _STAYING
+        return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
+    return address_of(type(value)) in _WITHOUT_FINALIZER
 
 
 def _attributes(holder: Any) -> dict[str, Any]:
     return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
 
 
-def _counts(label: str, name: str, mentioned: Collection[str]) -> bool:
-    return f"{label}.{name}" not in _KERNELS and (name in mentioned or not name.startswith("_"))
+def _is_relevant(label: str, name: str, mentioned: Collection[str]) -> bool:
+    return f"{label}.{name}" not in _KERNEL_ATTRIBUTES and (
+        name in mentioned or not name.startswith("_")
+    )
 
 
 def names_in(codes: tuple[types.CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:

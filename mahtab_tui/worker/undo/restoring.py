@@ -14,25 +14,25 @@ from .checkpoint import Checkpoint, CheckpointError, load_state
 from .checkpoint_responder import (
     NAME,
     STATE,
+    CheckpointMemory,
     DirtyPages,
-    OtherProcess,
     Span,
     StateRequest,
     States,
     UnreadableMemoryError,
-    label_of,
-    numbers,
+    format_label,
+    unpack_addresses,
     walk,
 )
 from .graph import Graph, Kinds, Node, ancestors
 from .mutations import Step, touched_names
 from .process_state import NotRestored
-from .reach import Apply, Ending, Library
-from .tables import Block, block_of
+from .reach import Apply, LibrarySnapshot, ReleasedObject
+from .tables import Block, find_block
 
-ANSWERING = 60.0
+ANSWER_TIMEOUT = 60.0
 """Seconds to wait for a checkpoint's answer; after that it counts as lost."""
-MAKING = 10.0
+RECREATE_TIMEOUT = 10.0
 """Seconds for creating objects again and preparing the steps, which may run the user's own code."""
 
 
@@ -64,15 +64,15 @@ class Plan(NamedTuple):
     """Keeps the objects alive until the end."""
 
 
-Since = Callable[[Iterable[Block]], dict[Block, list[Span]]]
+WrittenSince = Callable[[Iterable[Block]], dict[Block, list[Span]]]
 
 
-def compared(
+def compare_with_checkpoint(
     namespace: dict[str, Any],
     step: Step,
     first: Iterable[str],
     checkpoint: Checkpoint,
-    since: Since,
+    since: WrittenSince,
 ) -> Plan:
     """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and
     fetch what differs.
@@ -88,15 +88,20 @@ def compared(
     )
     table, unseen_there = checkpoint.ask(
         ("describe", step.serial, first),
-        ANSWERING,
+        ANSWER_TIMEOUT,
         lambda: unseen.update(walk(graph, roots, first)),
     )
     unseen.update(unseen_there)
-    alive, changed, copies, moved = _match(numbers(table), graph, step.ended())
+    alive, changed, copies, moved = _match(unpack_addresses(table), graph, step.ended())
     spans = since(copy.block for copy in copies)
-    other = OtherProcess(checkpoint.pid)
+    other = CheckpointMemory(checkpoint.pid)
     different = (
-        [part for span in spans[copy.block] for part in other.in_use(span) if other.differs(part)]
+        [
+            part
+            for span in spans[copy.block]
+            for part in other.touched_spans(span)
+            if other.differs(part)
+        ]
         for copy in copies
     )
     copies = [copy._replace(spans=parts) for copy, parts in zip(copies, different) if parts] + moved
@@ -107,14 +112,15 @@ def compared(
         if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]
     ]
     wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
-    carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
+    carried = States(*checkpoint.ask(("carry", *wanted), ANSWER_TIMEOUT))
     nodes = graph.nodes
     rows = run_with_timeout(
-        MAKING, lambda: load_state(carried.payload, lambda address: nodes[address].value, namespace)
+        RECREATE_TIMEOUT,
+        lambda: load_state(carried.payload, lambda address: nodes[address].value, namespace),
     )
     living = set(alive)
     return Plan(
-        _names(
+        _earlier_names(
             step,
             namespace,
             nodes,
@@ -139,7 +145,7 @@ def compared(
     )
 
 
-def _names(
+def _earlier_names(
     step: Step,
     namespace: dict[str, Any],
     nodes: dict[int, Node],
@@ -152,7 +158,7 @@ def _names(
     for name, value in step.names.items():
         if name in gone:
             found[name] = gone[name]
-        elif type(value) is not Ending:
+        elif type(value) is not ReleasedObject:
             found[name] = value
         elif value.address in alive:
             found[name] = nodes[value.address].value
@@ -176,11 +182,11 @@ def _match(
             node is None
             or address in ended
             or address_of(type(node.value)) != kind
-            or node.fixed != fixed
+            or node.fixed_state != fixed
         ):
             continue
         alive.append(address)
-        if node.loose != loose:
+        if node.mutable_state != loose:
             changed.append(address)
         if size:
             there = Block(start, size)
@@ -189,13 +195,13 @@ def _match(
     return alive, changed, stayed, moved
 
 
-def carry_out(
+def apply_plan(
     plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
 ) -> None:
     """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore.
     now: of the state as it is."""
     ready = plan.side_state + run_with_timeout(
-        MAKING,
+        RECREATE_TIMEOUT,
         lambda: [
             step for value, values in plan.states for step in _steps(plan.graph, value, values)
         ],
@@ -204,32 +210,32 @@ def carry_out(
     done: list[Apply] = []
     copied = False
     try:
-        for apply, take_back in ready:
-            done.append(take_back)
+        for apply, revert in ready:
+            done.append(revert)
             apply()
         pieces = list(_pieces(plan.copies))
         if checkpoint is not None:
-            other = OtherProcess(checkpoint.pid)
+            other = CheckpointMemory(checkpoint.pid)
             copied = True
             for there, here in pieces:
                 other.copy(there, here.start, drop=now is not None)
-        _put_names(namespace, plan.names)
+        _bind_names(namespace, plan.names)
     except BaseException:
         if copied and now is not None:
-            other = OtherProcess(now.pid)
+            other = CheckpointMemory(now.pid)
             for _, here in pieces:
                 with contextlib.suppress(UnreadableMemoryError):
                     other.copy(here, here.start)
-        for take_back in reversed(done):
-            take_back()
-        _put_names(namespace, before)
+        for revert in reversed(done):
+            revert()
+        _bind_names(namespace, before)
         raise
 
 
 def _pieces(copies: list[Copy]) -> Iterator[tuple[Span, Span]]:
     """Yield what to copy: where it is in the checkpoint, and where here."""
     for copy in copies:
-        block = block_of(copy.array)
+        block = find_block(copy.array)
         if block is None or block.size != copy.block.size:
             raise ValueError("an array has a different size now")
         moved = block.address - copy.block.address
@@ -243,7 +249,7 @@ def _steps(graph: Graph, value: Any, values: list[list[Any]]) -> Iterable[tuple[
         yield part.prepare(value, wanted), part.prepare(value, part.read(value))
 
 
-def _put_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
+def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
     for name in list(namespace):
         if name not in names:
             namespace.pop(name, None)
@@ -252,7 +258,7 @@ def _put_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
             namespace[name] = value
 
 
-def changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, Any]]:
+def describe_changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what carrying out the plan does to each name."""
     found: list[dict[str, Any]] = []
     inside_names = set(plan.inside)
@@ -291,7 +297,7 @@ class UndoError(Exception):
     """This cannot be undone now; the message is a sentence for the user."""
 
 
-def plan_back(
+def plan_undo(
     step: Step,
     steps: list[Step],
     namespace: dict[str, Any],
@@ -313,8 +319,8 @@ def plan_back(
         for each in before_at
         if each.changes_inside
     ]
-    stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
-    names = step.living(namespace)
+    stays += dict.fromkeys(deed for each in later for deed in each.side_effects.effects)
+    names = step.live_names(namespace)
     gone = [name for name in step.names if name not in names]
     plan = Plan(
         {**{name: namespace[name] for name in gone if name in namespace}, **names},
@@ -322,61 +328,61 @@ def plan_back(
         [],
         [],
         [],
-        [NotRestored(label_of(name), "it has ended and does not come back") for name in gone],
+        [NotRestored(format_label(name), "it has ended and does not come back") for name in gone],
         {},
         Graph(kinds),
     )
     if at is not None and at.checkpoint is not None:
         serial = at.serial
         try:
-            plan = compared(
+            plan = compare_with_checkpoint(
                 namespace,
                 step,
                 touched_names(later),
                 at.checkpoint,
-                lambda blocks: memory.since(serial, blocks),
+                lambda blocks: memory.written_since(serial, blocks),
             )
         except (CheckpointError, UnreadableMemoryError) as error:
             ended += at.end()
             at.failure = f"the process that kept the state before cell {at.cell} has ended"
             raise UndoError(f"{error} Nothing was changed.") from None
     noted = next((each for each in later if each.changes_inside), None)
-    return _with_libraries(_with_side_state(plan, noted, stays), later)
+    return _add_libraries(_add_side_state(plan, noted, stays), later)
 
 
-def _with_side_state(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
+def _add_side_state(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
     """Add what the kernel itself noted before the first cell that may have changed an object in
     place."""
     steps: list[tuple[Apply, Apply]] = []
     inside = list(plan.inside)
     if noted is not None and noted.process is not None:
-        settings = noted.process.different()
+        settings = noted.process.changed_settings()
         steps += [
             (partial(setting.write, then), partial(setting.write, now))
             for setting, then, now in settings
         ]
         inside += [setting.label for setting, _, _ in settings]
     if noted is not None and noted.side_state is not None:
-        back, unrestored, threads = noted.side_state.different()
-        steps += [(each.apply, each.take_back) for each in back]
+        back, unrestored, threads = noted.side_state.compare()
+        steps += [(each.apply, each.revert) for each in back]
         holders = plan.graph.holders()
         for each in back:
-            inside += _names_of(each.value, plan, holders)
+            inside += _find_names(each.value, plan, holders)
         stays = stays + threads
         stays += [
             NotRestored(name, reason)
             for value, reason in unrestored
-            for name in _names_of(value, plan, holders)
+            for name in _find_names(value, plan, holders)
         ]
     return plan._replace(
         side_state=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored
     )
 
 
-def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
+def _add_libraries(plan: Plan, later: list[Step]) -> Plan:
     """Add the attributes of libraries' modules and classes as they were before the first cell that
     mentions these."""
-    first: dict[int, Library] = {}
+    first: dict[int, LibrarySnapshot] = {}
     for each in later:
         for library in each.libraries:
             first.setdefault(address_of(library.holder), library)
@@ -384,16 +390,21 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
     labels, stays = [], []
     mentioned = frozenset(touched_names(later))
     for library in first.values():
-        for name, then, now in library.changed(mentioned):
+        for name, then, now in library.iter_changes(mentioned):
             label = f"{library.label}.{name}"
-            value = then.value(None) if type(then) is Ending else then
+            value = then.value(None) if type(then) is ReleasedObject else then
             if label in plan.inside:
                 continue
             if value is MISSING and then is not MISSING:
                 stays.append(NotRestored(label, "it has ended and does not come back"))
                 continue
             labels.append(label)
-            steps.append((partial(library.put, name, value), partial(library.put, name, now)))
+            steps.append(
+                (
+                    partial(library.set_attribute, name, value),
+                    partial(library.set_attribute, name, now),
+                )
+            )
     return plan._replace(
         side_state=[*plan.side_state, *steps],
         inside=[*plan.inside, *labels],
@@ -401,7 +412,7 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
     )
 
 
-def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
+def _find_names(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
     """Return the names through which an object can be reached."""
     reached = ancestors([address_of(value)], holders)
     return [name for name, each in plan.names.items() if address_of(each) in reached]

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 from ..objects import MISSING, as_library_type, descends, loaded, module_of
 from ..stdlib import late_import
-from .reach import Apply, Part, UncomparableError, Values, later, prepared, put_fields
+from .reach import Apply, Part, UncomparableError, Values, deferred, prepared, set_attributes
 
 
 class Block(NamedTuple):
@@ -19,7 +19,7 @@ class Block(NamedTuple):
     size: int
 
 
-def block_of(value: Any) -> Block | None:
+def find_block(value: Any) -> Block | None:
     """The memory of an array that holds plain data and owns them, or borrows them from something
     that is no array."""
     tensor = loaded("torch", "Tensor")
@@ -97,7 +97,7 @@ def _objects_in(array: Any) -> int:
     return int(plain.size) if plain.dtype.hasobject else 0
 
 
-@later
+@deferred
 def _put_array(array: Any, values: Values) -> None:
     numpy_array = loaded("numpy", "ndarray")
     (shape, strides), dtype, writeable, items = (
@@ -163,7 +163,7 @@ def _fields(names: tuple[str, ...]) -> Any:
     return lambda value: [getattr(value, name, None) for name in names]
 
 
-@later
+@deferred
 def _put_manager(manager: Any, values: Values) -> None:
     for name, wanted in zip(_MANAGER, values):
         setattr(manager, name, wanted)
@@ -236,7 +236,7 @@ def _closed(value: Any) -> Values:
     return [_stream(value) == [None]]
 
 
-@later
+@deferred
 def _put_stream(value: Any, values: Values) -> None:
     if values == [None]:
         return
@@ -256,7 +256,7 @@ def _words(module: str, name: str) -> Callable[[Any], int]:
     return lambda value: int(loaded(module, name).__sizeof__(value)) // 8
 
 
-@later
+@deferred
 def _put_array_of_module(value: Any, values: Values) -> None:
     del value[:]
     value.frombytes(values[1])
@@ -297,7 +297,7 @@ def _put_random(value: Any, state: Any) -> None:
     loaded("random", "Random").setstate(value, state)
 
 
-CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+DECIMAL_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
 def _context(value: Any) -> Values:
@@ -306,20 +306,20 @@ def _context(value: Any) -> Values:
         [signal.__name__ for signal, on in found.items() if on]
         for found in (value.flags, value.traps)
     ]
-    return [*(getattr(value, name) for name in CONTEXT), *map(_pickle_of, signals)]
+    return [*(getattr(value, name) for name in DECIMAL_FIELDS), *map(_pickle_of, signals)]
 
 
-@later
+@deferred
 def _put_context(value: Any, values: Values) -> None:
-    for name, wanted in zip(CONTEXT, values):
+    for name, wanted in zip(DECIMAL_FIELDS, values):
         setattr(value, name, wanted)
-    for found, names in zip((value.flags, value.traps), values[len(CONTEXT) :]):
+    for found, names in zip((value.flags, value.traps), values[len(DECIMAL_FIELDS) :]):
         on = late_import("pickle").loads(names)
         for signal in found:
             found[signal] = signal.__name__ in on
 
 
-@later
+@deferred
 def _put_element(value: Any, values: Values) -> None:
     value.tag, value.text, value.tail, value.attrib = values[:4]
     value[:] = values[4:]
@@ -363,14 +363,14 @@ SPECIAL: tuple[tuple[str, str, Part], ...] = (
     (
         "pandas.core.internals.managers",
         "SingleBlockManager",
-        Part("manager", _fields(_MANAGER), put_fields(*_MANAGER)),
+        Part("manager", _fields(_MANAGER), set_attributes(*_MANAGER)),
     ),
     (
         "pandas.core.internals.managers",
         "BlockManager",
         Part("manager", _fields(_MANAGER), _put_manager),
     ),
-    ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), put_fields(*_BLOCK))),
+    ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), set_attributes(*_BLOCK))),
     (
         "pandas._libs.arrays",
         "NDArrayBacked",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
@@ -34,7 +34,7 @@ class _Collector(logging.Handler):
         self.records: list[Record] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record_of(record))
+        self.records.append(get_record(record))
 
 
 def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:

@@ -259,7 +259,7 @@ async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
         await drawn(pilot)
         session = reviewing.session
         assert isinstance(session, ScriptedSession)
-        assert reviewing.panes.asking_row is pilot.app.query_one(ReviewRow)
+        assert reviewing.panes.prompt_row is pilot.app.query_one(ReviewRow)
         cells = [
             entry
             for entry in reviewing.panes.transcript.viewport.transcript.entries
