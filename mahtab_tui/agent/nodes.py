@@ -9,7 +9,7 @@ import ast
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,10 +111,8 @@ Update = dict[str, Any]
 _CHANCE = 0.7
 """The temperature of an answer that would otherwise be the same again."""
 _CELL = re.compile(r' cell="([0-9]+)"')
-_SOURCES = re.compile(
-    r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)[ >].*?</\1>", re.DOTALL
-)
-"""Records that figures may come from."""
+_SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
+"""The beginning of a record that figures may come from."""
 _NO_RESULTS = re.compile(
     r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
 )
@@ -645,8 +643,7 @@ def _figures(
     ]
     sources += [FigureSource(None, block) for block in parsed.code_blocks]
     for text in (str(message.text) for message in messages if message.type != "ai"):
-        for record in _SOURCES.finditer(text):
-            tag, _, content = record[0].partition(">")
+        for tag, content in _source_records(text):
             cell = _CELL.search(tag)
             sources.append(FigureSource(int(cell[1]) if cell else None, content))
         variables = text.rpartition(f"{prompts.VARIABLES}\n")[2].rpartition(
@@ -684,6 +681,20 @@ def _remembered(answer: ModelAnswer) -> str:
         else ""
     )
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
+
+
+def _source_records(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the tag and the content of each record that figures may come from, in linear time."""
+    start, unclosed = 0, set[str]()
+    while begun := _SOURCE.search(text, start):
+        name, start = begun[1], begun.end()
+        end = -1 if name in unclosed else text.find(f"</{name}>", start)
+        if end < 0:
+            unclosed.add(name)
+            continue
+        tag, _, content = text[begun.start() : end].partition(">")
+        start = end
+        yield tag, content
 
 
 def _refuses(answer: ModelAnswer, *what: str) -> bool:
