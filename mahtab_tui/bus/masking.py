@@ -1,7 +1,7 @@
 """Masks secrets in everything that is displayed, stored or sent to models and agents.
 
 A secret is a key from the configuration, or a line that the user has typed hidden (`getpass`).
-`secret_forms` finds them."""
+`SecretMatcher` finds them."""
 
 from __future__ import annotations
 
@@ -555,7 +555,7 @@ class Secrets:
 
     @property
     def may_redact(self) -> bool:
-        """Whether `told` may change a text."""
+        """Whether `redact_for_model` may change a text."""
         return bool(self.forms.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:

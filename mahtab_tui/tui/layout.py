@@ -129,7 +129,7 @@ _MAX_REMEMBERED = 12
 
 
 class UiState(BaseModel):
-    """Kept in ``~/.mahtab/screen.json``."""
+    """Saved in ``~/.mahtab/screen.json``."""
 
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)

@@ -125,7 +125,7 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
 
 
 class ScreenFrontend:
-    """Implements `session.face.Face`. Its `app` is set once the application exists."""
+    """Implements `session.info.Frontend`. Its `app` is set once the application exists."""
 
     can_ask = True
 
@@ -454,7 +454,7 @@ def _read_sessions(session: Session) -> None:
     try:
         catch_up(database(), math.inf, pause=_READ_PAUSE)
     except StoreError as error:
-        if is_corrupt(error.__cause__):  # what else may hinder it, a search tells
+        if is_corrupt(error.__cause__):  # what else may hinder it, a search reports
             session.notice(str(error), "warning")
 
 

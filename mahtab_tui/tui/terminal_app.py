@@ -141,8 +141,6 @@ class RecordPump:
 SESSION_MODULES = (
     "mahtab_tui.tui.editor.pasting",
     "mahtab_tui.bus.records",
-    "mahtab_tui.bus.records",
-    "mahtab_tui.bus.records",
     "mahtab_tui.bus.logger",
     "mahtab_tui.kernel.masked",
     "mahtab_tui.kernel.process",
@@ -169,7 +167,6 @@ TRANSCRIPT_MODULES = (
     "markdown_it",
     "mahtab_tui.bus.answers",
     "mahtab_tui.tui.transcript.output",
-    "mahtab_tui.tui.transcript.layout",
     "mahtab_tui.tui.transcript.layout",
 )
 """Modules for the first cell and the first answer."""

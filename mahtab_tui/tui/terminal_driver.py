@@ -1,7 +1,7 @@
 """The terminal: typed keys, filtered output, signals.
 
 It has two parts: `TextOnly` removes control characters from what widgets draw, while text and style
-are still separate; the driver passes each piece that it writes through `let_out`.
+are still separate; the driver passes each piece that it writes through `filter_output`.
 
 A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2.
 While the screen is up both lead to a pipe, whose lines become notices; the application draws
@@ -181,7 +181,7 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, report each thread that an error ends; `tell` is called on that thread."""
+    """Within the block, report each thread that an error ends; `report` is called on that thread."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):

@@ -3,7 +3,7 @@
 | class | what Textual does | upstream |
 | --- | --- | --- |
 | `KeyOrder` | runs a priority binding while letters before it still wait | - |
-| `OwnBindings` | runs Backspace after letters that were typed later | 6605, 6631 |
+| `run_own_binding` | runs Backspace after letters that were typed later | 6605, 6631 |
 | `KeySequences` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
 | `VisibleHighlights` | asks tree-sitter for all lines at each edit | 5642 |
 | `LayoutEvents` | does not report a layout after a region was looked up | 5024 |

@@ -104,7 +104,7 @@ class WatchedFile:
         return [self._log]
 
     def begin(self) -> None:
-        """Do nothing: `look` reads the file."""
+        """Do nothing: `poll` reads the file."""
 
     def poll(self) -> str:
         state = "watches"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SettingsControl(Protocol):
-    """The part of `tui.live_settings.LiveSettings` that commands use; a protocol, because its
+    """The part of `tui.session_port.LiveSettings` that commands use; a protocol, because its
     screens import all commands."""
 
     keymap: dict[str, str]
