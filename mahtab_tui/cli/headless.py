@@ -285,7 +285,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
             exit_by_signal(ending[0])
     if stopped_by:
         return INTERRUPTED
-    if not as_json:
+    if answer and not as_json:
         _print_answer(session.secrets.mask(answer), printer.uncomputed)
     return REFUSED if approver.refused else ANSWERED
 

@@ -251,7 +251,7 @@ class LongTextView(Widget, can_focus=True):
 
     # Moving
 
-    def do(self, work: Callable[[], None]) -> None:
+    def load_then(self, work: Callable[[], None]) -> None:
         """Run work on the text, after missing parts of it are fetched."""
         work()
 
@@ -276,7 +276,7 @@ class LongTextView(Widget, can_focus=True):
             )
             self.refresh_view()
 
-        self.do(go)
+        self.load_then(go)
 
     def on_resize(self, event: Resize) -> None:
         self.rewrap()
@@ -288,7 +288,7 @@ class LongTextView(Widget, can_focus=True):
             self.top = self.window.row_at(self.top, self.text_width)
             self.refresh_view()
 
-        self.do(wrap)
+        self.load_then(wrap)
 
     def action_move(self, step: int) -> None:
         """Move down by `step` rows, or up if it is negative."""
@@ -303,7 +303,7 @@ class LongTextView(Widget, can_focus=True):
                 )
             self.refresh_view()
 
-        self.do(move)
+        self.load_then(move)
 
     def action_move_page(self, direction: int) -> None:
         self.action_move(direction * max(1, self.size.height - 2))
@@ -312,9 +312,9 @@ class LongTextView(Widget, can_focus=True):
         """Move to the start of the text (0) or to its end."""
         if offset == 0:
             self.top = self._left = 0
-            self.do(self.refresh_view)
+            self.load_then(self.refresh_view)
         else:
-            self.do(self._go_to_end)
+            self.load_then(self._go_to_end)
 
     def _go_to_end(self) -> None:
         width = 0
