@@ -113,7 +113,7 @@ def test_unknown_magic_error_lists_the_known_ones(cells: Cells) -> None:
     output = cells.run("%nonsense x").output
     assert "There is no %nonsense." in output
     assert all(f"%{name}" in output for name in ("time", "timeit", "cd", "run", "debug", "pip"))
-    assert "habits" not in output
+    assert "magic_commands" not in output
 
 
 @pytest.mark.parametrize(

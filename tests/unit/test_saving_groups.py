@@ -71,6 +71,7 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
     "function",
     [
         *("keeping.pickling._array", "keeping.pickling._cached", "logged._failed"),
+        *("habits.capturing.CapturedOutput", "files.edit", "claude_sessions.load_claude_sessions"),
         *(
             f"undo.reducing.{name}"
             for name in "_code _function _set_function _refs _set_cell _read_only _view".split()

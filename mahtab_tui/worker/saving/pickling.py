@@ -315,6 +315,9 @@ _WORKER = __package__.rpartition(".")[0]
 _MOVED = {
     f"{_WORKER}.{old}": f"{_WORKER}.{new}"
     for old, new in {
+        "claude_sessions": "toolbox",
+        "files": "toolbox",
+        "habits.capturing": "magic_commands",
         "keeping.pickling": "saving.pickling",
         "logged": "search",
         "spans": "search_log",
