@@ -274,7 +274,7 @@ async def test_copy_contains_everything_or_stops_before_the_marked_entry() -> No
         )
         reading.mark_and_show(first)
         await pilot.press("down")
-        assert reading.entry == "question 1"
+        await until(pilot, lambda: reading.entry == "question 1")
         await pilot.press("f5")
         await until(pilot, lambda: len(answers) == 1)
         assert answers[0] is not None

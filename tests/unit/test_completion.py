@@ -320,6 +320,7 @@ def test_existing_quote_is_not_doubled() -> None:
     assert found["start"] == 8
 
 
+@example("__", "'")
 @example("'\"\ud7fc", "'")
 @given(st.text(), st.sampled_from(["'", '"', "'''", '"""']))
 def test_inserted_key_is_the_right_key(key: str, quote: str) -> None:

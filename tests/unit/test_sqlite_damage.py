@@ -39,7 +39,7 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
         for number in range(30):
             emit(log, UserReplOut(f"{number} " + "x" * 50_000, cell=number))
-        notices = [record.text for record in display.take() if record.tag == tags.NOTICE]
+        notices = [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         close_logging(log)
         print(json.dumps(notices))

@@ -442,6 +442,7 @@ def _key(key: Any, item: Any) -> Candidate:
         label,
         lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()),
         label if type(key) is str else None,
+        is_name=False,
         0,
     )
 

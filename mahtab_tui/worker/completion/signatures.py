@@ -66,6 +66,8 @@ class Candidate(NamedTuple):
     """Text that is inserted; None for the label."""
     order: int = 1
     """Sorts candidates that match equally well; the smallest comes first."""
+    is_name: bool = True
+    """Whether underscores at its beginning make it private: not those of a key or a column."""
 
 
 def fixed_description(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
@@ -125,7 +127,8 @@ def _fitting(
             if found is None:
                 continue
             fit, spread = 3, found.end()
-        yield (_private(label, stem), fit, spread, candidate.order, low, label), candidate
+        private = _private(label, stem) if candidate.is_name else 0
+        yield (private, fit, spread, candidate.order, low, label), candidate
 
 
 def _private(label: str, stem: str) -> int:
