@@ -442,8 +442,8 @@ def _key(key: Any, item: Any) -> Candidate:
         label,
         lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()),
         label if type(key) is str else None,
-        is_name=False,
         0,
+        is_name=False,
     )
 
 
