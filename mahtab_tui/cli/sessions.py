@@ -21,8 +21,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
-from mahtab_tui.kernel.remote.stations import KernelNote, attach_remote, noted_kernels
-from mahtab_tui.kernel.remote.stations import stop_remote as stop_elsewhere
+from mahtab_tui.kernel.remote.stations import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
 from mahtab_tui.session.kernel import Waiting, with_last_outputs
 from mahtab_tui.session.kernel_control import (
@@ -30,8 +29,8 @@ from mahtab_tui.session.kernel_control import (
     cpu_seconds,
     folder,
     memory,
-    waiting_elsewhere,
     waiting_here,
+    waiting_remote_kernels,
     work,
 )
 from mahtab_tui.session.sharing import RunningSession, SharingError, running_sessions
@@ -92,7 +91,7 @@ def kernels_that_wait() -> Iterator[str]:
     """Return a line for each kernel that waits for a screen, the longest wait first; with a
     heading."""
     waiting = waiting_here()
-    elsewhere = waiting_elsewhere()
+    elsewhere = waiting_remote_kernels()
     if waiting or elsewhere:
         yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
     for kernel in waiting:
@@ -120,16 +119,16 @@ def stop(session: str) -> None:
         ):
             fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
         if isinstance(kernel, KernelNote):
-            _stop_elsewhere(kernel)
+            _stop_remote(kernel)
         else:
             _stop_here(kernel)
 
 
-def _stop_elsewhere(kernel: KernelNote) -> None:
+def _stop_remote(kernel: KernelNote) -> None:
     address = one_line(kernel.station.label)
     echo(f"Connecting to {address} …", err=True)
     try:
-        stop_elsewhere(kernel, answer)
+        stop_remote(kernel, answer)
     except KernelError as error:
         kernel.forget()
         warn(one_line(str(error)))
@@ -197,14 +196,14 @@ def attach(
         return Waiting(here=here), reattach(store, past, here.kernel.cell)
     for noted in noted_kernels(store.session):
         if settings.kernel in (None, noted.station.address):
-            elsewhere = _attach_elsewhere(noted)
+            elsewhere = _attach_remote(noted)
             if elsewhere is not None:
                 return Waiting(elsewhere=elsewhere), reattach(store, past, elsewhere.cell)
     with fail_on(StoreError, code=1):
         return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
 
 
-def _attach_elsewhere(noted: KernelNote) -> ConnectedKernel | None:
+def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
 
     echo(
         f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …",

@@ -67,7 +67,7 @@ def grep(pattern, context_lines=0, max_matches=100):
                 blocks[-1][1] = last
             else:
                 blocks.append([first, last])
-    _tell(blocks)
+    _report(blocks)
     return ["\\n".join(_lines[first : last + 1]) for first, last in blocks]
 
 def FINAL_VAR(variable):
@@ -75,7 +75,7 @@ def FINAL_VAR(variable):
         raise NameError("FINAL_VAR cannot look up names here. Call FINAL(" + variable + ")")
     FINAL(variable)
 
-def _tell(blocks):
+def _report(blocks):
     spans = []
     place = 0
     done = 0

@@ -168,7 +168,7 @@ def rlm(
 
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
-    """The same as `rlm`, to be awaited. Cancelling it stops the search."""
+    """Search as `rlm` does, to be awaited. Cancelling it stops the search."""
     caller = CancelToken()
     variables = contextvars.copy_context()
     variables.run(_CALLER.set, caller)
@@ -215,11 +215,11 @@ class Searcher:
         self._subscribers: list[Emit] = []
 
     def rlm(self, query: str, context: Any = None, **options: Any) -> Answer:
-        """The same as the function `rlm`."""
+        """Search as the function `rlm` does, with this searcher's options."""
         return rlm(query, context, searcher=self, **{**self._options, **options})
 
     async def arlm(self, query: str, context: Any = None, **options: Any) -> Answer:
-        """The same as the function `arlm`."""
+        """Search as the function `arlm` does, with this searcher's options."""
         return await arlm(query, context, searcher=self, **{**self._options, **options})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the parts of a session share: its name and model, its backend and frontend, open requests."""
+"""Name and model of a session, its backend, its frontend, and its open requests."""
 
 from __future__ import annotations
 

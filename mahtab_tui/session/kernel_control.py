@@ -33,7 +33,7 @@ _CODE = 60
 """Characters of a cell's code that are shown."""
 
 
-def waiting_elsewhere() -> list[KernelNote]:
+def waiting_remote_kernels() -> list[KernelNote]:
     """Return the kernels on other machines whose sessions no program has open, without asking
     whether they are still there."""
     open_now = locked_sessions()
@@ -63,7 +63,7 @@ def facts_about_waiting_kernels() -> dict[str, str]:
     here = {kernel.session: f"{work(kernel)}, {_use(kernel)}" for kernel in waiting_here()}
     return {
         noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}"
-        for noted in waiting_elsewhere()
+        for noted in waiting_remote_kernels()
     } | here
 
 
@@ -95,7 +95,7 @@ def sentences_about_waiting_kernels() -> Iterator[str]:
             where = f"{code if kernel.cell else 'idle in the background'}{folder(kernel.session)}"
             use = f"{_age(time.time() - kernel.since)}, {_use(kernel)}"
             yield f"Session {kernel.session} is {where} ({use}). {_ways(kernel.session)}"
-    for noted in waiting_elsewhere():
+    for noted in waiting_remote_kernels():
         where = f"{one_line(noted.station.label)}{folder(noted.session)}"
         yield f"Session {noted.session} still has a kernel on {where}. {_ways(noted.session)}"
 

@@ -128,7 +128,7 @@ def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | Non
     damaged: the `file_identity` of the damaged file. Returns None if another program has set it
     aside meanwhile. Raises `OSError`.
     """
-    with _alone(path.parent):
+    with _locked_folder(path.parent):
         if damaged is None or file_identity(path) != damaged:
             return None
         moved = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
@@ -142,7 +142,7 @@ def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | Non
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked_folder(folder: Path) -> Iterator[None]:
     """Several programs may find the damage; only one at a time checks and renames."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:

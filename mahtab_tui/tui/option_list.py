@@ -81,7 +81,7 @@ class SafeCommandPalette(CommandPalette):
 W = TypeVar("W", bound=Widget)
 
 
-def is_leaving(widget: Widget) -> bool:
+def is_being_removed(widget: Widget) -> bool:
     """Whether a widget is being removed, or its application is ending."""
     return widget._pruning or widget._closing or widget.app._exit
 
@@ -96,14 +96,14 @@ def ignores_removed(widget_class: type[W]) -> type[W]:
     on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh
 
     async def guarded_on_event(self: W, event: Event) -> None:
-        if not (is_leaving(self) and isinstance(event, Mount | Resize | Timer | InputEvent)):
+        if not (is_being_removed(self) and isinstance(event, Mount | Resize | Timer | InputEvent)):
             await on_event(self, event)
 
     def guarded_call_after_refresh(
         self: W, callback: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> bool:
         def call() -> Any:
-            return None if is_leaving(self) else callback(*args, **kwargs)
+            return None if is_being_removed(self) else callback(*args, **kwargs)
 
         return call_after_refresh(self, call)
 

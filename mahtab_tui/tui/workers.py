@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from textual.widget import Widget
 
-from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.option_list import is_being_removed
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Fetcher:
                     self._open[slot] -= 1
 
     def _deliver(self, slot: str, number: int, deliver: Callable[[], None]) -> None:
-        if self._numbers.get(slot) == number and not is_leaving(self._owner):
+        if self._numbers.get(slot) == number and not is_being_removed(self._owner):
             deliver()
 
 

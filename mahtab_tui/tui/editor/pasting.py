@@ -1,4 +1,4 @@
-"""What Enter and a paste do to the text."""
+"""Enter and pastes in the editor: line breaks, indentation, collapsed text."""
 
 from __future__ import annotations
 

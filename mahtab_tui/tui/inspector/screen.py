@@ -34,7 +34,7 @@ from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code,
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
-from mahtab_tui.tui.option_list import Options, is_leaving
+from mahtab_tui.tui.option_list import Options, is_being_removed
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.workers import Fetcher
@@ -262,7 +262,7 @@ class InspectorScreen(Dialog[None]):
         if view is self.view and not view.is_attached:
             await self.viewer.body.mount(view)
         view.display = view is self.view
-        if view.display and view.is_attached and not is_leaving(view):
+        if view.display and view.is_attached and not is_being_removed(view):
             view.take_focus()
 
     def _draw_heading(self) -> None:

@@ -478,7 +478,7 @@ def _current_kernel(info: KernelInfo) -> KernelChoice:
 
 def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     from mahtab_tui.kernel.detached import waiting_kernels
-    from mahtab_tui.session.kernel_control import waiting_elsewhere
+    from mahtab_tui.session.kernel_control import waiting_remote_kernels
 
     found = [KernelChoice("here", "here", "this machine")]
     if not info.host:
@@ -497,7 +497,7 @@ def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoi
     ]
     found += [
         KernelChoice("session", each.session, f"on {each.station.label}: opens its session")
-        for each in waiting_elsewhere()
+        for each in waiting_remote_kernels()
     ]
     if find_spec("jupyter_client") is not None:
         found += [

@@ -22,7 +22,7 @@ from mahtab_tui.session.components import ContextUse
 from mahtab_tui.session.undo import not_restored_rows, restored_rows
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.values import allow
-from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.screens.dialog import Dialog, TextDialog, confirm
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
@@ -381,7 +381,7 @@ class ServersScreen(ListScreen[None, ServerState]):
             self.listing.show_status(str(error))
 
     def _restarted(self, state: ServerState, error: BaseException | None) -> None:
-        if not is_leaving(self):
+        if not is_being_removed(self):
             self.listing.fill()
             if error is None:
                 self.listing.show_status(f"{state.python} runs.", "$good")

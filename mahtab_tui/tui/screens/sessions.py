@@ -40,7 +40,7 @@ from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_wo
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.find import PatternTimeout
-from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -268,7 +268,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     # The list
 
     def _show(self, answer: ListResult) -> None:
-        if is_leaving(self) or answer.query != self._query:
+        if is_being_removed(self) or answer.query != self._query:
             return
         same = self._result is not None and self._result.query == answer.query
         chosen = (
@@ -391,7 +391,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def _show_records(self, session: str, typed: str, records: Sequence[Record]) -> None:
-        if not is_leaving(self) and self._shown == (session, typed):
+        if not is_being_removed(self) and self._shown == (session, typed):
             self._preview.show(records, wanted_words(typed))
 
     # Actions
@@ -542,7 +542,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         threading.Thread(target=act, name="session-action", daemon=True).start()
 
     def _done(self, then: Callable[[], None] | None, outcome: str, style: str) -> None:
-        if is_leaving(self):
+        if is_being_removed(self):
             return
         self._shown, self._unindexed = ("", ""), 1
         self.listing.show_status(outcome, style)

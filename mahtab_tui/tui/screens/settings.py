@@ -37,7 +37,7 @@ from mahtab_tui.settings.values import (
 )
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, ModelPicker, short_path
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
@@ -343,7 +343,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 SettingEntry(key, "", ValueOrigin("not known"), field.description or "")
                 for key, field in Settings.model_fields.items()
             ]
-            if not is_leaving(self):
+            if not is_being_removed(self):
                 self.listing.show_status(str(error))
         present = self._current()
         self._entries = []
@@ -359,7 +359,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                     SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
                 )
         self._entries.sort(key=lambda entry: setting_order(entry.key))
-        if not is_leaving(self):
+        if not is_being_removed(self):
             self.listing.fill()
 
     def heading(self, row: SettingEntry) -> str:
@@ -461,9 +461,9 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 outcome, style = await saving, "$good"
             except (SettingsError, ModelError) as error:
                 outcome, style = str(error), "$bad"
-            if not is_leaving(self):
+            if not is_being_removed(self):
                 await self._load()
-            if is_leaving(self):  # the user may leave while the sources are read
+            if is_being_removed(self):  # the user may leave while the sources are read
                 self._notify(outcome, "information" if style == "$good" else "error")
             else:
                 self.listing.show_status(outcome, style)

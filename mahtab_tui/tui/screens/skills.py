@@ -29,7 +29,7 @@ from mahtab_tui.knowledge.skills import (
     trust_texts,
 )
 from mahtab_tui.settings.model import SettingsError, resource_folder
-from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
@@ -158,7 +158,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         """Search on a thread, because the first search waits until all skills are read."""
         typed = self._typed
         found, count = await asyncio.to_thread(self._search, typed)
-        if not is_leaving(self) and typed == self._typed:
+        if not is_being_removed(self) and typed == self._typed:
             self._found, self._found_for, self._count = found, typed, count
             self._names = min(_NAME, max((len(row.name) for row in found), default=0))
             self._fill(cursor)
@@ -285,7 +285,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         if typed != self._found_for:
             found, _ = await asyncio.to_thread(self._search, typed)
             chosen = found[0] if found else None
-        if chosen is not None and not is_leaving(self):
+        if chosen is not None and not is_being_removed(self):
             await act(chosen)
 
     async def _load_or_unload(self, row: SkillRow) -> None:
@@ -307,7 +307,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
                 else "is loaded: the model gets it with every question"
             )
             outcome, style = f"{row.name} {how}.", "$good"
-        if not is_leaving(self):
+        if not is_being_removed(self):
             self._fill()
             self.listing.show_status(outcome, style)
 
@@ -350,10 +350,10 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         try:
             path = await asyncio.to_thread(create_skill, self._project / ".mahtab" / "skills", name)
         except SkillError as error:
-            if not is_leaving(self):
+            if not is_being_removed(self):
                 self.listing.show_status(str(error))
             return
-        if not is_leaving(self):
+        if not is_being_removed(self):
             self.listing.set_text(name)
             self._edited.add(path)
             self._open(path)
