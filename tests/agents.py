@@ -86,7 +86,7 @@ class Desk(logging.Handler):
 
     def decide(self, *decisions: Decision) -> None:
         """Ask for approval, and answer one request after the other so."""
-        self.host.profile.approval = "ask"
+        self.host.info.approval = "ask"
         left = list(decisions)
         self.when(
             tags.APPROVAL,

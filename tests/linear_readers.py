@@ -112,9 +112,9 @@ def sub_call_text(text: str) -> None:
 
 
 def partitions(text: str) -> None:
-    from mahtab_tui.worker.text_tools import cuts
+    from mahtab_tui.worker.text_tools import partition_spans
 
-    list(cuts(text, 5_000))
+    list(partition_spans(text, 5_000))
 
 
 def figures_of_an_answer(text: str) -> None:
@@ -134,7 +134,7 @@ def cells_of_markdown(text: str) -> None:
 
 def _read_as_cells(text: str, name: str) -> None:
     from mahtab_tui.export.reading import read_notebook
-    from mahtab_tui.export.writing import text_of
+    from mahtab_tui.export.writing import render_text
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -153,7 +153,7 @@ def _read_as_cells(text: str, name: str) -> None:
             },
         ],
     }
-    text_of(file, content)
+    render_text(file, content)
 
 
 READERS = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mahtab_tui import manual
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.settings.values import NOT_SET, choices, shown
+from mahtab_tui.settings.values import NOT_SET, choices, format_value
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
@@ -47,7 +47,7 @@ def settings() -> str:
     """Every setting with its default."""
     lines = []
     for key, field in Settings.model_fields.items():
-        default = shown(field.get_default(call_default_factory=True))
+        default = format_value(field.get_default(call_default_factory=True))
         allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
         lines.append(
             (

@@ -167,7 +167,7 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
                 begun()
                 if isinstance(action, str):
                     if (
-                        typed := sequences.take(action) + sequences.silence()
+                        typed := sequences.filter_input(action) + sequences.flush_pending()
                     ):  # the parser takes an empty text for the end
                         for event in parser.feed(typed):
                             driver.process_message(event)

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import call_model, pictures_to_send
-from mahtab_tui.agent.state import ToolCall, call_message, in_words
+from mahtab_tui.agent.state import ToolCall, call_message, calls_as_text
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import (
@@ -51,7 +51,7 @@ _TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
 they are defused."""
 
 
-def size(messages: Sequence[AnyMessage]) -> int:
+def estimate_size(messages: Sequence[AnyMessage]) -> int:
     """Estimate the tokens of messages."""
     return estimate_message_tokens(str(message.text) for message in messages)
 
@@ -64,11 +64,11 @@ def with_short_outputs(text: str, limit: int = SHORT) -> str:
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
     """Reduce messages to about `room` tokens if needed: shorten outputs, then drop the beginning,
     then shorten what is left."""
-    if size(messages) <= room:
+    if estimate_size(messages) <= room:
         return list(messages)
-    fitted = in_words(messages)  # a tool call must not be separated from its result
+    fitted = calls_as_text(messages)  # a tool call must not be separated from its result
     for limit in (8 * SHORT, SHORT, SHORT // 4):
-        if size(fitted) <= room:
+        if estimate_size(fitted) <= room:
             return fitted
         fitted = [
             type(message)(with_short_outputs(str(message.text), limit))
@@ -76,11 +76,11 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
             else message
             for message in fitted
         ]
-    if size(fitted) <= room:
+    if estimate_size(fitted) <= room:
         return fitted
     while (
         len(fitted) > 1
-        and size(fitted) + estimate_message_tokens([prompts.BEGINNING_OMITTED]) > room
+        and estimate_size(fitted) + estimate_message_tokens([prompts.BEGINNING_OMITTED]) > room
     ):
         del fitted[0]
         while len(fitted) > 1 and fitted[0].type != "human":
@@ -90,11 +90,13 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
         if len(fitted) < len(messages)
         else str(fitted[0].text)
     )
-    fitted[0] = HumanMessage(shorten(text, max(SHORT, 2 * room)) if size(fitted) > room else text)
+    fitted[0] = HumanMessage(
+        shorten(text, max(SHORT, 2 * room)) if estimate_size(fitted) > room else text
+    )
     return fitted
 
 
-def sizes_of(
+def section_sizes(
     messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
 ) -> dict[str, int]:
     """Return tokens by kind: sections by name (``earlier-conversation`` is the summary),
@@ -178,12 +180,12 @@ class Conversation:
         )
         self._messages.append(asked._replace(private=frozenset(private)))
 
-    def precede(self, text: str) -> None:
+    def prepend_context(self, text: str) -> None:
         """Put a text before the context of the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
 
-    def instruct(self, text: str) -> None:
+    def append_instruction(self, text: str) -> None:
         """Add to what the model is asked to do with the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(instruction=question.instruction + text)
@@ -194,7 +196,7 @@ class Conversation:
         step: int | None = None
         for message in messages:
             if isinstance(message, AIMessage):
-                step = step_of(message)
+                step = parse_step(message)
                 calls = [
                     ToolCall(id=str(c["id"]), name=c["name"], arguments=c["args"], problem="")
                     for c in message.tool_calls
@@ -208,7 +210,7 @@ class Conversation:
                     StoredMessage("results", str(message.text), turn, step, call=call)
                 )
 
-    def variables(self, start: int = 0) -> list[str]:
+    def variable_texts(self, start: int = 0) -> list[str]:
         """Return the descriptions of variables that the model got from a question on."""
         return [text for message in self._messages[start:] for text in message.variables.values()]
 
@@ -225,7 +227,7 @@ class Conversation:
             if not hidden.is_replaced(question_entry(message.turn))
         ]
 
-    def after(self, turn: int | None) -> int:
+    def first_question_after(self, turn: int | None) -> int:
         """Return the index of the first question after this turn; the number of messages if there
         is none."""
         if turn is None:
@@ -261,7 +263,7 @@ class Conversation:
         answered = {(message.turn, message.step, message.call) for message in self._messages}
         made: set[tuple[int | None, int | None, str]] = set()
         for index, remembered in enumerate(self._messages[start:end], start):
-            text = _rest(remembered, hidden)
+            text = _visible_text(remembered, hidden)
             if index < short:
                 text = with_short_outputs(text)
             entries = (
@@ -299,12 +301,12 @@ def step_id(turn: int, step: int) -> str:
     return f"{turn}.{step}"
 
 
-def step_of(message: AIMessage) -> int:
+def parse_step(message: AIMessage) -> int:
     """Return the number of an answer in its turn, from the message's id."""
     return int((message.id or "0.0").rpartition(".")[2])
 
 
-def _rest(message: StoredMessage, hidden: HiddenEntries) -> str:
+def _visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
     """Return what the model gets of a message; empty if nothing."""
     if not hidden:
         if message.role != "user":
@@ -313,17 +315,17 @@ def _rest(message: StoredMessage, hidden: HiddenEntries) -> str:
             message.context, message.variables, message.text, message.instruction
         )
     if message.role == "user":
-        return _rest_of_question(message, hidden)
+        return _visible_question(message, hidden)
     if hidden.is_replaced(answer_entry(message.turn, message.step)):
         return ""
     return (
-        _rest_of_answer(message, hidden)
+        _visible_answer(message, hidden)
         if message.role == "assistant"
         else _without_cells(message.text, hidden)
     )
 
 
-def _rest_of_question(message: StoredMessage, hidden: HiddenEntries) -> str:
+def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
     """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub(
@@ -342,7 +344,7 @@ def _rest_of_question(message: StoredMessage, hidden: HiddenEntries) -> str:
     return prompts.user_turn(context, variables, message.text, message.instruction)
 
 
-def _rest_of_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
+def _visible_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
     parts = parse_response(message.text).parts
     blocks = sum(part.kind == "code" for part in parts)
     out = [hidden.hides_code(message.turn, message.step, block) for block in range(blocks)]
@@ -351,7 +353,7 @@ def _rest_of_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
         return message.text
     code = iter(out)
     remaining = [
-        (prompts.REMOVED_BY_USER if next(code) else _fenced(part.text))
+        (prompts.REMOVED_BY_USER if next(code) else _code_block(part.text))
         if part.kind == "code"
         else part.text
         for part in parts
@@ -413,12 +415,12 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
     return _ATTACHMENT.sub(attachment, context)
 
 
-def _fenced(code: str) -> str:
+def _code_block(code: str) -> str:
     ticks = max((len(run) + 1 for run in _TICKS.findall(code)), default=3) * "`"
     return f"{ticks}python\n{code}\n{ticks}"
 
 
-class _Digest(NamedTuple):
+class _Summary(NamedTuple):
     """A summary of the beginning of the conversation."""
 
     end: int
@@ -445,14 +447,16 @@ class MessageHistory:
         self._host = host
         self._conversation = conversation
         self.max_history = max_history
-        self._digest: _Digest | None = None
+        self._summary: _Summary | None = None
         self._dropped = 0
         """Messages between the summary's end and this index are not told, because summarising them
         failed."""
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
-            self._digest = self._made(conversation.after(summary.turn), summary.text)
+            self._summary = self._make_summary(
+                conversation.first_question_after(summary.turn), summary.text
+            )
 
     @property
     def messages(self) -> list[AnyMessage]:
@@ -460,9 +464,9 @@ class MessageHistory:
         messages = self._conversation.as_messages(self._host.hidden, self._start, short=self._short)
         if not self._start:
             return messages
-        digest = self._valid()
+        digest = self._valid_summary()
         before = prompts.earlier_conversation(
-            digest.text if digest else "", whole=self._summarised == self._start
+            digest.text if digest else "", whole=self._summary_end == self._start
         )
         if not messages or messages[0].type != "human":
             return [HumanMessage(before), *messages]
@@ -482,14 +486,16 @@ class MessageHistory:
         summariser: makes the summary. most: the tokens that the model was found to read, if that is
         less than it claims.
         """
-        room = min(input_limit(llm), most or input_limit(llm)) - size([SystemMessage(system)])
+        room = min(input_limit(llm), most or input_limit(llm)) - estimate_size(
+            [SystemMessage(system)]
+        )
         failure: str | None = ""
-        if self._dropped > self._summarised:
+        if self._dropped > self._summary_end:
             failure = self._summarise(summariser, self._dropped, turn)
         if failure is None or self._fits(room):
             return self.messages
         questions = self._conversation.questions(self._host.hidden)
-        if size(self.messages) > room:
+        if estimate_size(self.messages) > room:
             self._short = max(self._short, questions[-1])
         if self._fits(room):
             return self.messages
@@ -497,7 +503,7 @@ class MessageHistory:
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while (
             len(starts) > 1
-            and size(
+            and estimate_size(
                 self._conversation.as_messages(self._host.hidden, starts[0], short=self._short)
             )
             > room // 2
@@ -506,7 +512,7 @@ class MessageHistory:
         if starts and starts[0] > start:
             failure = failure or self._summarise(summariser, starts[0], turn)
             if failure:
-                self._leave_out(starts[0], failure)
+                self._drop(starts[0], failure)
         return self.messages
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
@@ -516,27 +522,27 @@ class MessageHistory:
         keep: what the summary shall keep, in the user's words. turn: of the last question.
         """
         questions = self._conversation.questions(self._host.hidden)
-        if not questions or questions[-1] <= self._summarised:
+        if not questions or questions[-1] <= self._summary_end:
             return "nothing before the last question is left to summarise"
         return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
 
     @property
-    def _summarised(self) -> int:
+    def _summary_end(self) -> int:
         """Index of the first message that no summary covers."""
-        return digest.end if (digest := self._valid()) else 0
+        return digest.end if (digest := self._valid_summary()) else 0
 
     @property
     def _start(self) -> int:
         """Index of the first message that is sent in full."""
-        return max(self._summarised, self._dropped)
+        return max(self._summary_end, self._dropped)
 
     def _fits(self, room: int) -> bool:
         start = self._start
         count = sum(index >= start for index in self._conversation.questions(self._host.hidden))
-        return count <= self.max_history and size(self.messages) <= room
+        return count <= self.max_history and estimate_size(self.messages) <= room
 
-    def _valid(self) -> _Digest | None:
-        digest = self._digest
+    def _valid_summary(self) -> _Summary | None:
+        digest = self._summary
         return digest if digest is not None and digest.of == self._hash(digest.end) else None
 
     def _hash(self, end: int) -> int:
@@ -547,8 +553,8 @@ class MessageHistory:
             )
         )
 
-    def _made(self, end: int, text: str) -> _Digest:
-        return _Digest(end, text, self._hash(end))
+    def _make_summary(self, end: int, text: str) -> _Summary:
+        return _Summary(end, text, self._hash(end))
 
     def _summarise(
         self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
@@ -558,7 +564,7 @@ class MessageHistory:
 
         must_shorten: fail if the conversation does not become shorter.
         """
-        host, digest, room = self._host, self._valid(), input_limit(llm)
+        host, digest, room = self._host, self._valid_summary(), input_limit(llm)
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         messages = self._conversation.as_messages(
             host.hidden, digest.end if digest else 0, end, short=end
@@ -578,24 +584,24 @@ class MessageHistory:
         text = answer.text.strip()
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model gave an empty answer"
-        before, old = size(self.messages), (self._digest, self._dropped)
-        self._digest, self._dropped = self._made(end, text), 0
-        after = size(self.messages)
+        before, old = estimate_size(self.messages), (self._summary, self._dropped)
+        self._summary, self._dropped = self._make_summary(end, text), 0
+        after = estimate_size(self.messages)
         if must_shorten and after >= before:
-            self._digest, self._dropped = old
+            self._summary, self._dropped = old
             return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
-        notice = f"From now on the model gets only a summary of {self._until(end)} (about {before:,} → {after:,} tokens)."
+        notice = f"From now on the model gets only a summary of {self._text_before(end)} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
         emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
         return ""
 
-    def _leave_out(self, end: int, why: str) -> None:
+    def _drop(self, end: int, why: str) -> None:
         """Tell the model nothing of the messages before `end` until they can be summarised."""
         self._dropped = end
-        notice = f"Summarising failed ({why}), so the model does not get {self._until(end)}. The next question tries again."
+        notice = f"Summarising failed ({why}), so the model does not get {self._text_before(end)}. The next question tries again."
         emit(self._host.log, Notice(notice, level="warning"))
 
-    def _until(self, end: int) -> str:
+    def _text_before(self, end: int) -> str:
         last = self._conversation.turn_before(end)
         return (
             "the beginning of the conversation"

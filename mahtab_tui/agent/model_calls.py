@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.host import AgentHost
-from mahtab_tui.agent.state import ToolCall, gathered
+from mahtab_tui.agent.state import ToolCall, join_chunks
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm import prompts
@@ -109,7 +109,7 @@ def _blocks(name: str, picture: EncodedPicture) -> Iterator[str | dict[str, str]
     yield {"type": "image", "base64": picture.data, "mime_type": picture.mime}
 
 
-_NOTICE_WITHIN = 0.1
+_PAUSE_CHECK = 0.1
 """Seconds within which a stop is noticed while a model that cannot be stopped is silent."""
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before a busy service is asked again, unless it asks for more."""
@@ -242,7 +242,7 @@ def read_answer(
     """
     reader = _AnswerReader(llm, messages, cancelled, on_token, on_thought, options or {})
     for pause in _PAUSES:
-        failure = reader.listen()
+        failure = reader.read()
         if not isinstance(failure, ModelBusy) or failure.pause is None or reader.tokens:
             break
         pause = max(pause, failure.pause)
@@ -251,7 +251,7 @@ def read_answer(
         on_pause(f"{failure} Trying again in {pause:.0f} s.")
         cancelled.wait(pause)
     else:
-        failure = reader.listen()
+        failure = reader.read()
     return reader.answer(failure)
 
 
@@ -277,7 +277,7 @@ class _AnswerReader:
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
-    def listen(self) -> ModelError | None:
+    def read(self) -> ModelError | None:
         """Make the call; returns why it failed, or None."""
         self._pieces.clear()
         if self._cancelled.is_set():
@@ -326,7 +326,7 @@ class _AnswerReader:
         text = strip_copied_tags(
             whole if stopped or failure else str(self._metadata.get("final_text") or whole)
         )
-        message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
+        message, calls = (None if stopped or failure else join_chunks(self._pieces)) or (None, ())
         return ModelAnswer(
             make_encodable(text),
             stopped,
@@ -383,7 +383,7 @@ def _chunks_until(
     try:
         while not cancelled.is_set():
             try:
-                chunk = arrived.get(timeout=_NOTICE_WITHIN)
+                chunk = arrived.get(timeout=_PAUSE_CHECK)
             except queue.Empty:
                 continue
             if chunk is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.conversation import fit, size, step_id
+from mahtab_tui.agent.conversation import estimate_size, fit, step_id
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
@@ -29,19 +29,19 @@ from mahtab_tui.agent.state import (
     AgentState,
     ExecutionResult,
     ReflectionResult,
-    binding,
+    binding_arguments,
     call_message,
-    in_words,
+    calls_as_text,
     is_complete,
-    results_of_step,
+    step_results,
 )
 from mahtab_tui.agent.tool_calls import (
-    CALLS,
+    MOST_CALLS,
     ToolOutcome,
+    parse_written_calls,
     render_results,
     run_call,
     stored_result,
-    written_calls,
 )
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figures import FigureSource, distinct_figures, find_figures
@@ -108,7 +108,7 @@ def _judgement(text: str, start: int) -> ReflectionResult | None:
 
 Update = dict[str, Any]
 
-_CHANCE = 0.7
+_RETRY_TEMPERATURE = 0.7
 """The temperature of an answer that would otherwise be the same again."""
 _CELL = re.compile(r' cell="([0-9]+)"')
 _SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
@@ -133,12 +133,12 @@ class Nodes:
     ) -> None:
         self.llm = llm
         self._tools = tools
-        self._text_only: BaseChatModel | None = None
+        self._rejects_tools: BaseChatModel | None = None
         """A model whose service has rejected tools."""
-        self._blind: BaseChatModel | None = None
+        self._rejects_pictures: BaseChatModel | None = None
         """A model whose service has rejected pictures."""
         self.reflection_llm = reflection_llm
-        self.most: int | None = None
+        self.known_limit: int | None = None
         """The tokens that the model can read, if it has once rejected more."""
         self._session = session
         self._max_turns = max_turns
@@ -146,7 +146,9 @@ class Nodes:
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model. An answer that repeated itself is asked for with some chance."""
         takes_temperature = "temperature" in type(self.llm).model_fields
-        chance = {"temperature": _CHANCE} if state["repeated"] and takes_temperature else {}
+        chance = (
+            {"temperature": _RETRY_TEMPERATURE} if state["repeated"] and takes_temperature else {}
+        )
         return self._answer(state, state["messages"], writer, self._options(state) | chance)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
@@ -168,9 +170,9 @@ class Nodes:
             record = record.changed(
                 name=asked["name"], arguments=json.dumps(asked["arguments"], ensure_ascii=False)
             )
-            if count >= CALLS:
+            if count >= MOST_CALLS:
                 ran, seconds = (
-                    ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)),
+                    ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS)),
                     0.0,
                 )
             else:
@@ -208,7 +210,10 @@ class Nodes:
             self._report(writer, "max-turns", state, state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
         return self._answer(
-            state, _with_last(state["messages"], prompt), writer, self._options(state, closing=True)
+            state,
+            _append_text(state["messages"], prompt),
+            writer,
+            self._options(state, closing=True),
         ) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
@@ -226,14 +231,14 @@ class Nodes:
                 {"next": "generate"} if state["tool_calls"] else self._send_back(state)
             )
         update["turn_count"] = state["turn_count"] + 1
-        earlier = _earlier(state)
-        if any(normalized(block) not in earlier for block in blocks):
+        earlier = _earlier_results(state)
+        if any(normalize_code(block) not in earlier for block in blocks):
             return update | {"code_blocks": blocks, "next": "approve"}
-        failed = any(earlier[normalized(block)]["is_error"] for block in blocks)
+        failed = any(earlier[normalize_code(block)]["is_error"] for block in blocks)
         again = failed and not state["repeated"] and update["turn_count"] < self._max_turns
         instead = prompts.write_other_code(state["original_prompt"]) if again else prompts.REPEATED
         # Without the repetition, which a model that sees it repeats once more.
-        update["messages"] = _with_last(_without_answer(state["messages"]), instead)
+        update["messages"] = _append_text(_without_answer(state["messages"]), instead)
         return update | {"repeated": True, "next": "generate" if again else "close"}
 
     def _send_back(self, state: AgentState) -> Update:
@@ -256,15 +261,15 @@ class Nodes:
         # Without the figures, which a model that sees them repeats.
         return {
             "sent_back": True,
-            "messages": _with_last(_without_answer(state["messages"]), prompts.COMPUTE_FIRST),
+            "messages": _append_text(_without_answer(state["messages"]), prompts.COMPUTE_FIRST),
             "next": "generate",
         }
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user, unless the code must not run at all. LangGraph runs this node again
         from its start to resume it."""
-        request = request_of(state)
-        if normalized(request.code) in _earlier(state):
+        request = make_request(state)
+        if normalize_code(request.code) in _earlier_results(state):
             return {"decision": Decision("run")._asdict()}  # it will not run, see `_run`
         if not (why := refusal(request.code)):
             return {"decision": interrupt(request._asdict())}
@@ -285,7 +290,9 @@ class Nodes:
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
             for later in range(block, len(state["code_blocks"])):  # they rely on it
-                results.append(_skipped(state, later, prompts.not_run_note(later, undone=undone)))
+                results.append(
+                    _skip_result(state, later, prompts.not_run_note(later, undone=undone))
+                )
             block = len(state["code_blocks"])
         update: Update = {
             "execution_results": results,
@@ -294,7 +301,7 @@ class Nodes:
             "stopped": stopped,
         }
         if stopped or block == len(state["code_blocks"]):
-            text = render_results(results_of_step({**state, "execution_results": results}))
+            text = render_results(step_results({**state, "execution_results": results}))
             text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
             update["messages"] = [*state["messages"], HumanMessage(text)]
         return update
@@ -302,11 +309,11 @@ class Nodes:
     def instruct(self, state: AgentState) -> Update:
         """Tell the model what to do with the results: correct what failed, or answer from what was
         printed."""
-        results = results_of_step(state)
+        results = step_results(state)
         failed = any(result["is_error"] for result in results)
         printed = any(result["output"].strip() for result in results)
         return {
-            "messages": _with_last(
+            "messages": _append_text(
                 state["messages"],
                 prompts.next_step(state["original_prompt"], failed=failed, printed=printed),
             )
@@ -344,7 +351,7 @@ class Nodes:
             hint = prompts.INCOMPLETE.format(
                 reasoning=result["reasoning"], next_action=result["next_action"]
             ).strip()
-            update["messages"] = _with_last(state["messages"], hint)
+            update["messages"] = _append_text(state["messages"], hint)
         return update
 
     @property
@@ -368,14 +375,14 @@ class Nodes:
         Models on this machine get none: small ones call tools instead of writing code, and the
         functions are in the namespace, too.
         """
-        if self._tools is None or self._text_only is self.llm or is_on_this_machine(self.llm):
+        if self._tools is None or self._rejects_tools is self.llm or is_on_this_machine(self.llm):
             return {}
-        return binding(self.llm, self._tools.offered, forbidden=forbidden)
+        return binding_arguments(self.llm, self._tools.offered, forbidden=forbidden)
 
     def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
         """Return the arguments of the next call. Tools stay when they may no longer be called: a
         prompt begins with them."""
-        return self._binding(forbidden=closing or state["tool_count"] >= CALLS)
+        return self._binding(forbidden=closing or state["tool_count"] >= MOST_CALLS)
 
     def _answer(
         self,
@@ -401,10 +408,10 @@ class Nodes:
             _notice(writer, "The model gave an empty answer.", "warning")
         text, calls, message = answer.text, list(answer.calls), answer.message
         if self._tools is not None and not calls and answer.ended:
-            text, calls = written_calls(text, self._tools.tools)
+            text, calls = parse_written_calls(text, self._tools.tools)
             if calls:
                 message = call_message(text, calls)
-        message = message or AIMessage(_remembered(answer))
+        message = message or AIMessage(_stored_text(answer))
         return {
             "messages": [
                 *messages,
@@ -429,10 +436,10 @@ class Nodes:
         """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask
         again without them or with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        given = messages if options else in_words(messages)
+        given = messages if options else calls_as_text(messages)
         pictures = self._pictures
-        request = self._fitted(given, system, pictures, writer)
-        if not set(picture_ids(given[-1:])) <= set(self._sent(request, pictures)):
+        request = self._fit_messages(given, system, pictures, writer)
+        if not set(picture_ids(given[-1:])) <= set(self._choose_pictures(request, pictures)):
             blind = "The model cannot see pictures; it only knows that they exist."
             _notice(
                 writer,
@@ -441,32 +448,45 @@ class Nodes:
                 else blind,
                 "warning",
             )
-        answer = self._call([*system, *self._shown(request, pictures)], state, writer, options)
+        answer = self._call(
+            [*system, *self._attach_pictures(request, pictures)], state, writer, options
+        )
         if (
             not answer.text
-            and self._sent(request, pictures)
-            and _refuses(answer, "image", "vision", "multimodal")
+            and self._choose_pictures(request, pictures)
+            and _is_unsupported(answer, "image", "vision", "multimodal")
         ):
             if accepts_pictures(self.llm) is None:
-                self._blind = self.llm
+                self._rejects_pictures = self.llm
             _notice(
                 writer,
                 f"The service rejected the pictures, so the model is asked without them. {answer.failure}",
                 "warning",
             )
             pictures = {}
-            answer = self._call([*system, *self._shown(request, pictures)], state, writer, options)
+            answer = self._call(
+                [*system, *self._attach_pictures(request, pictures)], state, writer, options
+            )
         if answer.too_long and not answer.text:
-            self.most = (size(system) + size(request) + _tokens(self._sent(request, pictures))) // 2
-            request = self._fitted(given, system, pictures, writer)
-            answer = self._call([*system, *self._shown(request, pictures)], state, writer, options)
-        elif options and not answer.text and _refuses(answer, "tool", "function call"):
-            self._text_only = self.llm
+            self.known_limit = (
+                estimate_size(system)
+                + estimate_size(request)
+                + _picture_tokens(self._choose_pictures(request, pictures))
+            ) // 2
+            request = self._fit_messages(given, system, pictures, writer)
+            answer = self._call(
+                [*system, *self._attach_pictures(request, pictures)], state, writer, options
+            )
+        elif options and not answer.text and _is_unsupported(answer, "tool", "function call"):
+            self._rejects_tools = self.llm
             _notice(
                 writer, "The model does not support tools, so it is asked without them.", "info"
             )
             answer = self._call(
-                [*system, *self._shown(in_words(request), pictures)], state, writer, {}
+                [*system, *self._attach_pictures(calls_as_text(request), pictures)],
+                state,
+                writer,
+                {},
             )
         return answer
 
@@ -502,11 +522,11 @@ class Nodes:
         """The pictures that may be sent to the model."""
         return (
             {}
-            if accepts_pictures(self.llm) is False or self._blind is self.llm
+            if accepts_pictures(self.llm) is False or self._rejects_pictures is self.llm
             else self._session.pictures
         )
 
-    def _fitted(
+    def _fit_messages(
         self,
         messages: list[AnyMessage],
         system: list[SystemMessage],
@@ -514,38 +534,43 @@ class Nodes:
         writer: StreamWriter,
     ) -> list[AnyMessage]:
         """Fit the messages into the model's context window, with the pictures that are sent."""
-        fitted = fit(messages, self._room - size(system) - _tokens(self._sent(messages, pictures)))
+        fitted = fit(
+            messages,
+            self._token_limit
+            - estimate_size(system)
+            - _picture_tokens(self._choose_pictures(messages, pictures)),
+        )
         if fitted != messages:
             why = "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out."
             _notice(writer, why, "warning")
         return fitted
 
-    def _sent(
+    def _choose_pictures(
         self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
     ) -> Mapping[str, EncodedPicture]:
         """Choose the pictures to send; they may take half of the context window."""
-        return pictures_to_send(messages, pictures, self._room // 2)
+        return pictures_to_send(messages, pictures, self._token_limit // 2)
 
-    def _shown(
+    def _attach_pictures(
         self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
     ) -> list[AnyMessage]:
-        return with_pictures(messages, self._sent(messages, pictures))
+        return with_pictures(messages, self._choose_pictures(messages, pictures))
 
     @property
-    def _room(self) -> int:
+    def _token_limit(self) -> int:
         room = input_limit(self.llm)
-        return room if self.most is None else min(room, self.most)
+        return room if self.known_limit is None else min(room, self.known_limit)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
-        request = request_of(state)
-        if normalized(request.code) in _earlier(state):
-            return _skipped(state, request.block, prompts.REPEATED, status="repeated")
+        request = make_request(state)
+        if normalize_code(request.code) in _earlier_results(state):
+            return _skip_result(state, request.block, prompts.REPEATED, status="repeated")
         if decision.action == "refuse":
-            return _skipped(
+            return _skip_result(
                 state, request.block, prompts.refused_note(request.block, decision.reason)
             )
         if decision.action == "skip":
-            return _skipped(
+            return _skip_result(
                 state, request.block, prompts.skipped_note(request.block, decision.reason)
             )
         code = request.code if decision.code is None else make_encodable(decision.code)
@@ -583,7 +608,7 @@ class Nodes:
         writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
 
 
-def request_of(state: AgentState) -> ApprovalRequest:
+def make_request(state: AgentState) -> ApprovalRequest:
     """Make the approval request for the next block."""
     turn, step, block = state["turn"], state["step"], state["block"]
     return ApprovalRequest(
@@ -596,7 +621,9 @@ def request_of(state: AgentState) -> ApprovalRequest:
     )
 
 
-def _skipped(state: AgentState, block: int, note: str, status: str = "skipped") -> ExecutionResult:
+def _skip_result(
+    state: AgentState, block: int, note: str, status: str = "skipped"
+) -> ExecutionResult:
     code = state["code_blocks"][block]
     return ExecutionResult(
         step=state["step"],
@@ -610,16 +637,16 @@ def _skipped(state: AgentState, block: int, note: str, status: str = "skipped") 
     )
 
 
-def _earlier(state: AgentState) -> dict[str, ExecutionResult]:
+def _earlier_results(state: AgentState) -> dict[str, ExecutionResult]:
     """Return what has run for the question, by its normalized code."""
     return {
-        normalized(result["code"]): result
+        normalize_code(result["code"]): result
         for result in state["execution_results"]
         if result["cell"] is not None
     }
 
 
-def normalized(code: str) -> str:
+def normalize_code(code: str) -> str:
     """Return code without what does not matter to its result: comments, blank lines, spacing."""
     try:
         return ast.dump(ast.parse(code))
@@ -662,7 +689,7 @@ def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
     return messages[:-1] if messages[-1].type == "ai" else messages
 
 
-def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
+def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
     """Append a text to the last message; after the result of a tool call, as a message of its
     own."""
     if not isinstance(messages[-1], HumanMessage):
@@ -670,7 +697,7 @@ def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
-def _remembered(answer: ModelAnswer) -> str:
+def _stored_text(answer: ModelAnswer) -> str:
     """Return an answer as the conversation keeps it: never empty, since some providers reject empty
     messages."""
     mark = (
@@ -697,13 +724,13 @@ def _source_records(text: str) -> Iterator[tuple[str, str]]:
         yield tag, content
 
 
-def _refuses(answer: ModelAnswer, *what: str) -> bool:
+def _is_unsupported(answer: ModelAnswer, *what: str) -> bool:
     """Tell whether a service failed because it does not support something, judging by words in its
     message."""
     return any(word in answer.failure.lower() for word in what)
 
 
-def _tokens(pictures: Mapping[str, EncodedPicture]) -> int:
+def _picture_tokens(pictures: Mapping[str, EncodedPicture]) -> int:
     return sum(picture.tokens for picture in pictures.values())
 
 

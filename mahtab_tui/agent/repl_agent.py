@@ -13,7 +13,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from mahtab_tui.agent.conversation import Conversation, MessageHistory, sizes_of
+from mahtab_tui.agent.conversation import Conversation, MessageHistory, section_sizes
 from mahtab_tui.agent.graph import ReplGraph, build_graph
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import report_window
@@ -58,7 +58,7 @@ def run_graph(
     with ``failure`` set. Other exceptions (of callbacks or the session) are raised. The turn's
     checkpoints are dropped.
     """
-    narration = Narration(state, session, callbacks or Callbacks())
+    narration = TurnReporter(state, session, callbacks or Callbacks())
     thread = uuid.uuid4().hex
     config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
     given: Any = dict(state)
@@ -108,7 +108,7 @@ def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
     return decision
 
 
-_SPEAKING = ("generate", "close")
+_ANSWER_NODES = ("generate", "close")
 """Nodes whose answers the user sees."""
 
 
@@ -122,7 +122,7 @@ class Callbacks(NamedTuple):
     """Gets the output of a block that ran, whether it failed, and its number in the turn."""
 
 
-class Narration:
+class TurnReporter:
     """Reports one turn, and updates its `state`, from the items of `graph.stream`."""
 
     def __init__(self, state: AgentState, session: AgentHost, callbacks: Callbacks) -> None:
@@ -170,8 +170,8 @@ class Narration:
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
         ran = len(self._state["execution_results"])
         self._state.update(update)  # type: ignore[typeddict-item]
-        if node in _SPEAKING:
-            self._answered()
+        if node in _ANSWER_NODES:
+            self._on_answer()
         elif node == "extract_code":
             for index, code in enumerate(self._state["code_blocks"], ran):
                 self._callbacks.on_code_block(code, index)
@@ -180,7 +180,7 @@ class Narration:
                 if result["cell"] is not None:
                     self._callbacks.on_execution(result["output"], result["is_error"], index)
 
-    def _answered(self) -> None:
+    def _on_answer(self) -> None:
         self._end_stream()
         if text := self._state["current_response"]:
             stopped = self._state["stopped"] or bool(self._state["failure"])
@@ -230,7 +230,7 @@ class ReplAgent:
         self._reflection = reflection
         self._skills = dict(skills or {})
         self._tools = tools
-        self._one_at_a_time = threading.Lock()
+        self._turn_lock = threading.Lock()
         self._current: Future[str] | None = None
         self._conversation = Conversation(
             message if isinstance(message, StoredMessage) else StoredMessage(*message)
@@ -316,9 +316,9 @@ class ReplAgent:
         """Use another model from the next question on; the conversation stays. Waits for the
         running turn. Raises `ModelError`."""
         self.model = model
-        llm = _model_of(model, self._host)
-        with self._one_at_a_time:
-            old, self._nodes.llm, self._nodes.most = self._nodes.llm, llm, None
+        llm = _resolve_model(model, self._host)
+        with self._turn_lock:
+            old, self._nodes.llm, self._nodes.known_limit = self._nodes.llm, llm, None
         if isinstance(old, Stoppable):
             old.close()
 
@@ -333,7 +333,7 @@ class ReplAgent:
     ) -> None:
         """Use other limits from the next question on; the conversation stays. Waits for the running
         turn."""
-        with self._one_at_a_time:
+        with self._turn_lock:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
             self._nodes = Nodes(
@@ -360,7 +360,7 @@ class ReplAgent:
 
         keep: what the summary shall keep, in the user's words. turn: of the last question.
         """
-        with self._one_at_a_time:
+        with self._turn_lock:
             self._host.cancelled.clear()
             failure = self._history.compact(
                 self._nodes.reflection_llm or self._nodes.llm, make_encodable(keep), turn
@@ -382,7 +382,7 @@ class ReplAgent:
         return turn
 
     def _run(self, turn: Future[str], prompt: str, callbacks: Callbacks, shown: int | None) -> None:
-        with self._one_at_a_time:
+        with self._turn_lock:
             if not turn.set_running_or_notify_cancel():
                 return
             self._current = turn
@@ -416,12 +416,12 @@ class ReplAgent:
         )
         nodes, system = self._nodes, self._system_prompt()
         messages = self._history.as_messages(
-            nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most
+            nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
         )
         if changed := changed_sections(
             self._sections(), [str(message.text) for message in messages]
         ):  # a summary may have replaced them
-            self._conversation.precede(make_encodable(changed))
+            self._conversation.prepend_context(make_encodable(changed))
             messages = self._history.messages
         state = create_initial_state(
             prompt,
@@ -433,7 +433,7 @@ class ReplAgent:
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
-            self._conversation.instruct(
+            self._conversation.append_instruction(
                 str(state["messages"][len(messages) - 1].text)[len(str(messages[-1].text)) :]
             )
             self._conversation.add(turn, state["messages"][len(messages) :])
@@ -451,12 +451,14 @@ class ReplAgent:
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of what the next question would send, by kind, and those that may be
         sent. variables: of the namespace."""
-        room = min(input_limit(self._nodes.llm), self._nodes.most or input_limit(self._nodes.llm))
-        sizes = sizes_of(self.messages, self._host.pictures, room)
+        room = min(
+            input_limit(self._nodes.llm), self._nodes.known_limit or input_limit(self._nodes.llm)
+        )
+        sizes = section_sizes(self.messages, self._host.pictures, room)
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:
                 sizes[name] = estimated_tokens([text])
-        in_questions = estimated_tokens(self._conversation.variables())
+        in_questions = estimated_tokens(self._conversation.variable_texts())
         sizes["words"] = max(0, sizes["words"] - in_questions)
         sizes["variables"] = in_questions + (
             estimated_tokens([render_variables(variables)]) if variables else 0
@@ -541,7 +543,7 @@ def create_repl_agent(
         tools, history = tools or session.tools(), [*session.conversation(), *history]
     agent = ReplAgent(
         host,
-        _model_of(model, host),
+        _resolve_model(model, host),
         max_turns=max_turns,
         reflection=reflection,
         reflection_llm=reflection_llm,
@@ -558,6 +560,6 @@ def create_repl_agent(
     return agent
 
 
-def _model_of(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
+def _resolve_model(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
     """Make a model from a name, or return the model itself. Raises `ModelError`."""
     return get_llm(model, folder=lambda: host.folder) if isinstance(model, str) else model

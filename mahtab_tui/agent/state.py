@@ -26,7 +26,7 @@ class ToolCall(TypedDict):
     """A sentence for the model saying why it cannot be made; otherwise empty."""
 
 
-def binding(
+def binding_arguments(
     llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
 ) -> dict[str, Any]:
     """Return the arguments that offer tools to a model; empty if it does not support tools.
@@ -53,7 +53,7 @@ def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
     )
 
 
-def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
+def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
     """Join the chunks of an answer into the message to send back to the provider, and read its tool
     calls; None if it has none.
 
@@ -84,7 +84,7 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
     return message.model_copy(update={"content": whole.content, "additional_kwargs": extra}), calls
 
 
-def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Convert messages with tool calls to plain text. Results become part of the user's messages,
     like the outputs of cells."""
     result: list[AnyMessage] = []
@@ -262,7 +262,7 @@ def create_initial_state(
     )
 
 
-def results_of_step(state: AgentState) -> list[ExecutionResult]:
+def step_results(state: AgentState) -> list[ExecutionResult]:
     return [result for result in state["execution_results"] if result["step"] == state["step"]]
 
 
@@ -295,7 +295,7 @@ def after_execute(
         return "end"
     if state["block"] < len(state["code_blocks"]):
         return "approve"
-    results = results_of_step(state)
+    results = step_results(state)
     failed = any(result["is_error"] for result in results)
     declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
     if (failed or not declined) and (

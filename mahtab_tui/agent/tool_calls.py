@@ -30,10 +30,10 @@ def render_results(
 ) -> str:
     """Format outputs as defused records. The code is included if the user edited it, or for a
     reader who did not write it (`with_code`)."""
-    return "\n".join(_render(result, with_code, limit) for result in results)
+    return "\n".join(_render_result(result, with_code, limit) for result in results)
 
 
-def _render(result: ExecutionResult, with_code: bool, limit: int) -> str:
+def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
     parts = [result["note"]] if result["note"] else []
     ran = result["status"] not in ("skipped", "repeated")
     if with_code or (ran and result["note"]):
@@ -67,7 +67,7 @@ _NAME = ("name", "tool", "function", "tool_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 
 
-def written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
+def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
     """Return an answer without the calls that it contains as text, and the calls.
 
     A call is an object with a name and arguments, in JSON or as a Python dictionary, that fills a
@@ -144,7 +144,7 @@ def _call(index: int, name: str, arguments: dict[str, Any], tools: Collection[st
     )
 
 
-CALLS = 25
+MOST_CALLS = 25
 """Tool calls that one question may have."""
 _CHECK_STOP = 0.1
 """Seconds between two checks whether the turn was stopped."""

@@ -15,14 +15,14 @@ import typer
 
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.cli.options import (
-    Given,
+    Assignments,
     Python,
     SkillsDir,
     echo,
+    ensure_folder,
     fail,
     fail_on,
-    given_by,
-    need_folder,
+    parse_assignments,
     warn,
     warn_about_untrusted,
 )
@@ -41,7 +41,13 @@ from mahtab_tui.knowledge.skills import (
 )
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
-from mahtab_tui.mcp.install import InstallError, command, configuration, install, write_plugin
+from mahtab_tui.mcp.install import (
+    InstallError,
+    install,
+    render_configuration,
+    server_command,
+    write_plugin,
+)
 from mahtab_tui.settings.mcp_servers import MASK
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings, project_folder
@@ -49,14 +55,14 @@ from mahtab_tui.settings.values import (
     NOT_SET,
     SettingEntry,
     allow,
-    entries,
+    format_value,
     is_secret,
+    list_settings,
+    parse_value,
     problems,
     set_value,
-    shown,
     template,
     write_text,
-    written,
 )
 from mahtab_tui.settings.values import unset as take_out
 from mahtab_tui.system.processes import find_program
@@ -72,7 +78,7 @@ Project = Annotated[
 
 
 @config_app.callback(invoke_without_command=True)
-def config(context: typer.Context, given: Given = None) -> None:
+def config(context: typer.Context, given: Assignments = None) -> None:
     """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or
     written, 2 a wrong key or value."""
     if context.invoked_subcommand is not None:
@@ -81,8 +87,8 @@ def config(context: typer.Context, given: Given = None) -> None:
         return
 
     with fail_on(SettingsError):
-        settings = load_settings(**given_by(given))
-        rows = entries(settings)
+        settings = load_settings(**parse_assignments(given))
+        rows = list_settings(settings)
     rows = [
         row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row
         for row in rows
@@ -111,9 +117,9 @@ def set_(
     from mahtab_tui.tui.screens.settings import check
 
     with fail_on(SettingsError):
-        new = written(key, value)
+        new = parse_value(key, value)
         check(key, value, _provider())
-    path = _file(project)
+    path = _config_file(project)
     with fail_on(SettingsError, code=1):
         set_value(path, key, new)
     echo(f"Written to {path}.")
@@ -127,7 +133,7 @@ def unset(
 ) -> None:
     """Remove a setting from a configuration file."""
 
-    path = _file(project)
+    path = _config_file(project)
     with fail_on(SettingsError, code=1):
         was_there = take_out(path, key)
     if not was_there:
@@ -143,7 +149,7 @@ def edit(project: Project = False) -> None:
 
     from mahtab_tui.tui.external import editor_command
 
-    path = _file(project)
+    path = _config_file(project)
     with fail_on(RuntimeError, code=1):
         command = editor_command()
     try:
@@ -184,7 +190,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         return
     for each in found:
         for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
-            echo(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
+            echo(f"{each.path}, line {line}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
             echo(
@@ -216,7 +222,7 @@ def _untrusted_skills() -> dict[Path, str]:
     """Return everything that a model could read of the project's skills that are not trusted."""
 
     settings = load_settings()
-    of_project = settings.of_project("skills_dir")
+    of_project = settings.is_from_project("skills_dir")
     loader = SkillsLoader(
         *skill_folders(project_folder(), settings.skills_dir, of_project=of_project)
     )
@@ -224,12 +230,12 @@ def _untrusted_skills() -> dict[Path, str]:
     return {path: text for skill in loader.untrusted for path, text in skill_texts(skill).items()}
 
 
-def _in_full(key: str, value: Any) -> str:
+def _visible_value(key: str, value: Any) -> str:
     """Return a value with its invisible characters escaped and its secrets masked."""
 
     if is_secret(key):
         return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
-    return shown(repr(value))
+    return format_value(repr(value))
 
 
 def _provider() -> str | None:
@@ -239,7 +245,7 @@ def _provider() -> str | None:
         return None
 
 
-def _file(project: bool) -> Path:
+def _config_file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
 
 
@@ -263,7 +269,7 @@ def _folders(skills_dir: list[Path] | None) -> tuple[Path | ProjectFolder, ...]:
     with fail_on(SettingsError):
         settings = load_settings(skills_dir=skills_dir or None)
     return skill_folders(
-        project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir")
+        project_folder(), settings.skills_dir, of_project=settings.is_from_project("skills_dir")
     )
 
 
@@ -388,11 +394,11 @@ def mcp(
         return
     if attach and private:
         fail("Give --attach or --private, not both.")
-    from mahtab_tui.mcp.server import ServerError, attachment, serve
+    from mahtab_tui.mcp.server import ServerError, parse_attach_options, serve
 
-    need_folder()
+    ensure_folder()
     with fail_on(ServerError):
-        serve(python, project, attachment(attach, private))
+        serve(python, project, parse_attach_options(attach, private))
 
 
 @mcp_app.command("install")
@@ -408,7 +414,7 @@ def mcp_install(
     """Register the server with a client."""
 
     if only_print:
-        typer.echo(configuration(client, command()), nl=False)
+        typer.echo(render_configuration(client, server_command()), nl=False)
         return
     with fail_on(InstallError):
         echo(f"Written to {install(client, Path.cwd())}.")
@@ -443,11 +449,11 @@ def show_page(text: str) -> None:
     console = Console(width=min(_WIDEST, shutil.get_terminal_size().columns))
     with console.capture() as captured:
         console.print(Markdown(text, hyperlinks=False))
-    if not _paged(captured.get()):
+    if not _show_in_pager(captured.get()):
         typer.echo(captured.get(), nl=False)
 
 
-def _paged(text: str) -> bool:
+def _show_in_pager(text: str) -> bool:
     """Show a text in the user's pager, as man does. False if there is none."""
     chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
     command = shlex.split(chosen) if chosen else ["less"]

@@ -37,7 +37,7 @@ from mahtab_tui.system.processes import find_program, langsmith_variable
 _WIDTH = 12
 _SERVER_SECONDS = 1.0
 """How long servers of models are waited for."""
-_SOME = 5
+_MOST_NAMED = 5
 """Models of a server that are named."""
 _ROOM = 10
 """MiB below which a disk counts as full."""
@@ -232,7 +232,7 @@ def _model_servers(servers: Sequence[FoundServer]) -> str:
             "models", "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
         )
     listed = (
-        f"{', '.join(server.specs[:_SOME]) or server.provider + ': no model'} at {server.address}"
+        f"{', '.join(server.specs[:_MOST_NAMED]) or server.provider + ': no model'} at {server.address}"
         for server in servers
     )
     return _line("models", "; ".join(listed))

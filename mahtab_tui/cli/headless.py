@@ -29,7 +29,7 @@ from mahtab_tui.bus.records import (
     get_record,
 )
 from mahtab_tui.bus.sanitize import one_line, plain, visible
-from mahtab_tui.cli.options import Given, Json, Model, checked_settings, fail
+from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
@@ -85,7 +85,7 @@ def rlm(
         typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise"),
     ] = False,
     json: Json = False,
-    given: Given = None,
+    given: Assignments = None,
 ) -> None:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox
     and calls itself on parts.
@@ -127,9 +127,9 @@ def rlm(
 ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LAST_WORDS = 2.0
+_CLOSE_SECONDS = 2.0
 """Seconds for ending the session's processes after a signal."""
-_NO_REVIEW = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+_REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 
 
 class RecordPrinter(logging.Handler):
@@ -249,7 +249,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     session.log.addHandler(approver)
     if settings.approval == "review":
         session.set_approval("ask")
-        session.notice(_NO_REVIEW, "warning")
+        session.notice(_REVIEW_NOTICE, "warning")
     stopped_by: list[int] = []
 
     def stop(signum: int, frame: object) -> None:
@@ -257,7 +257,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
         if (
             signum != signal.SIGINT
         ):  # the program ends soon even if the running cell cannot be stopped
-            last = threading.Timer(_LAST_WORDS, exit_by_signal, (signum,))
+            last = threading.Timer(_CLOSE_SECONDS, exit_by_signal, (signum,))
             last.daemon = True
             last.start()
         session.stop()
@@ -319,7 +319,7 @@ def _load_stdin(session: Session) -> bool:
 
 WRONG_ARGUMENTS, PARTIAL = 2, 4
 
-_EVERY = 0.1
+_DRAW_SECONDS = 0.1
 """Seconds between updates of the progress line at a terminal; a hundred times as long elsewhere."""
 
 
@@ -349,7 +349,7 @@ class Progress:
         self._write(self._line(), end="\n")
 
     def _draw(self) -> None:
-        while not self._ended.wait(_EVERY if self._terminal else 100 * _EVERY):
+        while not self._ended.wait(_DRAW_SECONDS if self._terminal else 100 * _DRAW_SECONDS):
             self._write(self._line(), end="" if self._terminal else "\n")
 
     def _line(self) -> str:
@@ -433,13 +433,13 @@ def search_once(
                 return WRONG_ARGUMENTS
             takers.append(log_file.write)
         search = Search(
-            lambda record: _give(takers, masking.mask_record(record)),
+            lambda record: _send_record(takers, masking.mask_record(record)),
             make_llm=make_llm,
             secrets=secrets,
         )
         if as_json:
             takers.append(partial(_print_json, stdout, search))
-        context: Any = _piped_in() if source == "-" else Path(source)
+        context: Any = _read_stdin() if source == "-" else Path(source)
         answer = search.run(
             query,
             context,
@@ -481,7 +481,7 @@ def _write_stderr(text: str, end: str = "\n") -> None:
             print(text, end=end, file=sys.stderr, flush=True)
 
 
-def _piped_in() -> bytes:
+def _read_stdin() -> bytes:
     """Read stdin. Raises `ContextError`."""
     try:
         return b"" if sys.stdin is None else sys.stdin.buffer.read()
@@ -489,8 +489,8 @@ def _piped_in() -> bytes:
         raise ContextError(f"stdin cannot be read: {error.strerror}.") from None
 
 
-def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
-    for take in takers:
+def _send_record(receivers: Sequence[Callable[[Record], None]], record: Record) -> None:
+    for take in receivers:
         take(record)
 
 

@@ -22,8 +22,8 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import (
     Approval,
+    Assignments,
     CodeDir,
-    Given,
     Json,
     KernelAddress,
     MaxUsd,
@@ -32,10 +32,10 @@ from mahtab_tui.cli.options import (
     SkillsDir,
     checked_settings,
     echo,
+    ensure_folder,
     fail,
     fail_on,
     guard_terminal,
-    need_folder,
     warn,
 )
 from mahtab_tui.system.processes import leave_deleted_folder
@@ -78,7 +78,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            self.commands[cmd_name] = _loaded(cmd_name)
+            self.commands[cmd_name] = _load_command(cmd_name)
         return super().get_command(ctx, cmd_name)
 
 
@@ -98,7 +98,7 @@ def _sentence_about_unknown_option() -> Iterator[None]:
         )
 
 
-def _loaded(name: str) -> Any:
+def _load_command(name: str) -> Any:
     module, _, attribute = COMMANDS[name].partition(":")
     found = getattr(import_module(module), attribute)
     group = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -139,7 +139,7 @@ _REFUSALS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
 }
 """Errors of the system's limits and of full disks: a sentence says all of them."""
-_ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
+_DEFAULT_VALUES = {"--resume": LATEST, "--attach": BY_PROJECT}
 """Options whose value may be omitted, with the value to use then."""
 
 
@@ -197,7 +197,7 @@ def screen(
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
-    given: Given = None,
+    given: Assignments = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
     ] = False,
@@ -244,10 +244,10 @@ def screen(
     moved = leave_deleted_folder()
     opened: NotebookFile | None = None
     if cells or notebook:
-        from mahtab_tui.cli.session_setup import named_notebook
+        from mahtab_tui.cli.session_setup import open_notebook
 
-        opened = named_notebook(cells or (), notebook)
-    files = _opened(load)
+        opened = open_notebook(cells or (), notebook)
+    files = _open_paths(load)
     share = False if no_share or no_store else None
     settings = checked_settings(
         (),
@@ -285,9 +285,9 @@ def screen(
     from mahtab_tui.tui.open import open_screen
 
     if no_store:
-        from mahtab_tui.cli.session_setup import ground_without_store
+        from mahtab_tui.cli.session_setup import backend_without_store
 
-        ground = Lazy.of(ground_without_store(settings))
+        ground = Lazy.of(backend_without_store(settings))
         raise typer.Exit(
             open_screen(
                 settings,
@@ -307,10 +307,10 @@ def screen(
     )
     while True:  # one session after the other, as the user switches between them
         if resume or continue_:
-            from mahtab_tui.cli.session_setup import resumed_ground
+            from mahtab_tui.cli.session_setup import resume_backend
 
             wanted = None if resume == LATEST else resume
-            found = resumed_ground(
+            found = resume_backend(
                 settings,
                 wanted,
                 project if continue_ else None,
@@ -318,7 +318,7 @@ def screen(
                 its_kernel=not names_kernel,
             )
             ground, name, past, opened = (
-                Lazy.of(found.ground),
+                Lazy.of(found.backend),
                 found.name,
                 found.past,
                 found.notebook,
@@ -327,7 +327,7 @@ def screen(
             moved = f"{moved} {found.problem}".strip()
         else:
             ground, name, past = (
-                Lazy(partial(_new_ground, settings, project)),
+                Lazy(partial(_new_backend, settings, project)),
                 project.name or "session",
                 [],
             )
@@ -374,11 +374,11 @@ def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
         )
 
 
-def _new_ground(settings: Settings, project: Path) -> SessionBackend:
+def _new_backend(settings: Settings, project: Path) -> SessionBackend:
     """Create what a new session stands on, behind the first picture."""
-    from mahtab_tui.cli.session_setup import new_ground
+    from mahtab_tui.cli.session_setup import new_backend
 
-    return new_ground(settings, project)
+    return new_backend(settings, project)
 
 
 def ask(
@@ -390,7 +390,7 @@ def ask(
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
-    given: Given = None,
+    given: Assignments = None,
     json: Json = False,
 ) -> None:
     """Ask without a screen: the answer goes to stdout, code and output to stderr.
@@ -401,7 +401,7 @@ def ask(
     """
     if not question.strip():
         fail('Give a question: mahtab-tui ask "question".')
-    files = _opened(load)
+    files = _open_paths(load)
     settings = checked_settings(
         ("model",),
         given,
@@ -428,7 +428,7 @@ def watch(
     """Watch what agents run, read-only: the MCP server's log, or a session on another screen."""
     from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
-    need_folder()
+    ensure_folder()
     try:
         raise typer.Exit(watch_live(what))
     except TerminalUnavailable as error:
@@ -444,9 +444,9 @@ def help_(
 ) -> None:
     """Show a page of the manual: keys, models, search, agents and more."""
     from mahtab_tui.cli.admin import overview, show_page
-    from mahtab_tui.manual import NoTopic, page
+    from mahtab_tui.manual import TopicNotFound, page
 
-    with fail_on(NoTopic):
+    with fail_on(TopicNotFound):
         show_page(page(topic).text if topic else overview())
 
 
@@ -454,23 +454,23 @@ def doctor() -> None:
     """Check this machine, and show what to do about anything missing."""
     from mahtab_tui.cli.doctor import report
 
-    need_folder()
+    ensure_folder()
     for line in report():
         echo(line)
 
 
-def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
+def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     """Change to the folder among the paths, and check the files. Ends the command with a sentence
     if one cannot be used."""
     if not paths:
         return []
-    from mahtab_tui.session.loading import CannotLoad, look_at_files
+    from mahtab_tui.session.loading import CannotLoad, inspect_files
 
     folders = [path for path in paths if path.is_dir()]
     if len(folders) > 1:
         fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
     try:
-        files = look_at_files([path for path in paths if path not in folders])
+        files = inspect_files([path for path in paths if path not in folders])
         for folder in folders:
             os.chdir(folder)
     except CannotLoad as error:
@@ -521,8 +521,10 @@ def _with_optional_value(words: list[str]) -> list[str]:
     """Give ``--resume`` and ``--attach`` their default value; click has no optional values."""
     words = list(words)
     for index, word in enumerate(words):
-        if word in _ALONE and (index + 1 == len(words) or words[index + 1].startswith("-")):
-            words.insert(index + 1, _ALONE[word])
+        if word in _DEFAULT_VALUES and (
+            index + 1 == len(words) or words[index + 1].startswith("-")
+        ):
+            words.insert(index + 1, _DEFAULT_VALUES[word])
             break
     return words
 

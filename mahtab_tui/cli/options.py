@@ -18,7 +18,7 @@ _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 """The control sequences that commands use: rewriting a line, colours and styles."""
 
 
-class _Gate(TextIOWrapper):
+class _FilteredStream(TextIOWrapper):
     """A stream to a terminal that passes only text, colours and styles, also from the argument
     parser and tracebacks."""
 
@@ -50,7 +50,7 @@ def guard_terminal() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
-            setattr(sys, name, _Gate(stream))
+            setattr(sys, name, _FilteredStream(stream))
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -65,7 +65,7 @@ def warn(sentence: str) -> None:
     echo(f"mahtab-tui: {sentence}", err=True)
 
 
-def need_folder() -> None:
+def ensure_folder() -> None:
     """Change to a folder above the current one if that has been deleted, and print a message about
     it."""
     from mahtab_tui.system.processes import leave_deleted_folder
@@ -90,7 +90,7 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
         fail(str(error), code)
 
 
-def answer(prompt: str, hidden: bool) -> str | None:
+def prompt_answer(prompt: str, hidden: bool) -> str | None:
     """Ask in the terminal what the way to another machine wants to know, and wait. hidden: it is a
     password. None if there is no answer."""
     from mahtab_tui.bus.sanitize import plain
@@ -153,7 +153,7 @@ SkillsDir = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
-Given = Annotated[
+Assignments = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
@@ -163,15 +163,15 @@ Given = Annotated[
 ]
 
 
-def given_by(pairs: list[str] | None) -> dict[str, Any]:
+def parse_assignments(pairs: list[str] | None) -> dict[str, Any]:
     """Return the values of ``--set`` for `load_settings`. Ends the command with a sentence if one
     is invalid."""
     if not pairs:
         return {}
-    from mahtab_tui.settings.values import given_settings
+    from mahtab_tui.settings.values import parse_assignments
 
     try:
-        return given_settings(pairs)
+        return parse_assignments(pairs)
     except SettingsError as error:
         fail(f"--set {error}")
 
@@ -195,7 +195,8 @@ def checked_settings(
 
     with fail_on(SettingsError):
         settings = load_settings(
-            **given_by(pairs) | {key: value for key, value in given.items() if value is not None}
+            **parse_assignments(pairs)
+            | {key: value for key, value in given.items() if value is not None}
         )
     warn_about_untrusted(settings)
     for which in models:

@@ -19,13 +19,13 @@ from mahtab_tui.bus.records import NotebookFile as NotebookOpened
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail
 from mahtab_tui.cli.sessions import attach, resume
-from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
+from mahtab_tui.export.reading import NotebookError, NotebookFile, read_notebook
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_environments, find_interpreter
 from mahtab_tui.llm.providers import check_name, full_name
 from mahtab_tui.session.info import SessionBackend
-from mahtab_tui.session.kernel import Waiting, kernel_at, process_kernel
+from mahtab_tui.session.kernel import DetachedKernel, create_kernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
@@ -36,7 +36,7 @@ LONGEST_NAME = 255
 """Bytes of a file's name, on the disks of Linux and macOS."""
 
 
-def named_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
+def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
     """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
 
     paths: the files that were named as such. opened: the one that is kept up to date; it need not
@@ -51,7 +51,7 @@ def named_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile |
         if opened is not None:
             return _opened_notebook(opened)
         return read_notebook(paths[0]) if paths else None
-    except CannotOpen as error:
+    except NotebookError as error:
         fail(str(error))
 
 
@@ -69,7 +69,7 @@ def _opened_notebook(path: Path) -> NotebookFile:
     return replace(new_notebook(path), rewritable=True)
 
 
-def notebook_of(past: list[Record]) -> NotebookFile | None:
+def reopen_notebook(past: list[Record]) -> NotebookFile | None:
     """Return the notebook that a resumed session has opened, as it is now; None if there is none,
     or it cannot be read, which a notice tells."""
     opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
@@ -86,7 +86,7 @@ def notebook_of(past: list[Record]) -> NotebookFile | None:
     file = written.file if written is not None and written.file else opened.file
     try:
         return replace(read_notebook(Path(file)), rewritable=opened.kept)
-    except CannotOpen as error:
+    except NotebookError as error:
         past.append(
             Notice(
                 f"The session's notebook cannot be opened. {error}",
@@ -97,10 +97,10 @@ def notebook_of(past: list[Record]) -> NotebookFile | None:
         return None
 
 
-class Resumed(NamedTuple):
+class ResumedSession(NamedTuple):
     """A session that goes on."""
 
-    ground: SessionBackend
+    backend: SessionBackend
     name: str
     past: list[Record]
     notebook: NotebookFile | None
@@ -110,13 +110,13 @@ class Resumed(NamedTuple):
     """Says why it does not run on its kernel or interpreter."""
 
 
-def new_ground(settings: Settings, project: Path) -> SessionBackend:
+def new_backend(settings: Settings, project: Path) -> SessionBackend:
     """Create the kernel and the store of a new session. Ends the command with a sentence if the
     settings name no kernel."""
-    return _ground(settings, new_store(project)[0])
+    return _make_backend(settings, new_store(project)[0])
 
 
-def ground_without_store(settings: Settings) -> SessionBackend:
+def backend_without_store(settings: Settings) -> SessionBackend:
     """Create the kernel of a session that is not saved, and keep its records in memory. Ends the
     command as `new_ground`."""
 
@@ -127,14 +127,14 @@ def ground_without_store(settings: Settings) -> SessionBackend:
         fail(str(error))
 
 
-def resumed_ground(
+def resume_backend(
     settings: Settings,
     session: str | None,
     project: Path | None,
     notebook: NotebookFile | None,
     *,
     its_kernel: bool = True,
-) -> Resumed:
+) -> ResumedSession:
     """Continue a session: with its kernel, if it has waited. Ends the command with a sentence if it
     cannot go on.
 
@@ -148,15 +148,20 @@ def resumed_ground(
     except SessionNotFound as error:
         fail(str(error))
     if notebook is None and past:
-        notebook = notebook_of(past)
+        notebook = reopen_notebook(past)
     waiting, past = attach(store, past, settings)
-    settings, problem = _with_kernel_of(settings, past) if its_kernel else (settings, "")
-    return Resumed(
-        _ground(settings, store, waiting), name, past, notebook, settings.kernel or "", problem
+    settings, problem = _use_last_kernel(settings, past) if its_kernel else (settings, "")
+    return ResumedSession(
+        _make_backend(settings, store, waiting),
+        name,
+        past,
+        notebook,
+        settings.kernel or "",
+        problem,
     )
 
 
-def _with_kernel_of(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
+def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
     """Return settings with the address and interpreter that a session had last, and a sentence if
     they are gone."""
     last = next(
@@ -181,13 +186,13 @@ def _with_kernel_of(settings: Settings, past: list[Record]) -> tuple[Settings, s
         else:
             find_interpreter(changed.python)
     except KernelError as error:
-        return settings, _gone(
+        return settings, _kernel_gone(
             last, settings, f" ({str(error).rstrip('.')})" if last.address else ""
         )
     return changed, ""
 
 
-def _gone(last: Kernel, settings: Settings, why: str) -> str:
+def _kernel_gone(last: Kernel, settings: Settings, why: str) -> str:
     now, others = settings.kernel or "", ""
     if not now:
         with suppress(KernelError):  # the kernel's start says why it has none
@@ -198,8 +203,8 @@ def _gone(last: Kernel, settings: Settings, why: str) -> str:
     return one_line(f"This session's {had} is gone{why}; it continues with {now}. {listed}")
 
 
-def _ground(
-    settings: Settings, store: SqliteStore, waiting: Waiting | None = None
+def _make_backend(
+    settings: Settings, store: SqliteStore, waiting: DetachedKernel | None = None
 ) -> SessionBackend:
     keep = (
         save_target(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
@@ -211,13 +216,15 @@ def _ground(
         if store.claim is not None:
             store.claim.release()
         fail(str(error))
-    return SessionBackend(kernel, store, store.claim, partial(kernel_at, settings, keep, session))
+    return SessionBackend(
+        kernel, store, store.claim, partial(create_kernel, settings, keep, session)
+    )
 
 
-def print_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
+def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
     """Print what has become of a session that was closed. cell: the one that its kernel still runs;
     0 for none."""
-    store = ground.store
+    store = backend.store
     if isinstance(store, SqliteStore) and (resumed or store.has_written):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
         typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
@@ -226,7 +233,7 @@ def print_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, c
             typer.echo(f"To stop it: mahtab-tui sessions stop {store.session}")
 
 
-_IN_A_LOOP = (
+_LOOP_RUNS = (
     "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
     "Use create_repl_agent(...) and `await agent.ask(...)` here, or call run_repl() from a plain Python prompt or script."
 )
@@ -250,7 +257,7 @@ def run_repl(
     except RuntimeError:
         pass
     else:
-        raise RuntimeError(_IN_A_LOOP)
+        raise RuntimeError(_LOOP_RUNS)
     from mahtab_tui.tui.open import TerminalUnavailable, open_screen
 
     kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)

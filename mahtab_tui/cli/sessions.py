@@ -15,7 +15,15 @@ from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.options import answer, checked_settings, echo, fail, fail_on, need_folder, warn
+from mahtab_tui.cli.options import (
+    checked_settings,
+    echo,
+    ensure_folder,
+    fail,
+    fail_on,
+    prompt_answer,
+    warn,
+)
 from mahtab_tui.export.entries import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
@@ -23,15 +31,15 @@ from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.stations import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
-from mahtab_tui.session.kernel import Waiting, with_last_outputs
+from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
 from mahtab_tui.session.kernel_control import (
-    begun,
     cpu_seconds,
-    folder,
-    memory,
-    waiting_here,
+    describe_age,
+    describe_work,
+    foreign_folder,
+    local_detached_kernels,
+    memory_use,
     waiting_remote_kernels,
-    work,
 )
 from mahtab_tui.session.sharing import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
@@ -77,7 +85,7 @@ def clean(
                 f"Remove mahtab-tui's files and saved variables from {one_line(host.label)}?",
                 abort=True,
             )
-        kernels, removed = clean_up(host, answer)
+        kernels, removed = clean_up(host, prompt_answer)
     if kernels:
         run = "1 kernel is running" if kernels == 1 else f"{kernels} kernels are running"
         fail(
@@ -87,18 +95,18 @@ def clean(
     echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
-def kernels_that_wait() -> Iterator[str]:
+def list_detached_kernels() -> Iterator[str]:
     """Return a line for each kernel that waits for a screen, the longest wait first; with a
     heading."""
-    waiting = waiting_here()
+    waiting = local_detached_kernels()
     elsewhere = waiting_remote_kernels()
     if waiting or elsewhere:
         yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
     for kernel in waiting:
-        use = f"{memory(kernel.pid)}, CPU {cpu_seconds(kernel.pid):,.0f} s"
-        yield f"  {one_line(kernel.session)}  {use}  {work(kernel)}{folder(kernel.session)}"
+        use = f"{memory_use(kernel.pid)}, CPU {cpu_seconds(kernel.pid):,.0f} s"
+        yield f"  {one_line(kernel.session)}  {use}  {describe_work(kernel)}{foreign_folder(kernel.session)}"
     for noted in reversed(elsewhere):
-        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, started {begun(noted)} ago{folder(noted.session)}"
+        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, started {describe_age(noted)} ago{foreign_folder(noted.session)}"
 
 
 def stop(session: str) -> None:
@@ -121,14 +129,14 @@ def stop(session: str) -> None:
         if isinstance(kernel, KernelNote):
             _stop_remote(kernel)
         else:
-            _stop_here(kernel)
+            _stop_local(kernel)
 
 
 def _stop_remote(kernel: KernelNote) -> None:
     address = one_line(kernel.station.label)
     echo(f"Connecting to {address} …", err=True)
     try:
-        stop_remote(kernel, answer)
+        stop_remote(kernel, prompt_answer)
     except KernelError as error:
         kernel.forget()
         warn(one_line(str(error)))
@@ -139,7 +147,7 @@ def _stop_remote(kernel: KernelNote) -> None:
     echo(f"Stopped the kernel of session {kernel.session} on {address}.")
 
 
-def _stop_here(kernel: WaitingKernel) -> None:
+def _stop_local(kernel: WaitingKernel) -> None:
     try:
         if not end_kernel(kernel):
             fail(
@@ -168,7 +176,7 @@ def resume(
         return resumed_store(row, variables=variables)
     except LockedElsewhere as error:
         holder = error.holder
-    running = _shared_by(holder)
+    running = _find_shared(holder)
     choice = _choice(row, holder, can_watch=running is not None)
     if choice == "f":
         return forked_store(row, variables=variables)
@@ -182,25 +190,25 @@ def resume(
 
 def attach(
     store: SqliteStore, past: list[Record], settings: Settings
-) -> tuple[Waiting, list[Record]]:
+) -> tuple[DetachedKernel, list[Record]]:
     """Attach to the session's kernel if it has waited; returns it, and the past records then.
 
     A kernel at another place than the settings name is left where it is. Ends the command if
     another machine, where it waits, cannot be reached.
     """
     if store.claim is None or not settings.keep_kernel:
-        return Waiting(), past
+        return DetachedKernel(), past
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
-        return Waiting(here=here), reattach(store, past, here.kernel.cell)
+        return DetachedKernel(local=here), reattach(store, past, here.kernel.cell)
     for noted in noted_kernels(store.session):
         if settings.kernel in (None, noted.station.address):
             elsewhere = _attach_remote(noted)
             if elsewhere is not None:
-                return Waiting(elsewhere=elsewhere), reattach(store, past, elsewhere.cell)
+                return DetachedKernel(remote=elsewhere), reattach(store, past, elsewhere.cell)
     with fail_on(StoreError, code=1):
-        return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
+        return DetachedKernel(), add_recovered_output(store, past, Secrets(settings.secrets))
 
 
 def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
@@ -210,7 +218,7 @@ def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
         err=True,
     )
     try:
-        return attach_remote(noted, answer)
+        return attach_remote(noted, prompt_answer)
     except KernelGone:
         noted.forget()
         return None
@@ -221,7 +229,7 @@ def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
         )
 
 
-def _shared_by(holder: Holder) -> RunningSession | None:
+def _find_shared(holder: Holder) -> RunningSession | None:
     """Return the running session of a program, if it can be watched."""
     try:
         return next(
@@ -262,7 +270,7 @@ _CATCH_UP = 0.3
 
 
 @contextmanager
-def _stored() -> Iterator[None]:
+def _store_errors() -> Iterator[None]:
     """End the command with a sentence and code 1 if a session cannot be found, read or written."""
 
     with fail_on(SessionNotFound, StoreError, code=1):
@@ -270,7 +278,7 @@ def _stored() -> Iterator[None]:
 
 
 @contextmanager
-def _file(path: Path | str, done: str) -> Iterator[None]:
+def _file_errors(path: Path | str, done: str) -> Iterator[None]:
     """End the command with a sentence and code 1 if a file cannot be read or written."""
     try:
         yield
@@ -290,7 +298,7 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
 
-    need_folder()
+    ensure_folder()
     with fail_on(SharingError):
         running = running_sessions()
     if running:
@@ -299,18 +307,18 @@ def list_all(
         echo(f"  {session.sentence()}")
     waiting = []
     try:
-        waiting = list(kernels_that_wait())
+        waiting = list(list_detached_kernels())
     except StoreError as error:  # the session file was damaged, and has been set aside
         warn(str(error))
     for line in waiting:
         echo(line)
     if running or waiting:
         typer.echo("Saved:")
-    for line in _saved(None if all_projects else Path.cwd(), limit):
+    for line in _saved_rows(None if all_projects else Path.cwd(), limit):
         echo(line)
 
 
-def _saved(project: Path | None, limit: int) -> Iterator[str]:
+def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
     """Return a line for each saved session, the newest first, and one about those beyond the
     limit."""
 
@@ -358,11 +366,11 @@ def search(
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
 
-    need_folder()
+    ensure_folder()
     typed = " ".join(words)
     if not wanted_words(typed):
         fail("A search needs a word: letters or digits.")
-    with _stored():
+    with _store_errors():
         behind = catch_up(database(), _CATCH_UP)
         found = find_sessions(
             database(), typed, None if all_projects else str(Path.cwd()), limit=limit
@@ -396,7 +404,7 @@ def rename(
 
     if not question_title(title):
         fail("A title needs at least one letter.")
-    with _stored():
+    with _store_errors():
         row = find_session(session, None)
         rename_session(database(), row.id, title)
     echo(f"The session {row.id} is now called: {question_title(title)}")
@@ -417,7 +425,7 @@ def remove(
     """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not
     deleted."""
 
-    with _stored():
+    with _store_errors():
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
@@ -465,8 +473,8 @@ def export(
         fail(
             f"Name the output with -o; its extension sets the format. Extensions: {', '.join(ENDINGS)}."
         )
-    need_folder()
-    with _file(output, "written"), _stored(), fail_on(NothingToExport, code=1):
+    ensure_folder()
+    with _file_errors(output, "written"), _store_errors(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
         mask = Secrets(
             checked_settings((), None).secrets

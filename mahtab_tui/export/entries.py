@@ -58,21 +58,21 @@ class Annotation:
     calls: list[list[Part]] = field(default_factory=list)
     """The texts of each call, in the order in which the calls began."""
 
-    def cover(self, mask: Callable[[str], str]) -> None:
+    def mask_texts(self, mask: Callable[[str], str]) -> None:
         """Replace each text by what `mask` returns for it."""
         self.title = mask(self.title)
         for call in self.calls:
             call[:] = [part._replace(text=mask(part.text)) for part in call]
 
 
-class Asides:
+class AnnotationFolder:
     """Makes asides of records, in the order in which they begin, and goes on with them as more is
     known."""
 
     def __init__(self, add: Callable[[Annotation], None]) -> None:
         self._add = add
         self._tools: dict[str, Annotation] = {}
-        self._searches: dict[str, _Search] = {}
+        self._searches: dict[str, _SearchFolder] = {}
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.AssistantTool: self._tool,
             records.Notice: self._warning,
@@ -111,7 +111,7 @@ class Asides:
     def _begin(self, record: records.SearchBegin) -> None:
         search = self._searches.get(record.tree)
         if search is None:
-            search = self._searches[record.tree] = _Search(record)
+            search = self._searches[record.tree] = _SearchFolder(record)
             self._add(search.annotation)
         search.begin(record)
 
@@ -120,7 +120,7 @@ class Asides:
             search.fold(record)
 
 
-class _Search:
+class _SearchFolder:
     """A search: its calls in the order in which they began, each with all its texts."""
 
     def __init__(self, begin: records.SearchBegin) -> None:
@@ -188,7 +188,7 @@ class Output(NamedTuple):
 
 
 @dataclass(eq=False)
-class Words:
+class TextEntry:
     """A question, a stretch of an answer, or code of an answer that did not run."""
 
     kind: Literal["question", "answer", "code"]
@@ -207,7 +207,7 @@ class Cell:
 
     number: int
     code: str
-    by: Author
+    author: Author
     party: str
     turn: int | None
     outputs: list[Output] = field(default_factory=list)
@@ -224,7 +224,7 @@ class Cell:
         return cell_entry(self.number)
 
 
-Entry = Words | Cell | Annotation
+Entry = TextEntry | Cell | Annotation
 
 
 class Conversation:
@@ -238,9 +238,9 @@ class Conversation:
         """US dollars by question, as far as prices are known."""
         self._cells: dict[int, Cell] = {}
         self._displays: dict[int, list[Output]] = {}
-        self._blocks: dict[tuple[int | None, int | None, int], Words] = {}
+        self._blocks: dict[tuple[int | None, int | None, int], TextEntry] = {}
         """Code of answers that has not run yet."""
-        self._asides = Asides(self.entries.append) if asides else None
+        self._annotations = AnnotationFolder(self.entries.append) if asides else None
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.UserChat: self._question,
             records.UserAttachment: self._attachment,
@@ -260,8 +260,8 @@ class Conversation:
         self.hidden_entries.fold(record)
         if fold := self._folds.get(type(record)):
             fold(record)
-        if self._asides is not None:
-            self._asides.fold(record)
+        if self._annotations is not None:
+            self._annotations.fold(record)
 
     @property
     def title(self) -> str:
@@ -269,7 +269,7 @@ class Conversation:
         questions = (
             entry.text
             for entry in self.entries
-            if isinstance(entry, Words) and entry.kind == "question"
+            if isinstance(entry, TextEntry) and entry.kind == "question"
         )
         codes = (entry.code for entry in self.entries if isinstance(entry, Cell))
         first = next(questions, None) or next(codes, "")
@@ -298,13 +298,13 @@ class Conversation:
                 if output.kind != "traceback":
                     yield from (output.text, output.text.strip().strip("'\""))
 
-    def cover(self, mask: Callable[[str], str]) -> None:
+    def mask_texts(self, mask: Callable[[str], str]) -> None:
         """Replace each text by what `mask` returns for it."""
         for entry in self.entries:
             if isinstance(entry, Annotation):
-                entry.cover(mask)
+                entry.mask_texts(mask)
                 continue
-            if isinstance(entry, Words):
+            if isinstance(entry, TextEntry):
                 entry.text = mask(entry.text)
                 entry.attached[:] = map(mask, entry.attached)
                 continue
@@ -319,12 +319,12 @@ class Conversation:
 
     def _question(self, record: records.UserChat) -> None:
         self.entries.append(
-            Words("question", record.text, "you", record.turn, question_entry(record.turn))
+            TextEntry("question", record.text, "you", record.turn, question_entry(record.turn))
         )
 
     def _attachment(self, record: records.UserAttachment) -> None:
         for entry in reversed(self.entries):
-            if isinstance(entry, Words) and entry.kind == "question":
+            if isinstance(entry, TextEntry) and entry.kind == "question":
                 if entry.turn == record.turn and not record.problem:
                     entry.attached.append(record.label)
                 return
@@ -334,7 +334,7 @@ class Conversation:
         for part in parse_response(record.text, ended=not (record.stopped or record.cut)).parts:
             if part.kind == "thought":
                 continue
-            words = Words(
+            words = TextEntry(
                 "code" if part.kind == "code" else "answer",
                 part.text,
                 record.party or "model",
@@ -387,7 +387,7 @@ class Conversation:
         if record.late:
             cell.outputs.append(Output("stdout", record.text))
             return
-        cell.outputs = list(_stretches(record, iter(self._displays.pop(cell.number, ()))))
+        cell.outputs = list(_split_output(record, iter(self._displays.pop(cell.number, ()))))
         cell.status = "cut off" if record.cut else record.status or ""
         cell.duration = record.duration
 
@@ -401,7 +401,7 @@ class Conversation:
             self.costs[record.turn] = self.costs.get(record.turn, 0.0) + record.cost
 
 
-def _stretches(record: records.ReplOut, displays: Iterator[Output]) -> Iterator[Output]:
+def _split_output(record: records.ReplOut, displays: Iterator[Output]) -> Iterator[Output]:
     """Cut a cell's output by its kinds. A displayed value's record has come before its text."""
     position = 0
     for kind, length in record.kinds or (("stdout", len(record.text)),):
@@ -476,9 +476,7 @@ class Selected(NamedTuple):
                         f"… {len(annotation.calls) - index:,} more calls are left out here …",
                     )
                     return
-                call = [
-                    part._replace(text=_beginning(part.text, self.longest or 0)) for part in call
-                ]
+                call = [part._replace(text=_head(part.text, self.longest or 0)) for part in call]
             yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
@@ -487,8 +485,8 @@ class Selected(NamedTuple):
         if self.longest is None or not self._is_long(cell):
             return cell.outputs
         head, tail, rest = list[Output](), list[Output](), list(cell.outputs)
-        _take(rest, head, self.longest // 2, last=False)
-        _take(rest, tail, self.longest - self.longest // 2, last=True)
+        _move_outputs(rest, head, self.longest // 2, last=False)
+        _move_outputs(rest, tail, self.longest - self.longest // 2, last=True)
         left = sum(len(output.text) for output in rest)
         return [
             *head,
@@ -536,7 +534,7 @@ def _size(call: Sequence[Part]) -> int:
     return sum(len(part.text) for part in call)
 
 
-def _beginning(text: str, limit: int) -> str:
+def _head(text: str, limit: int) -> str:
     return (
         text
         if len(text) <= limit
@@ -544,7 +542,7 @@ def _beginning(text: str, limit: int) -> str:
     )
 
 
-def _take(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
+def _move_outputs(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
     """Move outputs from one end, up to so many characters; of text that is cut, the remainder
     stays."""
     while rest and room > 0:

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import Annotation, Cell, Entry, Output, Selected, Words
+from mahtab_tui.export.entries import Annotation, Cell, Entry, Output, Selected, TextEntry
 from mahtab_tui.export.reading import Node
 
 SCHEMES = ("http", "https", "mailto")
@@ -27,57 +27,57 @@ _MARKUP = re.compile("[<[]|```|~~~")
 """Without it, a text has no tag, picture, link or open block of code."""
 _DEEP = 20
 """Levels of nesting that are read."""
-_TRUSTING = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
-_TRUSTING.validateLink = lambda url: True  # type: ignore[method-assign]
+_HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
+_HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text as one line of Markdown that has no markup."""
     return re.sub(r"([\\`*_\[\]>#&~|!])", r"\\\1", one_line(text)).replace("<", "&lt;")
 
 
-def fenced(text: str, language: str = "") -> str:
+def code_block(text: str, language: str = "") -> str:
     """Return a text as a block of Markdown, which nothing in it ends."""
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def inert(text: str) -> str:
+def make_inert(text: str) -> str:
     """Return Markdown as it is if it draws no tag and no picture, links to pages only and ends
     where it ends; else as a block of code."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
     if _MARKUP.search(text) and (len(text) > _LONG or not _is_inert(text)):
-        return fenced(text, "text")
+        return code_block(text, "text")
     return text
 
 
 def _is_inert(made: str) -> bool:
     """Return whether a program that trusts a text would draw no tag and no picture, link to pages
     only, and end it where it ends."""
-    tokens = _TRUSTING.parse(f"{made}\n\n{_AFTER}")
+    tokens = _HTML_PARSER.parse(f"{made}\n\n{_AFTER}")
     ends = any(
         token.type == "inline" and token.content == _AFTER and token.level == 1
         for token in tokens[-2:-1]
     )
-    return ends and all(map(_is_harmless, _all(tokens)))
+    return ends and all(map(_is_harmless, _iter_tokens(tokens)))
 
 
 def _is_harmless(token: Token) -> bool:
     return (
         token.level < _DEEP - 1
         and token.type not in ("html_block", "html_inline", "image")
-        and _may_be_linked(token)
+        and _is_safe_link(token)
     )
 
 
-def _all(tokens: Sequence[Token]) -> Iterator[Token]:
+def _iter_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
     for token in tokens:
         yield token
         yield from token.children or ()
 
 
-def _may_be_linked(token: Token) -> bool:
+def _is_safe_link(token: Token) -> bool:
     """Return whether a token that is a link leads to a page, or to a place in the text."""
     try:
         address = urlsplit(str(token.attrGet("href") or "").strip())
@@ -131,11 +131,11 @@ def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
         cell = (
             code_cell(entry, selected)
             if isinstance(entry, Cell)
-            else {"cell_type": "markdown", "source": words_of(entry, selected)}
+            else {"cell_type": "markdown", "source": render_text_entry(entry, selected)}
         )
         yield {
             "id": _numbered(name, number),
-            "metadata": {METADATA: _about(entry, selected)},
+            "metadata": {METADATA: _metadata(entry, selected)},
             **cell,
         }
 
@@ -144,8 +144,8 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
-    about: dict[str, Any] = {"by": by(entry), "name": entry.party}
+def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
+    about: dict[str, Any] = {"by": author_name(entry), "name": entry.party}
     if entry.turn is not None:
         about["question"] = entry.turn
     if selected.is_hidden(entry):
@@ -157,7 +157,7 @@ def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
             | ({"undone": True} if entry.undone else {})
         )
     elif (
-        isinstance(entry, Words)
+        isinstance(entry, TextEntry)
         and entry.kind == "question"
         and entry.turn is not None
         and entry.turn in selected.costs
@@ -166,31 +166,29 @@ def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
     return about
 
 
-def by(entry: Entry) -> str:
+def author_name(entry: Entry) -> str:
     """Return who wrote an entry: a user, a model or an agent; "program" for warnings."""
     if isinstance(entry, Cell):
-        return entry.by
+        return entry.author
     return {"question": "user", "notice": "program"}.get(entry.kind, "model")
 
 
-def words_of(entry: Words | Annotation, selected: Selected) -> str:
+def render_text_entry(entry: TextEntry | Annotation, selected: Selected) -> str:
     """Return an entry that is no cell, as Markdown. Tool calls and searches are folded."""
     if isinstance(entry, Annotation):
         if not entry.calls:
-            return f"*{escaped(entry.title)}*"
+            return f"*{escape_markdown(entry.title)}*"
         texts = "\n\n".join(
-            f"**{escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind])
+            f"**{escape_markdown(text)}**" if kind == "line" else code_block(text, _LANGUAGES[kind])
             for kind, text in selected.parts(entry)
         )
         return f"<details><summary>{html.escape(entry.title)}</summary>\n\n{texts}\n\n</details>"
     if entry.kind == "code":
-        return (
-            f"*This code of {escaped(entry.party)} did not run:*\n\n{fenced(entry.text, 'python')}"
-        )
-    return f"**{escaped(heading(entry))}**\n\n{inert(entry.text)}"
+        return f"*This code of {escape_markdown(entry.party)} did not run:*\n\n{code_block(entry.text, 'python')}"
+    return f"**{escape_markdown(heading(entry))}**\n\n{make_inert(entry.text)}"
 
 
-def heading(entry: Words) -> str:
+def heading(entry: TextEntry) -> str:
     """Return who says it, and what the question has with it: one line."""
     who = "Question" if entry.kind == "question" else entry.party[:1].upper() + entry.party[1:]
     return f"{who} (with {', '.join(entry.attached)})" if entry.attached else who
@@ -216,7 +214,7 @@ def _output(output: Output, number: int | None) -> Node:
             "execution_count": number,
         }
     if output.kind == "traceback":
-        name, value = error_of(output.text)
+        name, value = parse_error(output.text)
         return {
             "output_type": "error",
             "ename": name,
@@ -235,7 +233,7 @@ def _bundle(output: Output) -> Mapping[str, str]:
     return bundle
 
 
-def error_of(traceback: str) -> tuple[str, str]:
+def parse_error(traceback: str) -> tuple[str, str]:
     """Return the name and the message of an error, from the last line of its traceback that begins
     with a name. A hint may follow it."""
     for line in reversed(traceback.strip().split("\n")):

@@ -44,7 +44,7 @@ Node = dict[str, Any]
 """A part of a notebook, as its format has it."""
 
 
-class CannotOpen(Exception):
+class NotebookError(Exception):
     """A file cannot be opened as a notebook; the message is a sentence."""
 
 
@@ -112,7 +112,7 @@ class NotebookFile:
         return found
 
 
-def digest(content: bytes) -> str:
+def content_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
@@ -122,30 +122,33 @@ def read_notebook(path: Path) -> NotebookFile:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise CannotOpen(f"{shown} is not a regular file.")
+            raise NotebookError(f"{shown} is not a regular file.")
         if status.st_size > MOST_BYTES:
-            raise CannotOpen(
+            raise NotebookError(
                 f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have at most {MOST_BYTES / 1e6:,.0f} MB."
             )
         content = path.read_bytes()
     except FileNotFoundError:
-        raise CannotOpen(f"There is no file {shown}.") from None
+        raise NotebookError(f"There is no file {shown}.") from None
     except (OSError, ValueError) as error:
-        raise CannotOpen(
+        raise NotebookError(
             f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}."
         ) from None
     if path.suffix.lower() == ".ipynb":
         return NotebookFile(
-            path.absolute(), digest(content), _notebook(content, shown), style=_style(content)
+            path.absolute(),
+            content_digest(content),
+            _notebook(content, shown),
+            style=_style(content),
         )
     return _text_file(path, content, shown)
 
 
-def source_of(cell: Node) -> str:
+def cell_source(cell: Node) -> str:
     return _text(cell.get("source")) or ""
 
 
-def outputs_of(cell: Node, *, whole: bool = False) -> Iterator[Output]:
+def cell_outputs(cell: Node, *, whole: bool = False) -> Iterator[Output]:
     """Return what the session shows of a cell's outputs. whole: all of them, of any length."""
     outputs = cell.get("outputs")
     if not isinstance(outputs, list):
@@ -157,7 +160,7 @@ def outputs_of(cell: Node, *, whole: bool = False) -> Iterator[Output]:
     )
     for kind, same in groupby(shown, key=lambda output: output.kind):
         if kind == "stdout":  # some programs store each line as an output of its own
-            yield Output(kind, _shortened("".join(output.text for output in same), longest))
+            yield Output(kind, _shorten("".join(output.text for output in same), longest))
         else:
             yield from same
     if (more := len(outputs) - _OUTPUTS) > 0 and not whole:
@@ -168,29 +171,29 @@ def _notebook(content: bytes, shown: str) -> Node:
     try:
         read = json.loads(content)
     except (ValueError, RecursionError):
-        raise CannotOpen(f"{shown} is not a notebook: it is not valid JSON.") from None
+        raise NotebookError(f"{shown} is not a notebook: it is not valid JSON.") from None
     if not json.detect_encoding(content).startswith("utf-8"):
-        raise CannotOpen(f"{shown} is not UTF-8 text.")
+        raise NotebookError(f"{shown} is not UTF-8 text.")
     if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
-        raise CannotOpen(f"{shown} is not a notebook: it has no nbformat.")
+        raise NotebookError(f"{shown} is not a notebook: it has no nbformat.")
     if form != 4:
         advice = (
             f" jupyter nbconvert --to notebook --inplace {shown} converts it."
             if 0 < form < 4
             else ""
         )
-        raise CannotOpen(
+        raise NotebookError(
             f"{shown} has version {form} of the notebook format; only version 4 can be opened.{advice}"
         )
     if not isinstance(cells := read.get("cells"), list):
-        raise CannotOpen(f"{shown} is not a valid notebook: it has no list of cells.")
+        raise NotebookError(f"{shown} is not a valid notebook: it has no list of cells.")
     for number, cell in enumerate(cells, 1):
         if (
             not isinstance(cell, dict)
             or cell.get("cell_type") not in KINDS
             or _text(cell.get("source")) is None
         ):
-            raise CannotOpen(
+            raise NotebookError(
                 f"{shown} is not a valid notebook: its cell {number} has no known type or no source."
             )
     return read
@@ -214,15 +217,15 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
     python = path.suffix.lower() == ".py"
-    encoding = _declared(content) if python else "utf-8"
+    encoding = _declared_encoding(content) if python else "utf-8"
     try:
         text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding).replace(
             "\r\n", "\n"
         )
     except ValueError:
-        raise CannotOpen(f"{shown} is not {encoding.upper()} text.") from None
+        raise NotebookError(f"{shown} is not {encoding.upper()} text.") from None
     if "\0" in text:
-        raise CannotOpen(f"{shown} is not a text file.")
+        raise NotebookError(f"{shown} is not a text file.")
     style = _style(content)._replace(encoding=encoding)
     if python and not _PERCENT.search(text):
         cells: list[Node] = (
@@ -240,7 +243,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         )
         return NotebookFile(
             path.absolute(),
-            digest(content),
+            content_digest(content),
             {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
             "script",
             style,
@@ -251,7 +254,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         or len(_PERCENT.findall(text)) > _MOST_CELLS
         or text.count("```") > 2 * _MOST_CELLS
     ):
-        raise CannotOpen(
+        raise NotebookError(
             f"{shown} is too large to be shown as cells. --load={shown} loads it as a variable."
         )
     found = HEADER.match(text)
@@ -265,14 +268,14 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     try:
         read = json.loads(json.dumps(jupytext.reads(above + body, fmt=form)))
     except Exception as error:  # a library over a file from anybody
-        raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
+        raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
     return NotebookFile(
-        path.absolute(), digest(content), read, form, style, header=header, text=body
+        path.absolute(), content_digest(content), read, form, style, header=header, text=body
     )
 
 
-def _declared(content: bytes) -> str:
+def _declared_encoding(content: bytes) -> str:
     """Return the encoding that a script names in its first lines, as Python reads it; UTF-8 if it
     names none that Python knows."""
     import io
@@ -295,7 +298,7 @@ def _text(value: object) -> str | None:
 def _output(output: Node, longest: int) -> Output:
     kind = output.get("output_type")
     if kind == "stream" and (text := _text(output.get("text"))) is not None:
-        return Output("stdout", _shortened(text, longest))
+        return Output("stdout", _shorten(text, longest))
     if kind == "error":
         traceback = output.get("traceback")
         lines = (
@@ -305,7 +308,7 @@ def _output(output: Node, longest: int) -> Output:
         )
         return Output(
             "traceback",
-            _shortened(
+            _shorten(
                 "\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n",
                 longest,
             ),
@@ -323,7 +326,7 @@ def _value(data: Node, kind: str, longest: int) -> Output:
     text = (
         f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"
         if plain is None
-        else _shortened(plain.rstrip("\n"), longest) + "\n"
+        else _shorten(plain.rstrip("\n"), longest) + "\n"
     )
     for mime in sorted(PICTURES):
         picture = _text(data.get(mime)) or ""
@@ -335,7 +338,7 @@ def _value(data: Node, kind: str, longest: int) -> Output:
     return Output(kind, text)
 
 
-def _shortened(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     half = longest // 2

@@ -22,12 +22,12 @@ from mahtab_tui.export.notebook import (
     METADATA_OF_NEW,
     SCHEMES,
     cells,
+    code_block,
     code_cell,
-    fenced,
-    inert,
+    make_inert,
     notebook,
 )
-from mahtab_tui.export.reading import HEADER, Node, NotebookFile, digest, source_of
+from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, content_digest
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
@@ -49,7 +49,7 @@ _TAGS = frozenset(
 )
 
 
-def rendered(selected: Selected, ending: str) -> str:
+def render(selected: Selected, ending: str) -> str:
     """Return the text of a file with this ending, one of `ENDINGS`. Raises `NothingToExport`."""
     import nbformat
 
@@ -105,9 +105,9 @@ def _with_outputs(cell: Any) -> Iterator[Any]:
         ]:
             yield new_markdown_cell(pictures[0])
         elif "text/markdown" in data:
-            yield new_markdown_cell(inert(data["text/markdown"]))
+            yield new_markdown_cell(make_inert(data["text/markdown"]))
         elif text.strip():
-            yield new_markdown_cell(fenced(text, "text"))
+            yield new_markdown_cell(code_block(text, "text"))
 
 
 def _page(notebook: Any, title: str) -> str:
@@ -122,18 +122,18 @@ def _page(notebook: Any, title: str) -> str:
             if mime in data and (data[mime].count("<") > _MOST_TAGS or len(data[mime]) > _LONGEST):
                 del data[mime]
         if "text/markdown" in data:
-            data["text/markdown"] = inert(data["text/markdown"])
+            data["text/markdown"] = make_inert(data["text/markdown"])
     exporter = HTMLExporter(
         raw_template=_PAGE,
         sanitize_html=True,
         exclude_anchor_links=True,
-        filters={"clean_html": _cleaned},
+        filters={"clean_html": _sanitize_html},
     )
     page, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": title or "A session"}})
     return str(page)
 
 
-def _cleaned(html: object) -> str:
+def _sanitize_html(html: object) -> str:
     """Return HTML without anything that a browser would load or run. nbconvert's own filter shows
     most tags as text."""
     import bleach
@@ -156,7 +156,7 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     `over`."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    text = rendered(selected, path.suffix.lower())
+    text = render(selected, path.suffix.lower())
     if not over and os.path.lexists(path):  # also a link that leads nowhere
         raise FileExistsError(f"{path} already exists.")
     replace_file(path, text)
@@ -208,7 +208,7 @@ def new_notebook(path: Path) -> NotebookFile:
     )
 
 
-def content_of(
+def merge_content(
     file: NotebookFile,
     ran: Mapping[int, Cell],
     besides: Sequence[Entry],
@@ -222,7 +222,7 @@ def content_of(
     as it was covered in the entries.
     """
     made = [
-        _after(cell, ran[index], selected, mask) if index in ran else cell
+        _updated_cell(cell, ran[index], selected, mask) if index in ran else cell
         for index, cell in enumerate(file.cells)
     ]
     ids = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
@@ -236,11 +236,11 @@ def content_of(
     return {**file.content, "cells": [*made, *new]}
 
 
-def text_of(file: NotebookFile, content: Node) -> str:
+def render_text(file: NotebookFile, content: Node) -> str:
     """Return the text of the file with this content, laid out as the file was."""
     style = file.style
     if file.form != "ipynb":
-        text = file.header + _respelled(file, content)
+        text = file.header + _preserve_file_lines(file, content)
     else:
         separators = (
             "," if style.indent is not None or not style.spaced else ", ",
@@ -259,10 +259,10 @@ def text_of(file: NotebookFile, content: Node) -> str:
     return _MARK * style.mark + (text.replace("\n", "\r\n") if style.windows else text)
 
 
-def digest_of(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """Return the digest of a file as it is now; empty if there is none. Raises `OSError`."""
     try:
-        return digest(path.read_bytes())
+        return content_digest(path.read_bytes())
     except FileNotFoundError:
         return ""
 
@@ -279,13 +279,13 @@ def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
     """Write a file in one step and return its digest. Characters that its encoding lacks become
     ``?``. Raises `OSError`."""
     replace_file(path, text, encoding)
-    return digest(text.encode(encoding, "replace"))
+    return content_digest(text.encode(encoding, "replace"))
 
 
-def _after(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:
+def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:
     """Return a cell of the file as it is after it ran."""
     new = _split([code_cell(run, selected)])[0]
-    source = source_of(cell)
+    source = cell_source(cell)
     if mask(source).strip("\n") == run.code.strip("\n"):
         new["source"] = cell["source"]
     else:
@@ -301,14 +301,14 @@ def _split(new: list[Node]) -> list[Node]:
     return split
 
 
-def _respelled(file: NotebookFile, content: Node) -> str:
+def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
     """Return the text after the header; lines of what has not changed stay as they were."""
     if file.form == "script":
         return _as_text(file.form, content)
     now, read = (
         HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content)
     )
-    return respelled(file.text, read, now)
+    return preserve_lines(file.text, read, now)
 
 
 def _as_text(form: str, content: Node) -> str:
@@ -316,7 +316,7 @@ def _as_text(form: str, content: Node) -> str:
 
     made = content["cells"]
     if form == "script" and len(made) <= 1:
-        return source_of(made[0]) if made else ""
+        return cell_source(made[0]) if made else ""
     metadata = (
         {"jupytext": {"notebook_metadata_filter": "-all"}}
         if form == "script"
@@ -326,7 +326,7 @@ def _as_text(form: str, content: Node) -> str:
         {
             **content,
             "metadata": metadata,
-            "cells": [{**cell, "source": source_of(cell)} for cell in made],
+            "cells": [{**cell, "source": cell_source(cell)} for cell in made],
         }
     )
     try:
@@ -335,7 +335,7 @@ def _as_text(form: str, content: Node) -> str:
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 
 
-def respelled(original: str, read: str, now: str) -> str:
+def preserve_lines(original: str, read: str, now: str) -> str:
     """Return `now` with the lines of `original` wherever it has not changed since.
 
     original: as the author wrote it. read: the same, as the library writes it after it was read.

@@ -296,7 +296,7 @@ class InProcessKernel(NullPersistence):
         try:
             for name in self._made:
                 self._namespace.pop(name, None)
-            self._executor.watch.changes(None)
+            self._executor.tracker.changes(None)
             self._undo.end()
             names = "1 name" if len(self._made) == 1 else f"{len(self._made)} names"
             self._made.clear()
@@ -329,7 +329,7 @@ class InProcessKernel(NullPersistence):
         """Nothing: the modules are the caller's program."""
 
     def variables(self) -> list[Variable]:
-        return checked(list[Variable], self._executor.watch.listing())
+        return checked(list[Variable], self._executor.tracker.listing())
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         from mahtab_tui.worker.private_use import private_use
@@ -411,7 +411,7 @@ class InProcessKernel(NullPersistence):
     def _run_undo(self, action: str, cell: int) -> Restoration:
         with between_cells(self._turn, "undo"):
             answer = self._undo.answer(action, cell)
-            self._executor.watch.changes(None)
+            self._executor.tracker.changes(None)
         if "error" in answer:
             raise KernelError(answer["error"])
         return checked(Restoration, answer["value"])
@@ -427,15 +427,15 @@ class InProcessKernel(NullPersistence):
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
         self._executor.undo = self._undo
         toolbox.install(self._calls.call)
-        toolbox.add(function._asdict() for function in self._host.functions())
+        toolbox.add_functions(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():
-            self._executor.origins = origins = CellAttribution()
+            self._executor.attribution = origins = CellAttribution()
             toolbox.add_servers([server._asdict() for server in servers], origins)
         self._tools = {
             name: value for name, value in builtins.__dict__.items() if name not in before
         }
         self._values_added = {"__", "___"}.difference(before)
-        self._executor.watch.changes(None)
+        self._executor.tracker.changes(None)
         self._ready.set_result(None)
         while True:
             try:

@@ -118,8 +118,8 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
         path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home())
     )
     if not found.trusted:
-        known = sources.allowed(trust_record(), path).get(_TRUSTED)
-        found = found._replace(trusted=known == sources.digest(found.value[_TRUSTED]))
+        known = sources.trusted_digests(trust_record(), path).get(_TRUSTED)
+        found = found._replace(trusted=known == sources.value_digest(found.value[_TRUSTED]))
     yield found
 
 

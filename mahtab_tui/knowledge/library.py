@@ -384,7 +384,7 @@ def _loader(skills_dir: Path | str | None) -> SkillsLoader:
     settings = load_settings()
     return SkillsLoader(
         *skill_folders(
-            Path.cwd(), settings.skills_dir, of_project=settings.of_project("skills_dir")
+            Path.cwd(), settings.skills_dir, of_project=settings.is_from_project("skills_dir")
         )
     )
 

@@ -345,7 +345,7 @@ def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
 
 
 def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
-    return sources.allowed_in(record, path).get(_KEY) == sources.digest(text)
+    return sources.trusted_digests_in(record, path).get(_KEY) == sources.value_digest(text)
 
 
 def instructions_text(skill: Skill) -> str:

@@ -22,7 +22,7 @@ _RULE = re.compile(r"\|[\s|:-]+\|")
 """The line between a table's header and its rows."""
 
 
-class NoTopic(Exception):
+class TopicNotFound(Exception):
     """There is no page on a topic; the message names near ones."""
 
 
@@ -43,18 +43,21 @@ def page(topic: str) -> Page:
     if topic not in TOPICS:
         near = [
             *dict.fromkeys(
-                [*difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5), *_about(topic)]
+                [
+                    *difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5),
+                    *_suggest_topics(topic),
+                ]
             )
         ][:4]
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Topics: {', '.join(TOPICS)}."
-        raise NoTopic(f"The manual has no topic {topic!r}. {hint}")
+        raise TopicNotFound(f"The manual has no topic {topic!r}. {hint}")
     source = (_FOLDER / f"{topic}.md").read_text("utf-8")
     text = _PAGE_LINK.sub(r"\1", _PICTURE.sub("", _COMMENT.sub("", source)))
     title, summary, *_ = text.split("\n\n", 2)
     return Page(topic, title.removeprefix("# "), summary, text)
 
 
-def _about(word: str) -> list[str]:
+def _suggest_topics(word: str) -> list[str]:
     """Topics with a word in their title, summary or headings; else those whose page has it most
     often."""
     sought = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
@@ -70,7 +73,7 @@ def _about(word: str) -> list[str]:
     )
 
 
-def matching(text: str, words: str) -> str:
+def filter_page(text: str, words: str) -> str:
     """The blocks of a page that have a text in them, each under its heading; of tables, lists and
     code the lines that have it."""
     wanted, heading = words.lower(), ""

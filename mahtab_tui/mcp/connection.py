@@ -27,11 +27,11 @@ from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import pieces
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import CellResult, Detail, OutputKind, Status, Variable
-from mahtab_tui.mcp.tools import McpToolError, Report, highlighted, safe
+from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colours, highlighted
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
-from mahtab_tui.session.sharing import AgentService, SharingError, session_for
+from mahtab_tui.session.sharing import AgentService, SharingError, find_session
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
@@ -61,7 +61,7 @@ class Journal:
         Raises `OSError`."""
         with self._lock:
             if mode != "off" and self._file is None:
-                self._file = _opened(log_file())
+                self._file = _open_log(log_file())
             elif mode == "off":
                 self._end()
             self.mode = mode
@@ -74,7 +74,7 @@ class Journal:
 
     def output(self, kind: OutputKind, text: str) -> None:
         text = self._secrets.mask(text)
-        self._write(safe(text) if self.mode == "auto" else plain(text))
+        self._write(escape_output_keep_colours(text) if self.mode == "auto" else plain(text))
 
     def end(self, cell: int, how: str, seconds: float) -> None:
         self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
@@ -104,7 +104,7 @@ class Journal:
                 file.close()
 
 
-def _opened(path: Path) -> TextIOWrapper:
+def _open_log(path: Path) -> TextIOWrapper:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size > LARGEST:
         path.replace(path.with_name(path.name + ".1"))
@@ -112,10 +112,10 @@ def _opened(path: Path) -> TextIOWrapper:
     return TextIOWrapper(os.fdopen(fd, "wb"), encoding="utf-8", errors="replace")
 
 
-BEAT = 1.0
+PROGRESS_SECONDS = 1.0
 """Seconds between two reports on a running call."""
 
-GONE = "Call mode with private to continue in a session of your own, or with shared to join a session again."
+REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,31 +194,31 @@ class _LogEntry:
     def __init__(self, journal: Journal, who: str, code: str) -> None:
         self._journal, self._who, self._code = journal, who, code
         self._follows = journal.mode != "off"
-        self._begun: float | None = None
+        self._started: float | None = None
         self._cell = 0
 
     def on_frame(self, frame: Frame) -> None:
         if not self._follows:
             return
         if frame["op"] == "begun":
-            self._begun, self._cell = time.monotonic(), int(frame["cell"])
+            self._started, self._cell = time.monotonic(), int(frame["cell"])
             self._journal.code(self._cell, self._who, str(frame["code"]))
         else:
             self._journal.output(frame["kind"], str(frame["text"]))
 
     def end(self, done: Evaluation) -> None:
-        if self._begun is None:
+        if self._started is None:
             self._journal.code(done.result.cell, self._who, done.edited or self._code)
             for kind, text in pieces(done.result):
                 self._journal.output(kind, text)
         how = done.declined or ("still running" if done.running else str(done.result.status))
         self._journal.end(done.result.cell, how, done.result.duration)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Note that no answer will come: the agent has stopped waiting, or the session has
         ended."""
-        if self._begun is not None:
-            self._journal.end(self._cell, "left", time.monotonic() - self._begun)
+        if self._started is not None:
+            self._journal.end(self._cell, "left", time.monotonic() - self._started)
 
 
 class SessionConnection:
@@ -233,8 +233,8 @@ class SessionConnection:
         self._frames = FrameReader()
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _PendingCall] = {}
-        self._over = ""
-        self._listening: asyncio.Task[None] | None = None
+        self._end_reason = ""
+        self._listener: asyncio.Task[None] | None = None
         self.session = ""
         """The session's name."""
         self.pid = 0
@@ -249,11 +249,11 @@ class SessionConnection:
         """Join a session by its name, or the session of a project's folder. Raises
         `McpToolError`."""
         try:
-            found = await asyncio.to_thread(session_for, session, project)
+            found = await asyncio.to_thread(find_session, session, project)
             reader, writer = await asyncio.open_unix_connection(str(found.path))
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls._welcomed(cls(reader, writer, journal), agent)
+        return await cls._handshake(cls(reader, writer, journal), agent)
 
     @classmethod
     async def connect(
@@ -261,10 +261,10 @@ class SessionConnection:
     ) -> SessionConnection:
         """Join the session at the other end of a socket. Raises `McpToolError`."""
         reader, writer = await asyncio.open_unix_connection(sock=connected)
-        return await cls._welcomed(cls(reader, writer, journal), agent)
+        return await cls._handshake(cls(reader, writer, journal), agent)
 
     @staticmethod
-    async def _welcomed(connection: SessionConnection, agent: str) -> SessionConnection:
+    async def _handshake(connection: SessionConnection, agent: str) -> SessionConnection:
         connection._writer.write(encode({"op": "join", "name": agent}))
         try:
             welcome = await connection._next_frames()
@@ -279,7 +279,7 @@ class SessionConnection:
             str(first["you"]),
             int(first["pid"]),
         )
-        connection._listening = asyncio.create_task(connection._listen())
+        connection._listener = asyncio.create_task(connection._listen())
         return connection
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
@@ -288,7 +288,7 @@ class SessionConnection:
         try:
             done = await self._evaluate(code, timeout, report, entry)
         except BaseException:
-            entry.leave()
+            entry.abandon()
             raise
         entry.end(done)
         return done
@@ -337,7 +337,7 @@ class SessionConnection:
         """Ask the user to allow an action on the environment, described in a line."""
         await self._call("permit", {"action": action}, report)
 
-    async def renewed(self) -> None:
+    async def invalidate_caches(self) -> None:
         """Make the worker notice that packages have changed."""
         await self._call("renewed", {})
 
@@ -362,13 +362,13 @@ class SessionConnection:
         return checked(Detail, await self._call("inspect", {"name": name}))
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the session has ended."""
-        return bool(self._over)
+        return bool(self._end_reason)
 
     async def close(self) -> None:
-        if self._listening is not None:
-            self._listening.cancel()
+        if self._listener is not None:
+            self._listener.cancel()
         self._writer.close()
 
     async def _call(
@@ -378,8 +378,8 @@ class SessionConnection:
         report: Report | None = None,
         entry: _LogEntry | None = None,
     ) -> Any:
-        if self._over:
-            raise McpToolError(self._over)
+        if self._end_reason:
+            raise McpToolError(self._end_reason)
         number = next(self._numbers)
         waiting = self._waiting[number] = _PendingCall(entry)
         loop = asyncio.get_running_loop()
@@ -388,7 +388,7 @@ class SessionConnection:
             self._writer.write(
                 encode({"op": "call", "id": number, "what": what, "args": dict(args)})
             )
-            while not (await asyncio.wait({waiting.answer}, timeout=BEAT))[0]:
+            while not (await asyncio.wait({waiting.answer}, timeout=PROGRESS_SECONDS))[0]:
                 if report is not None:
                     seconds = loop.time() - start
                     await report(seconds, waiting.sentence(seconds))
@@ -414,11 +414,11 @@ class SessionConnection:
         except (OSError, FrameError):
             pass
         finally:
-            self._over = f"{over} {GONE}"
+            self._end_reason = f"{over} {REJOIN_HINT}"
             self._writer.close()
             for waiting in self._waiting.values():
                 if not waiting.answer.done():
-                    waiting.answer.set_exception(McpToolError(self._over))
+                    waiting.answer.set_exception(McpToolError(self._end_reason))
 
     def _handle(self, frame: Frame) -> None:
         waiting = self._waiting.get(int(frame["id"]))
@@ -439,7 +439,7 @@ class SessionConnection:
         return []
 
 
-LATE = 20_000
+LATE_CHARACTERS = 20_000
 """Most characters of output between cells that the next answer holds."""
 
 
@@ -456,13 +456,13 @@ class OwnSession:
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
-        self._unattended = _Unattended()
+        self._handler = _HeadlessHandler()
 
     async def connection(self, agent: str) -> SessionConnection:
         """Return the connection to it; start it if necessary. agent: the client's name. Raises
         `McpToolError`."""
         async with self._starting:
-            if self._connection is not None and not self._connection.over:
+            if self._connection is not None and not self._connection.has_ended:
                 return self._connection
             with anyio.CancelScope(
                 shield=True
@@ -480,7 +480,7 @@ class OwnSession:
 
     def take_late_output(self) -> str:
         """Return and forget what was printed between cells."""
-        return self._unattended.take()
+        return self._handler.take_output()
 
     def _start(self) -> socket.socket:
         store, name, _ = new_store(Path.cwd())
@@ -497,7 +497,7 @@ class OwnSession:
                 store=store,
                 name=name,
             )
-            self._unattended.attend(session)
+            self._handler.attach(session)
             session.start_cells()
             session.ready.result()
         except KernelError as error:
@@ -510,7 +510,7 @@ class OwnSession:
         return ours
 
 
-class _Unattended(logging.Handler):
+class _HeadlessHandler(logging.Handler):
     """Gives `input()` its end, as for a closed file, and collects the output between cells."""
 
     def __init__(self) -> None:
@@ -519,7 +519,7 @@ class _Unattended(logging.Handler):
         self._text_lock = threading.Lock()
         self._late = ""
 
-    def attend(self, session: Session) -> None:
+    def attach(self, session: Session) -> None:
         self._session = session
         session.log.addHandler(self)
 
@@ -532,9 +532,9 @@ class _Unattended(logging.Handler):
             ).start()
         elif isinstance(value, UserReplOut) and value.late:
             with self._text_lock:
-                self._late = (self._late + value.text)[-LATE:]
+                self._late = (self._late + value.text)[-LATE_CHARACTERS:]
 
-    def take(self) -> str:
+    def take_output(self) -> str:
         with self._text_lock:
             late, self._late = self._late, ""
         return late

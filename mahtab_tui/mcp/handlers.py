@@ -26,7 +26,13 @@ from mahtab_tui.mcp.connection import (
     ViewerMode,
     log_file,
 )
-from mahtab_tui.mcp.packages import Action, find_environment, plan, project_of, run_command
+from mahtab_tui.mcp.packages import (
+    Action,
+    find_environment,
+    find_project,
+    plan_commands,
+    run_command,
+)
 from mahtab_tui.mcp.tools import (
     AnswerFormat,
     Arguments,
@@ -35,36 +41,43 @@ from mahtab_tui.mcp.tools import (
     Report,
     ToolAnswer,
     fenced,
-    short,
+    shorten_line,
 )
 
 if TYPE_CHECKING:
     from mahtab_tui.mcp.connection import OwnSession, SessionConnection
     from mahtab_tui.settings.model import Settings
 
-MOST = 200
+MOST_VARIABLES = 200
 """Variables and modules that are listed; of the others only their number is given."""
 
 
 def variable_lines(contents: SessionContents) -> list[str]:
     """List the variables, a line each: name, type, and shape, length, or a simple value."""
-    shown = [variable for variable in _shown(contents) if variable.kind != "module"]
-    return _listed(
-        [f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown]
+    shown = [variable for variable in _visible_variables(contents) if variable.kind != "module"]
+    return _variable_rows(
+        [
+            f"{shorten_line(row.name)}: {shorten_line(row.type)} {shorten_line(row.summary)}".rstrip()
+            for row in shown
+        ]
     )
 
 
 def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "your session started"
-    modules = _listed(
-        [short(variable.name) for variable in _shown(contents) if variable.kind == "module"]
+    modules = _variable_rows(
+        [
+            shorten_line(variable.name)
+            for variable in _visible_variables(contents)
+            if variable.kind == "module"
+        ]
     )
     rows = variable_lines(contents)
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
         f"environment: {environment_prefix(kernel.executable) or 'none of its own'}",
-        f"project: {project_of(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
+        f"project: {find_project(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
         f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
         f"modules: {', '.join(modules) or 'none'}",
         "variables:" if rows else "variables: none",
@@ -75,13 +88,13 @@ def describe_contents(contents: SessionContents, mode: Literal["private", "share
     return escape_for_model("\n".join(lines))
 
 
-def _shown(contents: SessionContents) -> list[Variable]:
+def _visible_variables(contents: SessionContents) -> list[Variable]:
     return [variable for variable in contents.variables if not variable.underscored]
 
 
-def _listed(rows: Sequence[str]) -> list[str]:
-    more = len(rows) - MOST
-    return [*rows[:MOST], *([f"… and {more:,} more"] if more > 0 else [])]
+def _variable_rows(rows: Sequence[str]) -> list[str]:
+    more = len(rows) - MOST_VARIABLES
+    return [*rows[:MOST_VARIABLES], *([f"… and {more:,} more"] if more > 0 else [])]
 
 
 OUTPUT = 20_000
@@ -116,28 +129,28 @@ class EvalArguments(Arguments):
     )
 
 
-def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
+def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
     """Format the answer to an agent: the value first, then the output, then the error."""
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
         parts[kind] += text
-    value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
-    output = shortened(parts["stdout"], arguments.max_output)
-    error = shortened(
-        shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR)
+    value = shorten_middle((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
+    output = shorten_middle(parts["stdout"], arguments.max_output)
+    error = shorten_middle(
+        shorten_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR)
     )
     sections = [
         ("The user edited the code. What ran:\n" + fenced(escape_for_model(done.edited), "python"))
         if done.edited
         else "",
-        escape_for_model(how_it_ended(done, arguments.timeout_s)),
+        escape_for_model(describe_end(done, arguments.timeout_s)),
         format.code(value),
         format.output(output),
         OVERWRITTEN if result.rewritten else "",
         format.traceback(error),
         ("Printed since the last call:\n" + format.output(done.late)) if done.late else "",
-        changes_line(result.changes),
+        format_changes(result.changes),
     ]
     text = (
         "\n".join(section.rstrip("\n") for section in sections if section)
@@ -147,7 +160,7 @@ def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> 
     return ToolAnswer(text, done.pictures, failed=failed)
 
 
-def how_it_ended(done: Evaluation, timeout: float | None) -> str:
+def describe_end(done: Evaluation, timeout: float | None) -> str:
     """Return a sentence for every end but the normal ones. After a timeout it says exactly what
     followed."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
@@ -164,14 +177,14 @@ def how_it_ended(done: Evaluation, timeout: float | None) -> str:
                 if over
                 else done.result.detail
             )
-            return f"{over}{reason} {_variables(done)}; a new worker is ready."
+            return f"{over}{reason} {_format_variables(done)}; a new worker is ready."
         case Status.DIED:
-            return f"{over and over + 'the code was interrupted. '}{done.result.detail} {_variables(done)}; a new worker starts with the next call."
+            return f"{over and over + 'the code was interrupted. '}{done.result.detail} {_format_variables(done)}; a new worker starts with the next call."
         case _:
             return f"{over}the code was interrupted, and then ended by itself." if over else ""
 
 
-def _variables(done: Evaluation) -> str:
+def _format_variables(done: Evaluation) -> str:
     return (
         "Only saved variables come back (info lists them)"
         if done.restores
@@ -179,23 +192,26 @@ def _variables(done: Evaluation) -> str:
     )
 
 
-def changes_line(changes: Sequence[Change]) -> str:
+def format_changes(changes: Sequence[Change]) -> str:
     """Format the changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, −old]``."""
     if not changes:
         return ""
-    listed = [_changed(change) for change in changes[:CHANGES]]
+    listed = [_format_change(change) for change in changes[:CHANGES]]
     more = len(changes) - len(listed)
     return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
 
 
-def _changed(change: Change) -> str:
-    words = [CHANGE_SIGNS[change.change] + short(change.name)]
+def _format_change(change: Change) -> str:
+    words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
     if change.variable is not None:
-        words += [short(change.variable.type), short(change.variable.summary, SUMMARY)]
+        words += [
+            shorten_line(change.variable.type),
+            shorten_line(change.variable.summary, SUMMARY),
+        ]
     return " ".join(word for word in words if word)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_middle(text: str, most: int) -> str:
     """Shorten a text to `most` characters of its head and tail, and say how many were left out."""
     if len(text) <= most:
         return text
@@ -206,7 +222,7 @@ def shortened(text: str, most: int) -> str:
     )
 
 
-def shorter_traceback(text: str) -> str:
+def shorten_traceback(text: str) -> str:
     """Remove the middle of a long traceback, since the frames of a recursion repeat themselves."""
     lines = text.split("\n")
     omitted = len(lines) - FRAMES_HEAD - FRAMES_TAIL
@@ -359,7 +375,7 @@ class ToolHandlers:
         async with self._joining:
             if (
                 self._shared is None
-                or self._shared.over
+                or self._shared.has_ended
                 or arguments.session not in (None, self._shared.session, str(self._shared.pid))
             ):
                 joined = await self._join(session)
@@ -385,7 +401,7 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
             done = replace(done, late=self._own.take_late_output())
-        return answer(done, arguments, self._format)
+        return format_answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """End the worker, a running cell included, and start a fresh one in the same environment.
@@ -442,7 +458,9 @@ class ToolHandlers:
         that are already imported stay as they are until reset."""
         session = await self.session()
         kernel = await session.kernel()
-        steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
+        steps = plan_commands(
+            arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd)
+        )
         await session.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
         line = ""
@@ -466,8 +484,10 @@ class ToolHandlers:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
-        await session.renewed()
-        output = self._format.output(shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
+        await session.invalidate_caches()
+        output = self._format.output(
+            shorten_middle(self.secrets.mask("".join(written)), PACKAGE_OUTPUT)
+        )
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 

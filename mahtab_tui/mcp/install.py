@@ -39,7 +39,7 @@ def write_plugin() -> Path:
         if folder.exists():
             shutil.rmtree(folder)
         shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
-        write_text(folder / ".mcp.json", configuration("claude-code", command()))
+        write_text(folder / ".mcp.json", render_configuration("claude-code", server_command()))
     except SettingsError as error:
         raise InstallError(str(error)) from None
     except OSError as error:
@@ -47,7 +47,7 @@ def write_plugin() -> Path:
     return folder
 
 
-def command() -> list[str]:
+def server_command() -> list[str]:
     """Return the command that starts the server, with full paths: the installed program, or this
     interpreter."""
     program = find_program("mahtab-tui")
@@ -58,7 +58,7 @@ def command() -> list[str]:
     )
 
 
-def configuration(client: ClientName, words: list[str]) -> str:
+def render_configuration(client: ClientName, words: list[str]) -> str:
     """Return the entry for a client's configuration file.
 
     Codex asks its model before an optional server has listed its tools, so the server is required,
@@ -89,7 +89,7 @@ def install(client: ClientName, project: Path) -> Path:
     try:
         before = read_text(path)
         write_text(
-            path, _with_section(path, before) if client == "codex" else _with_server(path, before)
+            path, _add_section(path, before) if client == "codex" else _add_server(path, before)
         )
     except SettingsError as error:
         raise InstallError(f"{error} It was left as it is.") from None
@@ -100,7 +100,7 @@ def _entry(words: list[str]) -> dict[str, Any]:
     return {"command": words[0], "args": words[1:], "alwaysLoad": True}
 
 
-def _with_server(path: Path, before: str) -> str:
+def _add_server(path: Path, before: str) -> str:
     try:
         known = json.loads(before or "{}")
     except (ValueError, RecursionError) as error:
@@ -110,17 +110,17 @@ def _with_server(path: Path, before: str) -> str:
             f"{path} does not hold a list of servers (mcpServers), and was left as it is."
         )
     if NAME in known["mcpServers"]:
-        raise InstallError(_there(path))
-    known["mcpServers"][NAME] = _entry(command())
+        raise InstallError(_read_existing(path))
+    known["mcpServers"][NAME] = _entry(server_command())
     return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
 
 
-def _with_section(path: Path, before: str) -> str:
+def _add_section(path: Path, before: str) -> str:
     servers = read_config(path).get("mcp_servers")
     if isinstance(servers, dict) and NAME in servers:
-        raise InstallError(_there(path))
+        raise InstallError(_read_existing(path))
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    after = before + gap + configuration("codex", command())
+    after = before + gap + render_configuration("codex", server_command())
     try:
         tomllib.loads(after)
     except tomllib.TOMLDecodeError:
@@ -130,5 +130,5 @@ def _with_section(path: Path, before: str) -> str:
     return after
 
 
-def _there(path: Path) -> str:
+def _read_existing(path: Path) -> str:
     return f"{path} already has a server named {NAME}, and was left as it is. Remove that entry, or edit it to match the output of --print."

@@ -46,14 +46,14 @@ class Environment:
 def find_environment(path: str, cwd: Path) -> Environment:
     """Find the environment that `path` (relative to `cwd`) names. Raises `EnvironmentNotFound`."""
     try:
-        return _found(Path(os.path.abspath(cwd / Path(path).expanduser())), path)
+        return _check_found(Path(os.path.abspath(cwd / Path(path).expanduser())), path)
     except RuntimeError:  # from `expanduser`
         raise EnvironmentNotFound(f"{path} names an unknown user.") from None
     except OSError as error:
         raise EnvironmentNotFound(f"{path[:200]} cannot be read: {error.strerror}.") from None
 
 
-def _found(found: Path, path: str) -> Environment:
+def _check_found(found: Path, path: str) -> Environment:
     if found.is_file():
         if not os.access(found, os.X_OK):
             raise EnvironmentNotFound(f"{found} is not a program.")
@@ -76,7 +76,7 @@ def _found(found: Path, path: str) -> Environment:
     )
 
 
-def project_of(folder: Path) -> Path | None:
+def find_project(folder: Path) -> Path | None:
     """Return the nearest folder with a ``pyproject.toml``, from `folder` upwards."""
     return next(
         (each for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
@@ -85,7 +85,7 @@ def project_of(folder: Path) -> Path | None:
 
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
 
-WANT_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
+NEED_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
 
 
 class PackageError(McpToolError):
@@ -103,7 +103,7 @@ class PackageCommands:
     note: str = ""
 
 
-def plan(
+def plan_commands(
     action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
 ) -> PackageCommands:
     """Return the commands for an action in the environment of `python`. uv: its file, by default
@@ -112,7 +112,7 @@ def plan(
     Raises `PackageError`.
     """
     uv = find_program("uv") if uv is None else uv
-    if action in WANT_PACKAGES and not packages:
+    if action in NEED_PACKAGES and not packages:
         raise PackageError(
             f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}."
         )
@@ -122,13 +122,13 @@ def plan(
         raise PackageError(f"{odd} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
-    project, prefix = project_of(cwd), environment_prefix(python)
+    project, prefix = find_project(cwd), environment_prefix(python)
     environment = {"VIRTUAL_ENV": str(prefix)} if prefix is not None else {}
     if action == "test":
         return PackageCommands([[python, "-m", "pytest", *packages]], project or cwd, environment)
     if uv and project is not None and prefix is not None and action != "status":
         return PackageCommands(
-            _of_project(uv, action, packages, project),
+            _project_commands(uv, action, packages, project),
             project,
             {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)},
         )
@@ -140,14 +140,16 @@ def plan(
         else ""
     )
     return PackageCommands(
-        _of_environment(pip, where, action, packages, project or cwd),
+        _environment_commands(pip, where, action, packages, project or cwd),
         project or cwd,
         environment,
         note,
     )
 
 
-def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> list[list[str]]:
+def _project_commands(
+    uv: str, action: Action, packages: list[str], project: Path
+) -> list[list[str]]:
     """Return uv's project commands, which keep pyproject.toml, the lock file and the environment in
     step."""
     match action:
@@ -180,7 +182,7 @@ def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> 
             return [[uv, "lock", *(named or ["--upgrade"])], [uv, "sync"]]
 
 
-def _of_environment(
+def _environment_commands(
     pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path
 ) -> list[list[str]]:
     """Return commands that change only the environment."""

@@ -104,7 +104,7 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-async def read(handlers: ToolHandlers, uri: str) -> str:
+async def read_uri(handlers: ToolHandlers, uri: str) -> str:
     """Read a resource. Raises `NotFoundError`, `McpToolError`."""
     if uri.startswith(VARIABLE):
         detail = await (await handlers.session()).inspect(unquote(uri.removeprefix(VARIABLE)))
@@ -147,7 +147,7 @@ class SkillPrompts:
         self._reported: frozenset[str] = frozenset()
         """Problems that were already printed to stderr."""
 
-    def _found(self) -> dict[str, Skill]:
+    def _load(self) -> dict[str, Skill]:
         found = {skill.name: skill for skill in self._loader.load_all()}
         for problem in self._loader.warnings:
             if problem not in self._reported:
@@ -163,14 +163,14 @@ class SkillPrompts:
             types.Prompt(
                 name=skill.name, title=skill.name, description=skill.description, arguments=[task]
             )
-            for skill in self._found().values()
+            for skill in self._load().values()
         ]
 
     def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         """Return a skill's instructions as a message. Raises `NotFoundError`."""
         import mcp_types as types
 
-        skills = self._found()
+        skills = self._load()
         if name not in skills:
             raise NotFoundError(
                 f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}."
@@ -188,7 +188,7 @@ INSTRUCTIONS = (
 )
 
 
-CLOSING = 3.0
+CLOSE_SECONDS = 3.0
 """Seconds that the worker may take to end after a signal; then it dies with the server."""
 
 
@@ -209,7 +209,7 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
         ) from None
     try:
         settings = load_settings(python=python, project=project)
-        of_project = settings.of_project("skills_dir")
+        of_project = settings.is_from_project("skills_dir")
     except SettingsError as error:
         raise ServerError(str(error)) from None
     for sentence in settings.untrusted:
@@ -224,7 +224,7 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     )
 
 
-def attachment(attach: str | None, private: bool) -> AttachOptions:
+def parse_attach_options(attach: str | None, private: bool) -> AttachOptions:
     """Read ``--attach [NAME]`` and ``--private``; the name ``.`` means this project's session."""
 
     return AttachOptions(attach is not None, None if attach == "." else attach, private)
@@ -277,7 +277,7 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
                 write,
             ),
         ):
-            tasks.start_soon(_end_by_signal, handlers, tasks.cancel_scope)
+            tasks.start_soon(_exit_on_signal, handlers, tasks.cancel_scope)
             await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
     except* BrokenPipeError:
@@ -287,7 +287,7 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
             await handlers.close()
 
 
-async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
+async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
     """On the first signal, stop all calls, end the worker, and die, without waiting for the thread
     that reads stdin."""
     import anyio
@@ -295,7 +295,7 @@ async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:
             calls.cancel()
-            with anyio.move_on_after(CLOSING, shield=True):
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await handlers.close()
             exit_by_signal(number)
 
@@ -311,7 +311,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.described() for tool in tools.values()])
+        return types.ListToolsResult(tools=[tool.to_protocol() for tool in tools.values()])
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -346,7 +346,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            text = await read(handlers, str(params.uri))
+            text = await read_uri(handlers, str(params.uri))
         except (NotFoundError, McpToolError) as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
         return types.ReadResourceResult(

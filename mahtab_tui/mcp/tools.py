@@ -38,12 +38,12 @@ class AnswerFormat:
 
     def code(self, text: str) -> str:
         """Format a value as Python."""
-        return self._shown(text, "python")
+        return self._highlight(text, "python")
 
     def traceback(self, text: str) -> str:
         """Format a traceback, with its last line in red."""
         if self.format == "markdown" or not self.colour or _COLOURS.search(text):
-            return self._shown(text, "pytb")
+            return self._highlight(text, "pytb")
         head, newline, last = escape_for_model(text).rpartition("\n")
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
@@ -52,11 +52,11 @@ class AnswerFormat:
         if not text:
             return ""
         if self.colour:
-            return safe(text)
+            return escape_output_keep_colours(text)
         bare = escape_output(_COLOURS.sub("", text))
         return fenced(bare, "text") if self.format == "markdown" else bare
 
-    def _shown(self, text: str, language: str) -> str:
+    def _highlight(self, text: str, language: str) -> str:
         if not text:
             return ""
         bare = escape_for_model(_COLOURS.sub("", text))
@@ -64,10 +64,14 @@ class AnswerFormat:
             return fenced(bare, language if self.highlight else "")
         if not self.colour:
             return bare
-        return safe(text) if _COLOURS.search(text) else highlighted(bare, language)
+        return (
+            escape_output_keep_colours(text)
+            if _COLOURS.search(text)
+            else highlighted(bare, language)
+        )
 
 
-def short(text: str, most: int = SHORT) -> str:
+def shorten_line(text: str, most: int = SHORT) -> str:
     """Return a text as one line of at most `most` characters."""
     text = escape_for_model(text).replace("\n", " ")
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -92,7 +96,7 @@ def highlighted(text: str, language: str) -> str:
     return str(shown).rstrip("\n")
 
 
-def safe(text: str) -> str:
+def escape_output_keep_colours(text: str) -> str:
     """Keep a text's colours, reset at its end, and no other control sequences."""
     pieces: list[str] = []
     start = 0
@@ -145,7 +149,7 @@ class McpTool(Generic[A]):
     destructive: bool = False
     idempotent: bool = False
 
-    def described(self) -> types.Tool:
+    def to_protocol(self) -> types.Tool:
         """Return the tool as the protocol lists it."""
         import mcp_types as types
 
@@ -168,11 +172,11 @@ class McpTool(Generic[A]):
         try:
             arguments = self.arguments.model_validate(given)
         except ValidationError as error:
-            raise McpToolError(f"{self.name}: {_sentence(error)}") from None
+            raise McpToolError(f"{self.name}: {_describe_error(error)}") from None
         return await self.serve(arguments, report)
 
 
-def _sentence(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     return (
         "; ".join(
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()

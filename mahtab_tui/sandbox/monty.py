@@ -18,9 +18,9 @@ from mahtab_tui.sandbox.base import (
 )
 from mahtab_tui.worker.contexts import NamedContext
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, Final, make_names
-from mahtab_tui.worker.sandbox.text import plain
+from mahtab_tui.worker.sandbox.text import to_plain_str
 from mahtab_tui.worker.sandbox.tools import DescribedTool
-from mahtab_tui.worker.sandbox.turns import Ends
+from mahtab_tui.worker.sandbox.turns import HeadAndTail
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot
@@ -195,7 +195,7 @@ class MontySandbox:
         self._names: dict[str, Any] = {**functions, "help": self._help, "_matched": self._matched}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None
-        self._ends = Ends()
+        self._ends = HeadAndTail()
         self._left = 0.0
         """Seconds of run time."""
 
@@ -368,4 +368,4 @@ def _plain(value: Any) -> Any:
     """Convert subclasses of str, which the interpreter does not know, to str."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return plain(value) if isinstance(value, str) else value
+    return to_plain_str(value) if isinstance(value, str) else value

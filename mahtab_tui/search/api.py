@@ -22,9 +22,9 @@ from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, merge_limits
 from mahtab_tui.search.log import Emit, Log
 from mahtab_tui.search.search import CancelToken, Search
-from mahtab_tui.worker.answers import Answer, Result, answered
+from mahtab_tui.worker.answers import Answer, Result, search_for_form
 from mahtab_tui.worker.caller_tools import CallerTools
-from mahtab_tui.worker.contexts import take_all
+from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.search import SearchFailed
 
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
@@ -107,7 +107,7 @@ def rlm(
         concurrency=concurrency,
     )
     sampling = parse_sampling(temperature=temperature, top_p=top_p, seed=seed)
-    contents = take_all(context, contexts, named, inspect.signature(rlm).parameters)
+    contents = read_contexts(context, contexts, named, inspect.signature(rlm).parameters)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
     log_file: Log | None = None
@@ -159,7 +159,7 @@ def rlm(
                 )
             return found.as_result(found.text if raw else plain(found.text))
 
-        answer = answered(
+        answer = search_for_form(
             query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=contents.contexts
         )
     if log_file is not None and log_file.trouble:

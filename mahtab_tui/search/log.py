@@ -23,7 +23,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.node import Intervals
-from mahtab_tui.worker.search_log import packed
+from mahtab_tui.worker.search_log import pack_events
 
 Emit = Callable[[Record], None]
 
@@ -148,7 +148,7 @@ class SessionLog:
 
     def _pack(self) -> None:
         if self._events:
-            self._packed.append(packed([as_json(event) for event in self._events]))
+            self._packed.append(pack_events([as_json(event) for event in self._events]))
             self._events.clear()
             self._chars = 0
 

@@ -25,7 +25,7 @@ from mahtab_tui.search.log import Emit, Events, SessionLog
 from mahtab_tui.search.requests import ToolRunner, Tools
 from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.answers import Result, SearchUsage
-from mahtab_tui.worker.contexts import take
+from mahtab_tui.worker.contexts import read_context
 
 
 class SearchAnswer(NamedTuple):
@@ -271,7 +271,7 @@ class Search:
             self._loop.close()
 
     def _get_text(self, context: Any) -> Text:
-        contents = take(context)
+        contents = read_context(context)
         for notice in contents.notices:
             self._notice("warning", notice)
         return Text.of(contents)

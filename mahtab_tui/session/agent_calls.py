@@ -22,8 +22,8 @@ from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.private_names import why_asked
-from mahtab_tui.session.undo import cells_named
+from mahtab_tui.session.private_names import explain_approval
+from mahtab_tui.session.undo import name_cells
 from mahtab_tui.worker.frames import Frame
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class JoinedAgents:
         self._log = log
         self._inbox = inbox
         self._approvals = approvals
-        self._profile = profile
+        self._info = profile
         self._lock = threading.Condition()
         """Notified when an agent is resumed, or a call is cancelled."""
         self._agents: list[JoinedAgent] = []
@@ -147,7 +147,7 @@ class JoinedAgents:
         with self._lock:
             names_in_use = {
                 "you",
-                self._profile.party.lower(),
+                self._info.party.lower(),
                 *(agent.name for agent in self._agents),
             }
             numbered = (f"{base}-{number}" for number in itertools.count(2))
@@ -173,7 +173,7 @@ class JoinedAgents:
             )
         return agent
 
-    def left(self, agent: JoinedAgent, *, stop: bool) -> None:
+    def remove(self, agent: JoinedAgent, *, stop: bool) -> None:
         """Remove an agent whose connection is gone, and withdraw its waiting calls. stop: also end
         its running cell."""
         with self._lock:
@@ -184,7 +184,7 @@ class JoinedAgents:
                 True  # before its calls are listed, so that a call that comes now is refused
             )
             calls = list(agent.calls)
-        self._look_again()
+        self._notify_waiters()
         running = [call for call in calls if call.running]
         for call in calls:
             if stop or call not in running:
@@ -196,7 +196,7 @@ class JoinedAgents:
     def pause(self, name: str = "") -> str:
         """Pause or resume an agent; returns a sentence. name: may be empty if there is only one
         agent."""
-        agent = self._named(name)
+        agent = self._find(name)
         if isinstance(agent, str):
             if name not in self._pauses:
                 return agent
@@ -207,14 +207,14 @@ class JoinedAgents:
         with self._lock:
             (self._pauses.add if agent.paused else self._pauses.discard)(agent.name)
         self._inbox.hold(agent.name, agent.paused)
-        self._look_again()
+        self._notify_waiters()
         if agent.paused:
             return f"{agent.name} is paused: its calls wait, even if it rejoins. /pause {agent.name} resumes it."
         return f"Resumed {agent.name}."
 
     def disconnect(self, name: str = "") -> str:
         """Disconnect an agent; returns a sentence."""
-        agent = self._named(name)
+        agent = self._find(name)
         if isinstance(agent, str):
             return agent
         words = "The user disconnected you from the session."
@@ -255,12 +255,12 @@ class JoinedAgents:
         """Wait until the agent is not paused. Raises `AgentCallRefused`."""
         if agent.paused:
             call.report("the user has paused you")
-        with call.stoppable(self._look_again), self._lock:
+        with call.stoppable(self._notify_waiters), self._lock:
             self._lock.wait_for(lambda: call.cancelled or agent.gone or not agent.paused)
         if call.cancelled or agent.gone:
             raise AgentCallRefused("The call was cancelled.")
 
-    def approved(
+    def request_approval(
         self,
         agent: JoinedAgent,
         call: AgentCall,
@@ -307,11 +307,11 @@ class JoinedAgents:
         emit(self._log, about.changed(text=decision.code or code, state=state))
         return decision.code or code
 
-    def _look_again(self) -> None:
+    def _notify_waiters(self) -> None:
         with self._lock:
             self._lock.notify_all()
 
-    def _named(self, name: str) -> JoinedAgent | str:
+    def _find(self, name: str) -> JoinedAgent | str:
         with self._lock:
             found = [agent for agent in self._agents if not name or agent.name == name]
         if len(found) == 1:
@@ -323,10 +323,10 @@ class JoinedAgents:
         emit(self._log, Notice(text))
 
 
-HEAD = 100
+FIRST_LINE_CHARS = 100
 """Characters of a cell's first line that other agents see."""
 
-_SAVING = 5.0
+_SAVE_SECONDS = 5.0
 """Seconds to wait for the variables to be written before the interpreter changes."""
 OUTPUT_CHARS = 1_000_000
 """Characters of a cell's output that are kept for an answer before the cell ends."""
@@ -343,8 +343,8 @@ class AgentCalls:
             "undo": self._undo,
             "activate": self._activate,
             "permit": self._permit,
-            "renewed": self._renewed,
-            "inside": self._inside,
+            "renewed": self._invalidate_caches,
+            "inside": self._contents,
             "kernel": lambda agent, call, args: asdict(session.kernel.info()),
             "inspect": self._inspect,
         }
@@ -367,29 +367,33 @@ class AgentCalls:
     def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, given, timeout = (
             self._session,
-            self._checked(agent, str(args["code"])),
+            self._normalize_code(agent, str(args["code"])),
             args.get("timeout"),
         )
         request = session.joined_agents.new_call()
         try:
-            code, used, apart = self._approved(agent, call, request, given)
+            code, used, apart = self._approve_code(agent, call, request, given)
             limit = None if timeout is None else float(timeout)
             follow = (
                 bool(args.get("follow")) and not session.private.names
             )  # pieces of output cannot be checked for private texts
             if apart:
-                run = _Run(session, agent, call, request, code, limit, used, "keep", follow=follow)
+                run = _AgentCell(
+                    session, agent, call, request, code, limit, used, "keep", follow=follow
+                )
                 answer = run.answer()
                 if not run.needs:
                     return {**answer, "edited": code if code != given else ""}
                 request = session.joined_agents.new_call()
-                code = session.joined_agents.approved(agent, call, request, code, why=run.needs)
+                code = session.joined_agents.request_approval(
+                    agent, call, request, code, why=run.needs
+                )
         except AgentCallDeclined as error:
             return {"declined": str(error)}
-        run = _Run(session, agent, call, request, code, limit, used, None, follow=follow)
+        run = _AgentCell(session, agent, call, request, code, limit, used, None, follow=follow)
         return {**run.answer(), "edited": code if code != given else ""}
 
-    def _approved(
+    def _approve_code(
         self, agent: JoinedAgent, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
         """Return the code that the rules and the user let run, the private variables about which
@@ -413,26 +417,30 @@ class AgentCalls:
             else None
         )
         if not used and action == "lock":
-            if not (cannot := rules.cannot_lock()):
+            if not (cannot := rules.lock_obstacle()):
                 return code, used, True
             why = rules.explain_once(cannot) or why
         why = (
-            why_asked(used, agent.name)
+            explain_approval(used, agent.name)
             if used
             else f"the rule {rule} asks"
             if action == "ask"
             else why
         )
-        return session.joined_agents.approved(agent, call, request, code, why=why), used, False
+        return (
+            session.joined_agents.request_approval(agent, call, request, code, why=why),
+            used,
+            False,
+        )
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
-        self._ask(agent, call, "# start over: a fresh kernel, all variables are lost")
+        self._approve_action(agent, call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
         session.notice(f"{agent.name} resets the kernel.")
         session.kernel.reset()
         session.cells.forget()
-        session.keeping.forget()
+        session.namespace_store.forget()
         return [old, session.kernel.info().pid]
 
     def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
@@ -442,26 +450,26 @@ class AgentCalls:
             undo.cells_from(first),
             [change.name for change in undo.preview(first).changes],
         )
-        self._ask(
-            agent, call, f"# undo {cells_named(cells)}: {', '.join(names) or 'no variable changes'}"
+        self._approve_action(
+            agent, call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
         )
-        self._session.notice(f"{agent.name} undoes {cells_named(cells)}.")
+        self._session.notice(f"{agent.name} undoes {name_cells(cells)}.")
         restoration = undo.undo(first)
         return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
     def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, python, folder = self._session, args.get("python"), args.get("folder")
-        self._ask(
+        self._approve_action(
             agent,
             call,
             f"# switch to {' in '.join(str(part) for part in (python, folder) if part)}"
             + (self._lost_variables() if python else ""),
         )
         if python is not None:
-            session.keeping.save(_SAVING)
+            session.namespace_store.save(_SAVE_SECONDS)
             session.kernel.activate(str(python))
             session.cells.forget()
-            session.keeping.begin()
+            session.namespace_store.start_restore()
         if folder is not None:
             session.kernel.change_directory(str(folder))
         info = session.kernel.info()
@@ -473,17 +481,19 @@ class AgentCalls:
     def _lost_variables(self) -> str:
         return (
             "; only saved variables come back"
-            if self._session.keeping.restores
+            if self._session.namespace_store.can_restore
             else "; all variables are lost"
         )
 
     def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         action = str(args["action"])
-        self._ask(agent, call, f"# {action}")
+        self._approve_action(agent, call, f"# {action}")
         self._session.notice(f"{agent.name}: {action}")
         return None
 
-    def _renewed(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _invalidate_caches(
+        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
+    ) -> Any:
         code = "__import__('importlib').invalidate_caches()"
         self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
         return None
@@ -491,11 +501,11 @@ class AgentCalls:
     def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, name = self._session, str(args["name"])
         session.private.refresh()
-        if session.private.hides(name):
+        if session.private.is_private(name):
             raise AgentCallRefused(f"{name} is private: the user does not share what it contains.")
         return asdict(session.kernel.inspect(name, run_code=False))
 
-    def _inside(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _contents(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
         finished = session.cells.finished_since(agent.last_sent)
         if finished and args["seen"]:
@@ -518,21 +528,21 @@ class AgentCalls:
         }
 
     def _first_line(self, cell: FinishedCell) -> str:
-        if self._session.private.hides_cell(cell.cell):
+        if self._session.private.is_private_cell(cell.cell):
             return "uses a private variable"
         line, _, more = cell.code.strip().partition("\n")
-        return line[:HEAD] + (" …" if more or len(line) > HEAD else "")
+        return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
-    def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
+    def _approve_action(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
         """Ask the user about an action on the environment, which always needs approval, but not in
         the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
         if agent.owns_session:
             return
         agents = self._session.joined_agents
-        action = self._checked(agent, action)
-        agents.approved(agent, call, agents.new_call(), action, is_code=False)
+        action = self._normalize_code(agent, action)
+        agents.request_approval(agent, call, agents.new_call(), action, is_code=False)
 
-    def _checked(self, agent: JoinedAgent, code: str) -> str:
+    def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
         """Return code, or a description of an action, with Python's line ends. Raises
         `AgentCallRefused` if it holds dangerous characters."""
         code = code.replace("\r\n", "\n")
@@ -543,7 +553,7 @@ class AgentCalls:
 
 
 @dataclass(eq=False, repr=False)
-class _Run:
+class _AgentCell:
     """One cell of an agent in the session's queue."""
 
     _session: Session
@@ -560,13 +570,13 @@ class _Run:
     """The agent gets the cell's start and output while it runs."""
 
     def __post_init__(self, timeout: float | None) -> None:
-        self._moved = threading.Event()
+        self._settled = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
         self._bounded = BoundedCell(
             self._session.kernel,
             timeout,
             may_kill=self._agent.owns_session,
-            on_unresponsive=self._moved.set,
+            on_unresponsive=self._settled.set,
         )
         self._ended: tuple[CellResult, list[bytes]] | None = None
         self._worker = 0
@@ -580,7 +590,7 @@ class _Run:
 
     def answer(self) -> dict[str, Any]:
         """Wait for the cell to end, and return the answer."""
-        item, before = self._session.inbox.put_for(
+        item, before = self._session.inbox.put_agent_cell(
             self._agent.name, self._code, self._work, self._withdraw
         )
         if before:
@@ -592,7 +602,7 @@ class _Run:
 
         try:
             with self._call.stoppable(stop):
-                self._moved.wait()
+                self._settled.wait()
         except AgentCallRefused:
             stop()
             raise
@@ -614,7 +624,7 @@ class _Run:
             "result": {**asdict(result), "status": str(result.status)},
             "timed_out": self._bounded.timed_out,
             "worker": self._worker,
-            "restores": self._session.keeping.restores and result.detail != RESET,
+            "restores": self._session.namespace_store.can_restore and result.detail != RESET,
             "pictures": [base64.b64encode(data).decode() for data in drawn],
         }
 
@@ -630,8 +640,8 @@ class _Run:
                 origin="assistant",
                 party=agent.name,
                 bounded=self._bounded,
-                begun=self._begun,
-                listener=self._collect,
+                begun=self._on_begin,
+                listener=self._on_output,
                 allowed=self._allowed,
                 lock=self._lock,
                 guest=agent.colour,
@@ -652,19 +662,19 @@ class _Run:
             raise
         finally:
             self._call.running = False
-            self._moved.set()
+            self._settled.set()
 
     def _withdraw(self) -> None:
         self._withdrawn = True
-        self._moved.set()
+        self._settled.set()
 
-    def _begun(self, cell: int) -> None:
+    def _on_begin(self, cell: int) -> None:
         if self.follow:
             self._call.send(
                 {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
             )
 
-    def _collect(self, kind: OutputKind, text: str) -> None:
+    def _on_output(self, kind: OutputKind, text: str) -> None:
         if self.follow:
             self._call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:

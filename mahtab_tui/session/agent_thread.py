@@ -25,7 +25,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.prompts import render_context
-from mahtab_tui.session.attachments import element_of
+from mahtab_tui.session.attachments import render_attachment
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.knowledge import Knowledge
@@ -50,7 +50,7 @@ class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
 
     _settings: Settings
-    profile: SessionInfo
+    info: SessionInfo
     _models: Models
     _knowledge: Knowledge
     _turns: TurnHost
@@ -63,9 +63,9 @@ class AgentThread:
 
     def __post_init__(self) -> None:
         self._log = self._turns.log
-        self._making = threading.Lock()
-        self._changing = threading.Lock()
-        self._warming = threading.Lock()
+        self._agent_lock = threading.Lock()
+        self._change_lock = threading.Lock()
+        self._warm_up_lock = threading.Lock()
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._withdrawn = threading.Event()
@@ -76,7 +76,7 @@ class AgentThread:
 
     def warm_up(self) -> None:
         """Load what answering needs, on a thread, before a question is sent."""
-        if not self._warming.locked():
+        if not self._warm_up_lock.locked():
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
@@ -116,7 +116,7 @@ class AgentThread:
     @property
     def agent(self) -> ReplAgent:
         """The agent, created on first use. Raises `ModelError`."""
-        with self._making:
+        with self._agent_lock:
             if self._agent is None:
                 self._agent = self._make_agent()
             return self._agent
@@ -128,7 +128,7 @@ class AgentThread:
     @property
     def model(self) -> str | BaseChatModel:
         """The model that answers: its name, or the object."""
-        return self.profile.model if self.makes_agent or self._agent is None else self._agent.model
+        return self.info.model if self.makes_agent or self._agent is None else self._agent.model
 
     @property
     def sees(self) -> bool | None:
@@ -151,7 +151,7 @@ class AgentThread:
         def work() -> None:
             try:
                 with (
-                    self._changing
+                    self._change_lock
                 ):  # a change that waited reads the settings afterwards, so that the newest wins
                     if self._agent is not None:
                         change(self._agent)
@@ -207,20 +207,23 @@ class AgentThread:
             output_answers=self._settings.output_answers,
             max_turns=self._settings.max_turns,
             tools=self._knowledge.toolset,
-            history=conversation(self._past),
+            history=load_messages(self._past),
             max_history=self._settings.max_history,
-            summary=summary(self._past),
+            summary=load_summary(self._past),
         )
 
     def _report(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
         emit(self._log, Agent(state=state, turn=turn, step=0, party=self._turns.party))
 
     def _prepare(self) -> None:
-        with self._warming, contextlib.suppress(ModelError):  # reported when the question is asked
+        with (
+            self._warm_up_lock,
+            contextlib.suppress(ModelError),
+        ):  # reported when the question is asked
             self.agent.prepare()
 
     def _run(self) -> None:
-        while (item := self._inbox.take("ask")) is not None:
+        while (item := self._inbox.next_item("ask")) is not None:
             try:
                 self.ask(item.text, attach="commands too")
             except ModelError as error:
@@ -238,13 +241,13 @@ class AgentThread:
                 )
 
 
-def conversation(past: Sequence[Record]) -> list[StoredMessage]:
+def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
     """Return the conversation of a resumed session."""
 
     attached: dict[int | None, list[str]] = {}
     for record in past:
         if isinstance(record, UserAttachment):
-            attached.setdefault(record.turn, []).append(element_of(record))
+            attached.setdefault(record.turn, []).append(render_attachment(record))
     messages: list[StoredMessage] = []
     for record in past:
         if isinstance(record, UserChat):
@@ -255,7 +258,7 @@ def conversation(past: Sequence[Record]) -> list[StoredMessage]:
     return messages
 
 
-def summary(past: Sequence[Record]) -> ConversationSummary | None:
+def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
     """Return the summary of the beginning of a resumed conversation, unless the user has hidden or
     replaced something in it since."""
     made: ConversationSummary | None = None

@@ -128,7 +128,7 @@ class SessionState(BaseModel):
     def agent_host(self, model: str) -> AgentHost:
         """Return the session's interface for an agent."""
         session = self._open()
-        session.profile.party = model_label(model)
+        session.info.party = model_label(model)
         return session.turns
 
     def conversation(self) -> Sequence[tuple[str, str]]:

@@ -57,7 +57,7 @@ _BEGUN = re.compile(
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
 """A text with more lines or characters is large."""
-_LONGEST_BEGUN = 1_000
+_LONGEST_PARTIAL = 1_000
 """Characters before the cursor that are searched for the start of a mention."""
 
 
@@ -87,13 +87,13 @@ class Mention(NamedTuple):
         return f"@{name}{lines}"
 
 
-def mentions(question: str) -> list[Mention]:
+def find_mentions(question: str) -> list[Mention]:
     """Return the mentions in a question, each once, in order. They may not exist: an ``@`` may also
     be a decorator."""
-    return list(dict.fromkeys(_found(question)))
+    return list(dict.fromkeys(_iter_mentions(question)))
 
 
-def _found(question: str) -> Iterator[Mention]:
+def _iter_mentions(question: str) -> Iterator[Mention]:
     for found in _MENTION.finditer(question):
         if found["name"]:
             yield Mention("variable", found["name"])
@@ -101,17 +101,17 @@ def _found(question: str) -> Iterator[Mention]:
             if command := found["command"].strip():
                 yield Mention("command", command)
         elif found["quoted"]:
-            yield _path(found["quoted"], found["quoted_range"] or "")
+            yield _path_mention(found["quoted"], found["quoted_range"] or "")
         elif path := found["path"].rstrip(_CLOSING):
             lines = _RANGE.search(path)
             yield (
-                _path(path[: lines.start()], lines[0])
+                _path_mention(path[: lines.start()], lines[0])
                 if lines and lines.start()
-                else _path(path, "")
+                else _path_mention(path, "")
             )
 
 
-def _path(path: str, lines: str) -> Mention:
+def _path_mention(path: str, lines: str) -> Mention:
     found = _RANGE.fullmatch(lines)
     if found is None:
         return Mention("path", path)
@@ -144,9 +144,9 @@ class PartialMention(NamedTuple):
     quoted: bool
 
 
-def mention_before(text: str) -> PartialMention | None:
+def partial_mention(text: str) -> PartialMention | None:
     """Return the mention at the end of the text before the cursor, if any."""
-    found = _BEGUN.search(text, max(0, len(text) - _LONGEST_BEGUN))
+    found = _BEGUN.search(text, max(0, len(text) - _LONGEST_PARTIAL))
     if found is None:
         return None
     if found["name"] is not None:
@@ -173,11 +173,11 @@ _WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
 _OUTLINED = 300
 """Files of a folder that are listed at most."""
 _LISTING_SECONDS = 5.0
-_COUNTED = 5_000
+_MOST_COUNTED = 5_000
 """Files of a folder that are counted at most."""
 
 
-def size_of(count: int) -> str:
+def format_size(count: int) -> str:
     """Format a number of bytes: ``980 B``, ``12.4 kB``, ``3.1 MB``."""
     size, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -188,7 +188,7 @@ def size_of(count: int) -> str:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_without_links(path: Path) -> Iterator[IO[bytes]]:
     """Open a file by a path without links. Raises `OSError`, also if a pipe or a link has replaced
     the file meanwhile."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -198,16 +198,20 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -> tuple[str, str]:
+def read_text(
+    path: Path, mention: Mention, size: str, stopped: Callable[[], bool]
+) -> tuple[str, str]:
     """Return the text of a file, or of some lines, and its size in words. Raises `OSError` and
     `BinaryFile`."""
-    with opened(path) as file:
+    with open_without_links(path) as file:
         if mention.start is None:
-            return _ends(file, os.fstat(file.fileno()).st_size), size
+            return _read_ends(file, os.fstat(file.fileno()).st_size), size
         end = None if mention.end is None else max(mention.start, mention.end)
         lines: list[bytes] = []
         room, rest = _BYTES, ""
-        for line in itertools.islice(_lines(_as_utf8(file), stopped), mention.start - 1, end):
+        for line in itertools.islice(
+            _read_lines(_utf8_reader(file), stopped), mention.start - 1, end
+        ):
             lines.append(line[:room])
             room -= len(line)
             if room <= 0:
@@ -216,11 +220,11 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
     if not lines:
         return "[the file has no such lines]", "0 lines"
     data = b"".join(lines)
-    text = _both_decoded(data, b"")[0] if rest else decode(data)
-    return shortened(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+    text = _decode_ends(data, b"")[0] if rest else decode(data)
+    return shorten_middle(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
-def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
+def _utf8_reader(file: IO[bytes]) -> Callable[[int], bytes]:
     """Return a function that reads a line of at most so many bytes or characters.
 
     Files marked as UTF-16 or UTF-32, in which a newline byte need not end a line, are converted to
@@ -234,7 +238,7 @@ def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
     return lambda most: text.readline(most).encode()
 
 
-def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
+def _read_lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
     """Yield lines, each cut to `_BYTES`, however long it is. Raises `OSError` after `_SEARCHED`
     bytes, and if stopped."""
     whole = True
@@ -242,7 +246,7 @@ def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Ite
     for piece in iter(lambda: readline(_BYTES), b""):
         searched += len(piece)
         if searched > _SEARCHED:
-            raise OSError(0, f"lines are looked for in the first {size_of(_SEARCHED)} only")
+            raise OSError(0, f"lines are looked for in the first {format_size(_SEARCHED)} only")
         if stopped():
             raise OSError(0, "stopped")
         if whole:
@@ -250,18 +254,18 @@ def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Ite
         whole = piece.endswith(b"\n")
 
 
-def _ends(file: IO[bytes], size: int) -> str:
+def _read_ends(file: IO[bytes], size: int) -> str:
     """Return the text of a file; head and tail if it is large."""
     if size <= _BYTES:
-        return shortened(decode(file.read(_BYTES)))
+        return shorten_middle(decode(file.read(_BYTES)))
     head = file.read(_BYTES // 2)
     file.seek((size - _BYTES // 2) // _WIDEST * _WIDEST)
     tail = file.read(_BYTES // 2 + _WIDEST)
     between = f"\n[… {size - len(head) - len(tail):,} bytes left out …]\n"
-    return shortened(between.join(_both_decoded(head, tail)))
+    return shorten_middle(between.join(_decode_ends(head, tail)))
 
 
-def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
+def _decode_ends(head: bytes, tail: bytes) -> tuple[str, str]:
     """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises
     `BinaryFile`."""
     if (mark := byte_order_mark(head)) not in (b"", codecs.BOM_UTF8):
@@ -270,18 +274,20 @@ def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
         raise BinaryFile
     begun = len(tail) - len(tail.lstrip(_WITHIN_CHARACTERS))
     try:
-        return _utf8(head.removeprefix(mark)), _utf8(tail[begun:] if begun < _WIDEST else tail)
+        return _decode_prefix(head.removeprefix(mark)), _decode_prefix(
+            tail[begun:] if begun < _WIDEST else tail
+        )
     except UnicodeDecodeError:
         encoding = single_byte_encoding(head + tail)
         return head.decode(encoding), tail.decode(encoding)
 
 
-def _utf8(data: bytes) -> str:
+def _decode_prefix(data: bytes) -> str:
     """Decode data that may end within a character. Raises `UnicodeDecodeError`."""
     return codecs.getincrementaldecoder("utf-8")().decode(data)
 
 
-def shortened(text: str) -> str:
+def shorten_middle(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     head, tail = LONGEST * 2 // 3, LONGEST // 3
@@ -294,24 +300,24 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
     from mahtab_tui.knowledge.code import CodeError, list_files
 
     try:
-        found, is_part = list_files(folder, _COUNTED, _LISTING_SECONDS, stopped)
+        found, is_part = list_files(folder, _MOST_COUNTED, _LISTING_SECONDS, stopped)
     except CodeError as error:
         raise OSError(0, str(error)) from None
     lines, count = [], len(found)
     for path in found[:_OUTLINED]:
         try:
-            lines.append(f"{path}  {size_of(os.stat(folder / path).st_size)}")
+            lines.append(f"{path}  {format_size(os.stat(folder / path).st_size)}")
         except OSError:
             lines.append(path)
     if is_part:
         lines.append("[… listing the files took too long: there may be more]")
-    more = f"{count - _OUTLINED:,}{' or more' if count == _COUNTED else ''}"
+    more = f"{count - _OUTLINED:,}{' or more' if count == _MOST_COUNTED else ''}"
     return "\n".join(
         [*lines, *([f"… and {more} files more"] if count > _OUTLINED else [])]
     ) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
 
 
-def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
+def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
     """Run a command; returns its output and errors, and its exit code or size in words. When the
     time is up, it is killed with its children."""
     with tempfile.TemporaryFile() as output:
@@ -341,14 +347,14 @@ def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, s
             running.wait()
         size = output.seek(0, os.SEEK_END)
         output.seek(0)
-        text = escape_output(_ends(output, size))
+        text = escape_output(_read_ends(output, size))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
     return "\n".join(
         part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part
-    ), ended or size_of(size)
+    ), ended or format_size(size)
 
 
-Shown = Callable[[int], Sequence[str]]
+CellPictures = Callable[[int], Sequence[str]]
 """Returns the pictures that a cell, by number, has displayed (base64). Raises `StoreError`."""
 
 
@@ -356,28 +362,28 @@ SizedPicture = tuple[EncodedPicture, str]
 """A picture, and its size in words: pixels and bytes."""
 
 
-def measured_file(path: Path) -> str | None:
+def measure_file(path: Path) -> str | None:
     """Return a picture's pixels and bytes from the head of its file; None for other files. Raises
     `PictureError` and `OSError`."""
-    with opened(path) as file:
+    with open_without_links(path) as file:
         if not is_picture(file.read(HEAD)):
             return None
         file.seek(0)
-        return _in_words(size_from_head(file), os.fstat(file.fileno()).st_size)
+        return _format_measures(size_from_head(file), os.fstat(file.fileno()).st_size)
 
 
-def picture_of_file(path: Path) -> SizedPicture:
+def load_file(path: Path) -> SizedPicture:
     """Load the picture in a file. Raises `PictureError` and `OSError`."""
-    with opened(path) as file:
+    with open_without_links(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise PictureError(
-            f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read."
+            f"The picture's file is too large: at most {format_size(LARGEST_FILE)} are read."
         )
-    return _sized(data)
+    return _with_size(data)
 
 
-def measured_variable(kernel: Kernel, name: str) -> str | None:
+def measure_variable(kernel: Kernel, name: str) -> str | None:
     """Return the size of a variable's picture without drawing it; None if the variable is not a
     picture. Raises `KernelError`."""
     look = InspectorClient(kernel)
@@ -388,23 +394,23 @@ def measured_variable(kernel: Kernel, name: str) -> str | None:
     return f"{width:,} × {height:,} px" if width else "drawn when sent"
 
 
-def picture_of_variable(kernel: Kernel, name: str) -> SizedPicture:
+def draw_variable(kernel: Kernel, name: str) -> SizedPicture:
     """Draw a variable's picture, which may run its own code. Raises `PictureError` and
     `KernelError`."""
-    return _sized(InspectorClient(kernel).picture((("name", name),)))
+    return _with_size(InspectorClient(kernel).picture((("name", name),)))
 
 
-def measured_here(data: str) -> str:
+def measure_display(data: str) -> str:
     """Return the pixels and bytes of a displayed picture. Raises `PictureError`."""
-    return _in_words(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
+    return _format_measures(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
 
 
-def picture_here(data: str) -> SizedPicture:
+def load_display(data: str) -> SizedPicture:
     """Load a displayed picture. Raises `PictureError`."""
-    return _sized(base64.b64decode(data))
+    return _with_size(base64.b64decode(data))
 
 
-def _sized(data: bytes) -> SizedPicture:
+def _with_size(data: bytes) -> SizedPicture:
     was, picture = size_from_head(io.BytesIO(data)), scale_picture(data)
     of = (
         ""
@@ -414,9 +420,9 @@ def _sized(data: bytes) -> SizedPicture:
     frame = ", first frame" if was.moves else ""
     return (
         picture,
-        f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}",
+        f"{picture.width:,} × {picture.height:,} px{of}, {format_size(picture.bytes)}{frame}",
     )
 
 
-def _in_words(measures: PictureSize, size: int) -> str:
-    return f"{measures.width:,} × {measures.height:,} px, {size_of(size)}{', first frame' if measures.moves else ''}"
+def _format_measures(measures: PictureSize, size: int) -> str:
+    return f"{measures.width:,} × {measures.height:,} px, {format_size(size)}{', first frame' if measures.moves else ''}"

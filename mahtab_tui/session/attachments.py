@@ -19,18 +19,24 @@ from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import MOST, EncodedPicture, PictureError
 from mahtab_tui.session import attached as pictures
 from mahtab_tui.session import attached as texts
-from mahtab_tui.session.attached import Mention, MentionChip, is_large, mention_before, mentions
+from mahtab_tui.session.attached import (
+    Mention,
+    MentionChip,
+    find_mentions,
+    is_large,
+    partial_mention,
+)
 from mahtab_tui.session.private_names import PrivateNames
 
 CELL = "cell"
 """``@cell:3`` mentions the pictures that cell 3 has displayed."""
-TOGETHER = 4 * texts.LONGEST
+MOST_CHARACTERS = 4 * texts.LONGEST
 """Limit of all attachments of a question, in characters."""
 _CELLS = 20
 """Limit of cells in one mention."""
 
 
-class LinkLeadsOut(Exception):
+class ExternalLink(Exception):
     """A link leads out of its folder. The message says where, and how to send the file anyway."""
 
 
@@ -44,7 +50,7 @@ class Attachment(NamedTuple):
     picture: EncodedPicture | None = None
 
 
-def element_of(record: UserAttachment) -> str:
+def render_attachment(record: UserAttachment) -> str:
     """Format the record of an attachment for the model; pictures are only named."""
     return to_xml(record, "turn", "label", "size", "problem", "picture")
 
@@ -56,12 +62,12 @@ class Attachments:
     def __init__(
         self,
         kernel: Kernel,
-        shown: pictures.Shown = lambda cell: (),
+        shown: pictures.CellPictures = lambda cell: (),
         private: PrivateNames | None = None,
     ) -> None:
         """private: the variables that are not sent."""
         self._kernel = kernel
-        self._shown = shown
+        self._cell_pictures = shown
         self._private = private
 
     def chips(
@@ -72,7 +78,7 @@ class Attachments:
 
         sees: whether the model takes pictures; None if that is not known.
         """
-        chips = [chip for _, chip in self._found(question)]
+        chips = [chip for _, chip in self._iter_chips(question)]
         if any(chip.picture for chip in chips) and sees() is False:
             return [
                 chip._replace(size=f"{chip.size}, which the model does not see", missing=True)
@@ -84,7 +90,7 @@ class Attachments:
 
     def complete(self, question: str, cursor: int) -> Completions:
         """Complete the mention at the cursor to files or variables. Raises `KernelError`."""
-        stem = mention_before(question[:cursor])
+        stem = partial_mention(question[:cursor])
         if stem is None:
             return Completions(cursor, (), 0)
         code = f'open("{stem.stem}' if stem.kind == "path" else stem.stem
@@ -106,8 +112,8 @@ class Attachments:
         A mention of nothing that exists counts as words, unless it looks like a path.
         """
         attachments: list[Attachment] = []
-        seen, room = 0, TOGETHER
-        for mention, chip in self._found(question):
+        seen, room = 0, MOST_CHARACTERS
+        for mention, chip in self._iter_chips(question):
             if stopped() or (mention.kind == "command" and not commands):
                 continue
             for attachment in self._attachments(mention, chip, stopped):
@@ -120,14 +126,14 @@ class Attachments:
                     attachment = Attachment(
                         attachment.label,
                         attachment.size,
-                        problem=f"too much: all attachments together may have at most {TOGETHER:,} characters",
+                        problem=f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters",
                     )
                 room -= len(attachment.text)
                 attachments.append(attachment)
         return attachments
 
-    def _found(self, question: str) -> Iterator[tuple[Mention, MentionChip]]:
-        found = mentions(question)
+    def _iter_chips(self, question: str) -> Iterator[tuple[Mention, MentionChip]]:
+        found = find_mentions(question)
         variables = (
             self._variables() if any(mention.kind == "variable" for mention in found) else {}
         )
@@ -157,23 +163,23 @@ class Attachments:
         if (
             mention.kind == "variable"
             and self._private is not None
-            and self._private.hides(mention.name)
+            and self._private.is_private(mention.name)
         ):
             return MentionChip(mention.label, "private: not sent", missing=True)
         if mention.kind == "variable":
             return (
-                self._chip_of_variable(mention, variables[mention.name])
+                self._variable_chip(mention, variables[mention.name])
                 if mention.name in variables
                 else None
             )
-        if self._is_cells(mention):
-            return self._chip_of_cells(mention)
+        if self._names_cells(mention):
+            return self._cells_chip(mention)
         here = " on this machine" * bool(self._kernel.info().host)
         try:
-            path, link_to = self._split(mention.name)
+            path, link_to = self._resolve(mention.name)
             about = os.stat(path)
-            size = pictures.measured_file(path) if stat.S_ISREG(about.st_mode) else None
-        except (PictureError, LinkLeadsOut) as error:
+            size = pictures.measure_file(path) if stat.S_ISREG(about.st_mode) else None
+        except (PictureError, ExternalLink) as error:
             return MentionChip(mention.label, str(error), missing=True)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
@@ -192,14 +198,14 @@ class Attachments:
             return MentionChip(mention.label, f"{arrow}folder{here}")
         if not stat.S_ISREG(about.st_mode):
             return MentionChip(mention.label, "not a file", missing=True)
-        size = texts.size_of(about.st_size)
+        size = texts.format_size(about.st_size)
         return MentionChip(
             mention.label, f"{arrow}{'of ' * (mention.start is not None)}{size}{here}"
         )
 
-    def _chip_of_variable(self, mention: Mention, about: str) -> MentionChip:
+    def _variable_chip(self, mention: Mention, about: str) -> MentionChip:
         try:
-            size = pictures.measured_variable(self._kernel, mention.name)
+            size = pictures.measure_variable(self._kernel, mention.name)
         except KernelError:
             size = None
         return (
@@ -208,12 +214,16 @@ class Attachments:
             else MentionChip(mention.label, f"{about}, {size}", picture=True)
         )
 
-    def _chip_of_cells(self, mention: Mention) -> MentionChip:
-        if self._private is not None and any(map(self._private.hides_cell, _cells(mention))):
+    def _cells_chip(self, mention: Mention) -> MentionChip:
+        if self._private is not None and any(
+            map(self._private.is_private_cell, _mentioned_cells(mention))
+        ):
             return MentionChip(mention.label, "not sent: it uses a private variable", missing=True)
         try:
-            found = [data for cell in _cells(mention) for data in self._shown(cell)]
-            sizes = [pictures.measured_here(data) for data in found]
+            found = [
+                data for cell in _mentioned_cells(mention) for data in self._cell_pictures(cell)
+            ]
+            sizes = [pictures.measure_display(data) for data in found]
         except (StoreError, PictureError) as error:
             return MentionChip(mention.label, str(error), missing=True)
         if not sizes:
@@ -222,7 +232,7 @@ class Attachments:
             mention.label, sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures", picture=True
         )
 
-    def _is_cells(self, mention: Mention) -> bool:
+    def _names_cells(self, mention: Mention) -> bool:
         """Return whether it mentions pictures of cells. A file of that name comes first."""
         return (
             mention.kind == "path"
@@ -234,9 +244,9 @@ class Attachments:
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().local_folder, os.path.expanduser(name))
 
-    def _split(self, name: str) -> tuple[Path, str]:
+    def _resolve(self, name: str) -> tuple[Path, str]:
         """See `followed`. Raises `OSError`, too."""
-        return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().local_folder)))
+        return resolve_links(self._path(name), (Path.cwd(), Path(self._kernel.info().local_folder)))
 
     def _attachments(
         self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
@@ -244,10 +254,10 @@ class Attachments:
         if chip.missing:
             return [Attachment(chip.label, "", problem=chip.size)]
         try:
-            if self._is_cells(mention):
-                return self._of_cells(mention, chip)
+            if self._names_cells(mention):
+                return self._attach_cells(mention, chip)
             return [self._attachment(mention, chip, stopped)]
-        except (KernelError, StoreError, PictureError, LinkLeadsOut) as error:
+        except (KernelError, StoreError, PictureError, ExternalLink) as error:
             return [Attachment(chip.label, "", problem=str(error))]
         except BinaryFile:
             return [Attachment(chip.label, chip.size, problem="a binary file")]
@@ -259,24 +269,26 @@ class Attachments:
         self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
     ) -> Attachment:
         if mention.kind == "command":
-            text, size = texts.printed(mention.name, self._kernel.info().local_folder, stopped)
+            text, size = texts.run_command(mention.name, self._kernel.info().local_folder, stopped)
             return Attachment(chip.label, size, text)
         if mention.kind == "variable":
-            return self._of_variable(mention.name, chip)
-        path, _ = self._split(mention.name)
+            return self._attach_variable(mention.name, chip)
+        path, _ = self._resolve(mention.name)
         if chip.picture:
-            picture, size = pictures.picture_of_file(path)
+            picture, size = pictures.load_file(path)
             return Attachment(chip.label, size, picture=picture)
         text, size = (
             texts.outline(path, stopped)
             if path.is_dir()
-            else texts.read(path, mention, chip.size, stopped)
+            else texts.read_text(path, mention, chip.size, stopped)
         )
         return Attachment(chip.label, size, text)
 
-    def _of_cells(self, mention: Mention, chip: MentionChip) -> list[Attachment]:
+    def _attach_cells(self, mention: Mention, chip: MentionChip) -> list[Attachment]:
         found = [
-            pictures.picture_here(data) for cell in _cells(mention) for data in self._shown(cell)
+            pictures.load_display(data)
+            for cell in _mentioned_cells(mention)
+            for data in self._cell_pictures(cell)
         ]
         return [
             Attachment(
@@ -287,13 +299,13 @@ class Attachments:
             for number, (picture, size) in enumerate(found, 1)
         ]
 
-    def _of_variable(self, name: str, chip: MentionChip) -> Attachment:
+    def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
         """Return the details of a variable, and its picture if it is one and can be drawn."""
         text = self._detail(name)
         if not chip.picture:
             return Attachment(chip.label, chip.size, text)
         try:
-            picture, size = pictures.picture_of_variable(self._kernel, name)
+            picture, size = pictures.draw_variable(self._kernel, name)
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
         return Attachment(chip.label, size, text, picture=picture)
@@ -308,10 +320,10 @@ class Attachments:
             detail.source or f"{detail.text}{cut}",
             detail.error,
         ]
-        return texts.shortened("\n".join(part for part in parts if part))
+        return texts.shorten_middle("\n".join(part for part in parts if part))
 
 
-def _cells(mention: Mention) -> range:
+def _mentioned_cells(mention: Mention) -> range:
     assert mention.start is not None
     return range(
         mention.start,
@@ -319,7 +331,7 @@ def _cells(mention: Mention) -> range:
     )
 
 
-def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
+def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
     """Follow all links in an absolute path, which need not exist. Returns it, and if there was a
     link also where it is below its folder.
 
@@ -330,7 +342,7 @@ def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
     root = Path(os.path.realpath(folder))
     if not real.is_relative_to(root):
-        raise LinkLeadsOut(
+        raise ExternalLink(
             f"a link to {real}, which is outside {folder}; write {Mention('path', str(real)).label} to send it"
         )
     inside = real.relative_to(root)

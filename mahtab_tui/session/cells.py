@@ -33,7 +33,7 @@ from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
 
 
-def unfinished(past: Sequence[Record]) -> list[ReplIn]:
+def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
     """Return the cells whose end is not in the records, the oldest first."""
     ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
     return [
@@ -43,13 +43,13 @@ def unfinished(past: Sequence[Record]) -> list[ReplIn]:
     ]
 
 
-def attrs_of(started: ReplIn) -> dict[str, Any]:
+def output_attrs(started: ReplIn) -> dict[str, Any]:
     """Return the fields that the record of a cell's output shares with that of its code."""
     names = ("cell", "party", "turn", "step", "block", "guest", "call")
     return {name: value for name in names if (value := getattr(started, name)) is not None}
 
 
-def makers(past: Sequence[Record]) -> dict[str, Namespace]:
+def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
     """Return for each name that a cell has made the record of the last cell that did."""
     found: dict[str, Namespace] = {}
     records = [record for record in past if isinstance(record, Namespace)]
@@ -93,10 +93,10 @@ class Cells:
 
     _log: logging.Logger
     _kernel: Kernel
-    _keeping: NamespaceStore
+    _namespace_store: NamespaceStore
     _tools: ToolCalls
     _private: PrivateNames
-    _face: Frontend
+    _frontend: Frontend
     _: KW_ONLY
     first: InitVar[int]
     """The number of the first cell."""
@@ -111,17 +111,17 @@ class Cells:
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Author of running cells: kind ("user", "assistant", "agent") and name, by cell number."""
-        self._writers: dict[int, tuple[str, str]] = {}
+        self._previous_parties: dict[int, tuple[str, str]] = {}
         """Kind and name of the author of every cell, by cell number."""
-        self._used: dict[int, tuple[str, ...]] = {}
+        self._private_names: dict[int, tuple[str, ...]] = {}
         """The private variables that running cells use."""
-        self._alone = threading.Lock()
+        self._run_lock = threading.Lock()
         """Held by cells of agents and the model that are not nested: they wait for each other
         before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
         """The cells that have ended, newest last."""
         self.provenance = Provenance()
-        self._naming = threading.Lock()
+        self._names_lock = threading.Lock()
         """Held while it is logged who has made names, so that a list of them does not come after
         newer ones."""
         self.turns: dict[int, int] = {}
@@ -131,7 +131,7 @@ class Cells:
         self.resumed_since: float | None = None
         """While a cell of an earlier screen goes on: when it began, in seconds since the epoch."""
         self._dead = False
-        self._leaves = threading.Event()
+        self._leaving = threading.Event()
         """Set when a cell has called `exit()`."""
 
     def finished_since(self, seen: FinishedCell | None) -> list[FinishedCell]:
@@ -148,7 +148,9 @@ class Cells:
     @property
     def private_in_use(self) -> tuple[str, ...]:
         """The private variables that the running cells use."""
-        return tuple(dict.fromkeys(name for names in list(self._used.values()) for name in names))
+        return tuple(
+            dict.fromkeys(name for names in list(self._private_names.values()) for name in names)
+        )
 
     @property
     def agent_runs(self) -> bool:
@@ -168,7 +170,7 @@ class Cells:
         """
         if foreign := [party for whose, party in list(self._parties.values()) if whose != "user"]:
             return foreign[-1]
-        whose, party = self._writers.get(cell or 0, ("", "code that outlives its cell"))
+        whose, party = self._previous_parties.get(cell or 0, ("", "code that outlives its cell"))
         return None if whose == "user" else party
 
     def run(
@@ -195,7 +197,7 @@ class Cells:
         returns true, the cell does not run. allowed: private variables that it may use, so that its
         output is sent. lock: run it in a locked fork.
         """
-        with contextlib.nullcontext() if nested or origin == "user" else self._alone:
+        with contextlib.nullcontext() if nested or origin == "user" else self._run_lock:
             if given_up():
                 return CellResult(
                     self.last,
@@ -241,7 +243,7 @@ class Cells:
         assert cell is not None
         origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
         _, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
-        attrs = attrs_of(started)
+        attrs = output_attrs(started)
         on_output, on_display = self._output_callbacks(cell, piece, None)
 
         def wait() -> CellResult | None:
@@ -309,16 +311,18 @@ class Cells:
         party: str = attrs["party"]
         whose = origin if guest is None else "agent"
         self._running.append(whose)
-        self._parties[cell] = self._writers[cell] = (whose, party)
-        used = self._used[cell] = self._private.uses(code)
+        self._parties[cell] = self._previous_parties[cell] = (whose, party)
+        used = self._private_names[cell] = self._private.uses(code)
         try:
-            self._keeping.before("" if nested else code)  # around a nested one, another cell runs
+            self._namespace_store.before_cell(
+                "" if nested else code
+            )  # around a nested one, another cell runs
             result = run()
         finally:
             self._running.remove(whose)
             del self._parties[cell]
-            del self._used[cell]
-            self._keeping.after()
+            del self._private_names[cell]
+            self._namespace_store.after_cell()
         if result is None:
             return None
         self.finished.append(FinishedCell(cell, party, code, str(result.status)))
@@ -347,12 +351,12 @@ class Cells:
                 interrupted(cell)
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
-            self._keeping.show()
+            self._namespace_store.show()
         elif result.changes:
             self._report_changes(cell, party, result.changes, guest)
-        if self._leaves.is_set():
-            self._leaves.clear()
-            self._face.leave()
+        if self._leaving.is_set():
+            self._leaving.clear()
+            self._frontend.leave()
         return result
 
     def leave(self) -> None:
@@ -362,25 +366,25 @@ class Cells:
             raise RuntimeError(
                 "The session belongs to the user: exit() in an agent's code does not end it."
             )
-        self._leaves.set()
+        self._leaving.set()
 
     def follow(self, state: KernelState) -> None:
         """Follow the kernel's state: when it dies, its names are gone; a new one may start with
         some."""
         if state.is_over:
             self._dead = True
-            self._keeping.lost()
+            self._namespace_store.kernel_died()
             self.provenance.clear()
             emit(self._log, records.Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
-            self.announce_existing(self._listed(), fresh=False)
-            self._keeping.begin()
+            self.announce_existing(self._list_variables(), fresh=False)
+            self._namespace_store.start_restore()
 
     def forget(self) -> None:
         """Forget the names of the old kernel, and list those of the new one."""
         self.provenance.clear()
-        self.announce_existing(self._listed())
+        self.announce_existing(self._list_variables())
 
     def announce_existing(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Log names that no cell has created. fresh: there are no others."""
@@ -394,7 +398,7 @@ class Cells:
     def announce_restored(self, makers: Mapping[str, records.Namespace]) -> None:
         """Log the names of a kernel that has waited. makers: the records of the cells that have
         made names, by name. Raises `KernelError`."""
-        with self._naming:
+        with self._names_lock:
             variables = self._kernel.variables()
             made: dict[tuple[int, str, int | None], list[Variable]] = {}
             for variable in variables:
@@ -428,7 +432,7 @@ class Cells:
                     ),
                 )
 
-    def _listed(self) -> list[Variable]:
+    def _list_variables(self) -> list[Variable]:
         try:
             return self._kernel.variables()
         except KernelError:  # the kernel's state was logged already
@@ -437,12 +441,12 @@ class Cells:
     def _report_changes(
         self, cell: int, party: str, changes: Sequence[Change], guest: int | None
     ) -> None:
-        with self._naming:
+        with self._names_lock:
             rows = tuple(
                 change_row(change, self.provenance.described(change.name)) for change in changes
             )
             self.provenance.fold(cell, party, changes)
-            self._keeping.made(change.name for change in changes)
+            self._namespace_store.names_made(change.name for change in changes)
             emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
         self._report_hidden_tools([change.name for change in changes if change.change == "added"])
 

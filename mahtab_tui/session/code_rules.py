@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import SessionInfo
-from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, opened
+from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
 
 _LONGEST = 100_000
 """Characters of code in which calls are looked for."""
-_OPENS = frozenset(("open", "io.open", "builtins.open"))
+_OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
 
 class Verdict(NamedTuple):
@@ -30,25 +30,25 @@ class CodeRules:
     """Decides about code of the model or an agent by rules."""
 
     def __init__(self, profile: SessionInfo, kernel: Kernel) -> None:
-        self._profile = profile
+        self._info = profile
         self._kernel = kernel
-        self._why: str | None = None
+        self._lock_obstacle: str | None = None
         """Why code cannot run in a locked fork; None before that was asked."""
         self._explained = False
 
     def verdict(self, code: str) -> Verdict:
         """Decide about code by the user's rules."""
-        rules = self._profile.rules
-        return verdict_of(rules, code) if rules else Verdict("")
+        rules = self._info.rules
+        return apply_rules(rules, code) if rules else Verdict("")
 
-    def cannot_lock(self) -> str:
+    def lock_obstacle(self) -> str:
         """Return why code cannot run in a locked fork, as a clause; empty if it can."""
-        if self._why is None:
+        if self._lock_obstacle is None:
             try:
-                self._why = self._kernel.cannot_lock
+                self._lock_obstacle = self._kernel.cannot_lock
             except KernelError as error:
                 return str(error).rstrip(".")
-        return self._why
+        return self._lock_obstacle
 
     def explain_once(self, why: str) -> str:
         """Return the sentence that says why read-only code asks here, the first time; then an empty
@@ -58,9 +58,9 @@ class CodeRules:
 
     def rules_for(self, code: str) -> tuple[str, ...]:
         """Return the rule that would let code like this run without asking; empty if none can."""
-        if not self._why and not any(rule.name == READ_ONLY for rule in self._profile.rules):
+        if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
             return (f"allow: {READ_ONLY}",)
-        call = only_call(code)
+        call = parse_single_call(code)
         return (
             ()
             if call is None or self.verdict(code).action in ("deny", "ask", "allow")
@@ -68,14 +68,14 @@ class CodeRules:
         )
 
 
-def verdict_of(rules: Sequence[Rule], code: str) -> Verdict:
+def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
     """Decide about code: `deny` before `ask` before `allow`."""
-    calls = calls_in(code)
+    calls = find_calls(code)
     for action in ("deny", "ask"):
         for rule in rules:
             if rule.action == action and any(map(rule.matches, calls)):
                 return Verdict(action, rule.text)
-    call = only_call(code)
+    call = parse_single_call(code)
     for rule in rules:
         if rule.action == "allow" and call is not None and rule.matches(call):
             return Verdict("allow", rule.text)
@@ -83,7 +83,7 @@ def verdict_of(rules: Sequence[Rule], code: str) -> Verdict:
     return Verdict("") if locking is None else Verdict("lock", locking.text)
 
 
-def calls_in(code: str) -> list[Call]:
+def find_calls(code: str) -> list[Call]:
     """Return the calls in code, and the functions that it names, by full names without aliases;
     none if it is too long or not plain Python."""
     tree = parse_plain_python(code) if len(code) <= _LONGEST else None
@@ -100,11 +100,11 @@ def calls_in(code: str) -> list[Call]:
     return calls + [
         Call(name, starred=True)
         for node in mentions
-        if (name := _dotted(node, names)) and name != "?"
+        if (name := _dotted_name(node, names)) and name != "?"
     ]
 
 
-def only_call(code: str) -> Call | None:
+def parse_single_call(code: str) -> Call | None:
     """Return the call that code consists of, if all its arguments are texts, numbers, `True`,
     `False` or `None`; else None."""
     tree = parse_plain_python(code) if len(code) <= _LONGEST else None
@@ -133,7 +133,7 @@ def _literal(value: object) -> str:
 
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:
-    name = _dotted(node.func, names) or "?"
+    name = _dotted_name(node.func, names) or "?"
     starred = any(isinstance(each, ast.Starred) for each in node.args) or any(
         keyword.arg is None for keyword in node.keywords
     )
@@ -141,10 +141,10 @@ def _call(node: ast.Call, names: dict[str, str]) -> Call:
     keywords = {
         keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None
     }
-    if name in _OPENS and not starred and (arguments or "file" in keywords):
+    if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):
         path = arguments[0] if arguments else keywords.pop("file")
         mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
-        return opened(path, mode, keywords)
+        return open_call(path, mode, keywords)
     return Call(name, arguments, keywords, starred)
 
 
@@ -179,12 +179,12 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
             case ast.Assign(
                 targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value
             ) if name not in names:
-                if (dotted := _dotted(value, names)) and not dotted.startswith("?"):
+                if (dotted := _dotted_name(value, names)) and not dotted.startswith("?"):
                     names[name] = dotted
     return names
 
 
-def _dotted(node: ast.AST, names: dict[str, str]) -> str:
+def _dotted_name(node: ast.AST, names: dict[str, str]) -> str:
     """Return the full name of a name or an attribute, ``?.read`` for one of something without a
     name; empty for anything else."""
     parts: list[str] = []

@@ -31,7 +31,7 @@ from mahtab_tui.session.kernel import CellThread, SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge, ToolCalls
 from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames, Rebuilding
+from mahtab_tui.session.private_names import PrivateNames, VariableHistory
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
 from mahtab_tui.session.turns import TurnHost
@@ -100,7 +100,7 @@ def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
     )
 
 
-_OLD = 24 * 60 * 60
+_MAX_AGE = 24 * 60 * 60
 """Age in seconds after which temporary files and folders are removed."""
 
 
@@ -118,7 +118,7 @@ def remove_leftovers() -> None:
     for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
         with contextlib.suppress(OSError):
             found = left.lstat()
-            if found.st_uid != os.getuid() or time.time() - found.st_mtime <= _OLD:
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime <= _MAX_AGE:
                 continue
             if stat.S_ISREG(found.st_mode):
                 left.unlink()
@@ -139,7 +139,7 @@ class Components:
     def __init__(
         self,
         settings: Settings,
-        ground: SessionBackend,
+        backend: SessionBackend,
         ready: Future[bool],
         listeners: Sequence[Callable[[logging.Logger], None]],
         face: Frontend,
@@ -154,18 +154,18 @@ class Components:
         no_trace: bool,
     ) -> None:
         """The arguments are those of `Session`, and what it has made of them."""
-        store = ground.store
+        store = backend.store
         log, prompt = setup_logging(store)
         self.log = log
         self.secrets = secrets = Secrets(settings.secrets)
         log.addFilter(MaskingFilter(secrets))
         for begin in listeners:
             begin(log)
-        prompt.resume(past, same_kernel=ground.kernel.was_reattached)
-        self.masked = MaskedKernel(ground.kernel, secrets)
+        prompt.resume(past, same_kernel=backend.kernel.was_reattached)
+        self.masked = MaskedKernel(backend.kernel, secrets)
         self.kernel: Kernel = self.masked
         kernel = self.kernel
-        self.profile = profile = SessionInfo(log, settings, name, model)
+        self.info = profile = SessionInfo(log, settings, name, model)
         self.inbox = inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.was_reattached))
         log.addHandler(self.broadcast)
@@ -180,9 +180,9 @@ class Components:
         self.searches = Searches(
             log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking
         )
-        self.keeping = NamespaceStore(log, kernel)
-        self.rebuilding = Rebuilding(past)
-        log.addHandler(self.rebuilding)
+        self.namespace_store = NamespaceStore(log, kernel)
+        self.variable_history = VariableHistory(past)
+        log.addHandler(self.variable_history)
         last = max(
             (
                 record.cell or 0
@@ -191,8 +191,10 @@ class Components:
             ),
             default=0,
         )
-        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, first=last + 1)
-        self.undo = Undo(log, kernel, self.keeping, self.cells)
+        self.cells = Cells(
+            log, kernel, self.namespace_store, tools, self.private, face, first=last + 1
+        )
+        self.undo = Undo(log, kernel, self.namespace_store, self.cells)
         self.attachments = Attachments(
             kernel, store.pictures if store is not None else lambda cell: (), self.private
         )
@@ -262,7 +264,7 @@ class Components:
             )
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(
-            log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past
+            log, kernel, self.namespace_store, self.host, self.cells, inbox, ready, files, past
         )
 
     def save(self) -> None:
@@ -282,7 +284,7 @@ class Components:
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()
-        self.keeping.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
+        self.namespace_store.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
         if not keep_kernel and not leave:
             self.kernel.close()
         self.searches.close()

@@ -94,7 +94,7 @@ class Inbox:
         """Add an input of the user, before those of agents; returns its id."""
         with self._changed:
             item = Item(next(self._numbers), mode, text)
-            self._enter(self._first_of_agents, item)
+            self._insert(self._agents_index, item)
         return item.id
 
     def put_cells(
@@ -105,15 +105,15 @@ class Inbox:
         with self._changed:
             items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
             entered([item.id for item in items])
-            self._enter(self._first_of_agents, *items)
+            self._insert(self._agents_index, *items)
 
     @property
-    def _first_of_agents(self) -> int:
+    def _agents_index(self) -> int:
         return next(
             (index for index, waiting in enumerate(self._items) if waiting.party), len(self._items)
         )
 
-    def put_for(
+    def put_agent_cell(
         self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]
     ) -> tuple[int, int]:
         """Add a cell of an agent at the end; returns its id and the number of cells before it."""
@@ -122,15 +122,15 @@ class Inbox:
             before = sum(waiting.mode == "python" for waiting in self._items) + (
                 "python" in self._serving
             )
-            self._enter(len(self._items), item)
+            self._insert(len(self._items), item)
         return item.id, before
 
-    def _enter(self, index: int, *items: Item) -> None:
+    def _insert(self, index: int, *items: Item) -> None:
         self._items[index:index] = items
         self._changed.notify_all()
         self._report()
 
-    def take(self, mode: Mode) -> Item | None:
+    def next_item(self, mode: Mode) -> Item | None:
         """Finish the previous input of a mode and wait for the next one; None when the inbox is
         closed."""
         with self._changed:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.approval_rules import Rule
     from mahtab_tui.store.database import SessionLock
 
-_RIGHTS: dict[ApprovalMode, str] = {
+_PERMISSION_NOTICES: dict[ApprovalMode, str] = {
     "auto": "The model's code now runs without asking, with your permissions: it can read, change and delete whatever you can.",
     "review": "The model's code now runs at once, before you see it, with your permissions. Its changes to variables are shown and can be undone; "
     "what it does to files, programs and over the network cannot.",
 }
-_PLANNING = "The model now only reads and answers with a plan. /plan run has it carried out, /plan ends planning."
+_PLANNING_NOTICE = "The model now only reads and answers with a plan. /plan run has it carried out, /plan ends planning."
 
 
 class SessionInfo:
@@ -51,9 +51,9 @@ class SessionInfo:
         """The user's rules for code."""
         if not self._settings.approval_rules:
             return ()
-        from mahtab_tui.settings.approval_rules import rules_of
+        from mahtab_tui.settings.approval_rules import parse_rules
 
-        return rules_of(self._settings.approval_rules)
+        return parse_rules(self._settings.approval_rules)
 
     def set_model(self, model: str) -> None:
         """Change the model. model: a full name."""
@@ -73,13 +73,13 @@ class SessionInfo:
         self.planning = planning
         self.report()
         if planning:
-            emit(self._log, Notice(_PLANNING))
+            emit(self._log, Notice(_PLANNING_NOTICE))
 
     def warn_about_permissions(self) -> None:
         """Tell the user, once for each approval mode, what it allows the model's code to do."""
-        if self.approval in _RIGHTS and self.approval not in self._warned:
+        if self.approval in _PERMISSION_NOTICES and self.approval not in self._warned:
             self._warned.add(self.approval)
-            emit(self._log, Notice(_RIGHTS[self.approval], level="warning"))
+            emit(self._log, Notice(_PERMISSION_NOTICES[self.approval], level="warning"))
 
     def report(self) -> None:
         emit(
@@ -215,7 +215,7 @@ class UserRequests(Generic[T]):
             return tuple(request for request, question in self._open.items() if not question.done())
 
 
-def ask_about(
+def ask_approval(
     log: logging.Logger,
     approvals: UserRequests[Decision],
     about: Approval,

@@ -45,12 +45,12 @@ from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent_thread import AgentThread
-from mahtab_tui.session.cells import YOU, Cells, attrs_of, makers, unfinished
+from mahtab_tui.session.cells import YOU, Cells, last_changes, output_attrs, unfinished_cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Frontend, RequestCancelled, UserRequests
 from mahtab_tui.session.knowledge import ToolCalls
 from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames, why_refused
+from mahtab_tui.session.private_names import PrivateNames, explain_refusal
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.sqlite import SqliteStore
@@ -62,7 +62,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.searches import ServerCalls
 
 
-def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secrets) -> list[Record]:
+def add_recovered_output(
+    store: SqliteStore, past: Sequence[Record], secrets: Secrets
+) -> list[Record]:
     """Return the past records of a resumed session, with the whole output of a cell in which its
     kernel ended. Raises `StoreError`."""
     records = list(past)
@@ -73,7 +75,7 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
             for record in records
             if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)
         ]
-        started = next((each for each in unfinished(pieces) if each.cell == cell), None)
+        started = next((each for each in unfinished_cells(pieces) if each.cell == cell), None)
         if started is not None:
             text = TerminalOutput()
             text.add("stdout", output.decode(errors="replace"))
@@ -81,7 +83,7 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
             kind = UserReplOut if isinstance(started, UserReplIn) else AssistantReplOut
             record = kind(
                 secrets.mask(whole),
-                **attrs_of(started),
+                **output_attrs(started),
                 status=str(Status.DIED),
                 kinds=kinds,
                 rewritten=text.rewritten,
@@ -107,16 +109,16 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
 
 JUPYTER = ("jupyter:", "jupyter+", "existing:")
 """How addresses of Jupyter kernels begin."""
-SHORT = 0.25
+RECONNECT_HOURS = 0.25
 """Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot
 tell which of them is gone."""
 
 
-class Waiting(NamedTuple):
+class DetachedKernel(NamedTuple):
     """The kernel of a session that has outlived its screen, if there is one."""
 
-    here: Connections | None = None
-    elsewhere: ConnectedKernel | None = None
+    local: Connections | None = None
+    remote: ConnectedKernel | None = None
 
 
 def process_kernel(
@@ -124,7 +126,7 @@ def process_kernel(
     keep: SaveTarget | None = None,
     *,
     session: str = "",
-    waiting: Waiting | None = None,
+    waiting: DetachedKernel | None = None,
 ) -> Kernel:
     """Create a kernel in a process of its own, as the settings say. keep: where its namespace is
     kept; None for nowhere.
@@ -132,28 +134,30 @@ def process_kernel(
     session: the id of the session for which it may outlive its screen; empty for none. waiting: a
     kernel that has done so, wherever the settings say that a new one runs. Raises `KernelError`.
     """
-    waiting = waiting or Waiting()
-    if waiting.elsewhere is not None:
-        settings = settings.model_copy(update={"kernel": waiting.elsewhere.station.address})
+    waiting = waiting or DetachedKernel()
+    if waiting.remote is not None:
+        settings = settings.model_copy(update={"kernel": waiting.remote.station.address})
     if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 
         token = "" if settings.jupyter_token is None else settings.jupyter_token.get_secret_value()
-        return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(there=True))
+        return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(remote=True))
     return ProcessKernel(
         settings.python
         if settings.kernel is None
         else None,  # the setting names an interpreter of this machine
-        startup=startup_code(there=settings.kernel is not None),
+        startup=startup_code(remote=settings.kernel is not None),
         reload=settings.reload,
         undo_steps=settings.undo_steps,
         undo_memory=settings.undo_memory,
         keep=keep,
-        launcher=_launcher(settings, session, waiting),
+        launcher=_make_launcher(settings, session, waiting),
     )
 
 
-def kernel_at(settings: Settings, keep: SaveTarget | None, session: str, address: str) -> Kernel:
+def create_kernel(
+    settings: Settings, keep: SaveTarget | None, session: str, address: str
+) -> Kernel:
     """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this
     machine. Raises `KernelError`."""
     return process_kernel(
@@ -205,27 +209,27 @@ class LocalDetachable(LocalLauncher):
         return process
 
 
-def _launcher(settings: Settings, session: str, waiting: Waiting) -> Launcher | None:
+def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) -> Launcher | None:
     """Return where the kernel runs; None for here, with its screen only. Raises `KernelError`."""
     if settings.kernel is None:
         detachable = session and settings.keep_kernel and sys.platform == "linux"
-        return LocalDetachable(session, settings.keep_kernel, waiting.here) if detachable else None
+        return LocalDetachable(session, settings.keep_kernel, waiting.local) if detachable else None
     from mahtab_tui.kernel.remote.process import RemoteLauncher
     from mahtab_tui.kernel.remote.transport import parse
 
     keeping = session if settings.keep_kernel else ""
     return RemoteLauncher(
-        parse(settings.kernel), settings.keep_kernel or SHORT, keeping, waiting.elsewhere
+        parse(settings.kernel), settings.keep_kernel or RECONNECT_HOURS, keeping, waiting.remote
     )
 
 
-def startup_code(*, there: bool = False) -> str:
+def startup_code(*, remote: bool = False) -> str:
     """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is
-    none. there: the kernel cannot read it."""
+    none. remote: the kernel cannot read it."""
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
-    if there:
+    if remote:
         return f"exec(compile({path.read_bytes()!r}, {str(path)!r}, 'exec'))"
     # It binds no names, which would stay behind if the file fails.
     return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"
@@ -236,7 +240,7 @@ class SessionKernelHost:
     """The `kernel.base.KernelHost` of a session, created after its other parts."""
 
     _log: logging.Logger
-    _face: Frontend
+    _frontend: Frontend
     _secrets: Secrets
     _spending: Spending
     _cells: Cells
@@ -290,32 +294,34 @@ class SessionKernelHost:
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         if name in ("ask", "rlm") and (used := self._cells.private_in_use):
-            raise RuntimeError(why_refused(f"{name}()", used))
+            raise RuntimeError(explain_refusal(f"{name}()", used))
         match name:
             case "private":
-                return self._mark(str(args["name"]), bool(args["on"]))
+                return self._mark_private(str(args["name"]), bool(args["on"]))
             case "ask":
-                return self._ask(str(args["prompt"]))
+                return self._ask_model(str(args["prompt"]))
             case "usage":
                 return self._spending.table()
             case "rlm":
-                return self._searches.from_cell(args, self._cells.last, self._agent.model)
+                return self._searches.run_from_cell(args, self._cells.last, self._agent.model)
             case "rlm_text":
-                return self._searches.take_text(str(args["tree"]), str(args["text"]))
+                return self._searches.receive_text(str(args["tree"]), str(args["text"]))
             case "rlm_log":
                 return self._searches.log(str(args["tree"]))
             case "rlm_tools":
-                return self._searches.tools_of(str(args["tree"])).next()
+                return self._searches.open_tools(str(args["tree"])).next()
             case "rlm_tool":
-                return self._searches.tools_of(str(args["tree"])).done(args["call"], args["result"])
+                return self._searches.open_tools(str(args["tree"])).done(
+                    args["call"], args["result"]
+                )
             case "rlm_tools_end":
-                return self._searches.tools_of(str(args["tree"])).end()
+                return self._searches.open_tools(str(args["tree"])).end()
             case "rlm_stop":
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
                 if host := self._kernel.info().host:  # what is there must not start programs here
                     raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
-                return self._face.run_in_terminal(
+                return self._frontend.run_in_terminal(
                     [str(word) for word in args["argv"]], str(args["cwd"])
                 )
             case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if (
@@ -339,7 +345,7 @@ class SessionKernelHost:
         }
         cancel.get(name, partial(self._tools.cancel, name))()
 
-    def _mark(self, name: str, private: bool) -> None:
+    def _mark_private(self, name: str, private: bool) -> None:
         """Serve `private("…")` in a cell. Raises `RuntimeError`."""
         if not private and (self._cells.assistant_runs or self._cells.agent_runs):
             raise RuntimeError(
@@ -347,7 +353,7 @@ class SessionKernelHost:
             )
         self._private.mark(name, private)
 
-    def _ask(self, prompt: str) -> str:
+    def _ask_model(self, prompt: str) -> str:
         """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
         if self._cells.assistant_runs or self._cells.agent_runs:
             raise RuntimeError("Code from the model or an agent cannot call ask().")
@@ -382,7 +388,7 @@ class CellThread:
 
     _log: logging.Logger
     _kernel: Kernel
-    _keeping: NamespaceStore
+    _namespace_store: NamespaceStore
     _host: SessionKernelHost
     _cells: Cells
     _inbox: Inbox
@@ -406,9 +412,9 @@ class CellThread:
 
     def load(self, file: DataFile) -> bool:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
-        from mahtab_tui.session.loading import loading_cell
+        from mahtab_tui.session.loading import make_loading_cell
 
-        loading = loading_cell(
+        loading = make_loading_cell(
             file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas")
         )
         if (
@@ -428,26 +434,26 @@ class CellThread:
     def _attach(self) -> None:
         """Take up a kernel that has waited, with the cells that it runs."""
 
-        cells = unfinished(self._past)
-        threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
+        cells = unfinished_cells(self._past)
+        threading.Thread(target=self._announce_variables, name="taking-stock", daemon=True).start()
         for cell in cells[1:]:  # they run inside the first
             threading.Thread(
-                target=self._go_on, args=(cell, True), name="going-on", daemon=True
+                target=self._resume_cell, args=(cell, True), name="going-on", daemon=True
             ).start()
         if cells:
-            self._go_on(cells[0], False)
+            self._resume_cell(cells[0], False)
 
-    def _take_stock(self) -> None:
+    def _announce_variables(self) -> None:
         """List the variables. Code may keep the kernel from answering for long."""
 
         try:
-            self._keeping.attached(*self._kernel.saved_before())
-            self._cells.announce_restored(makers(self._past))
+            self._namespace_store.resume(*self._kernel.saved_before())
+            self._cells.announce_restored(last_changes(self._past))
             self._ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:
             self._notice(str(error), "warning")
 
-    def _go_on(self, cell: ReplIn, nested: bool) -> None:
+    def _resume_cell(self, cell: ReplIn, nested: bool) -> None:
         try:
             self._cells.resume_cell(cell, nested)
         except KernelError as error:
@@ -461,7 +467,7 @@ class CellThread:
             elif variables := self._kernel.variables():
                 self._cells.announce_existing(variables)
             if not self._kernel.was_reattached:
-                self._keeping.begin()
+                self._namespace_store.start_restore()
                 self._ready.set_result(self._kernel.installed("pandas"))
             for file in self._files:
                 self.load(file)
@@ -469,7 +475,7 @@ class CellThread:
             self._notice(str(error), "error")
             if not self._ready.done():
                 self._ready.set_exception(error)
-        while (item := self._inbox.take("python")) is not None:
+        while (item := self._inbox.next_item("python")) is not None:
             try:
                 if item.work is not None:
                     item.work()

@@ -40,7 +40,7 @@ def waiting_remote_kernels() -> list[KernelNote]:
     return [noted for noted in noted_kernels() if noted.session not in open_now]
 
 
-def waiting_here() -> list[WaitingKernel]:
+def local_detached_kernels() -> list[WaitingKernel]:
     """Return the kernels of this machine without a screen, the longest wait first."""
     open_now = locked_sessions()
     found = [
@@ -49,27 +49,32 @@ def waiting_here() -> list[WaitingKernel]:
     return sorted(found, key=lambda kernel: kernel.since)
 
 
-def end_surplus_kernels() -> None:
+def stop_surplus_kernels() -> None:
     """End the kernels that have been idle longest, if too many wait."""
-    idle = [kernel for kernel in waiting_here() if kernel.has_run and not kernel.cell]
+    idle = [kernel for kernel in local_detached_kernels() if kernel.has_run and not kernel.cell]
     for kernel in idle[: max(0, len(idle) - MOST_WAITING)]:
         with suppress(OSError):
             stop(kernel)
 
 
-def facts_about_waiting_kernels() -> dict[str, str]:
+def summarize_detached_kernels() -> dict[str, str]:
     """Return what each kernel without a screen does, how long it has computed and its memory, by
     session."""
-    here = {kernel.session: f"{work(kernel)}, {_use(kernel)}" for kernel in waiting_here()}
+    here = {
+        kernel.session: f"{describe_work(kernel)}, {_describe_use(kernel)}"
+        for kernel in local_detached_kernels()
+    }
     return {
-        noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}"
+        noted.session: f"started {describe_age(noted)} ago on {one_line(noted.station.label)}"
         for noted in waiting_remote_kernels()
     } | here
 
 
-def stop_waiting_kernel(session: str) -> str:
+def stop_detached_kernel(session: str) -> str:
     """End the kernel of this machine that waits for a session; return the outcome as a sentence."""
-    kernel = next((kernel for kernel in waiting_here() if kernel.session == session), None)
+    kernel = next(
+        (kernel for kernel in local_detached_kernels() if kernel.session == session), None
+    )
     if kernel is None:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
     try:
@@ -82,31 +87,33 @@ def stop_waiting_kernel(session: str) -> str:
         return f"Its kernel cannot be reached: {error.strerror or error}."
 
 
-def _use(kernel: WaitingKernel) -> str:
-    return f"CPU {_age(cpu_seconds(kernel.pid))}, {memory(kernel.pid)}"
+def _describe_use(kernel: WaitingKernel) -> str:
+    return f"CPU {_format_age(cpu_seconds(kernel.pid))}, {memory_use(kernel.pid)}"
 
 
-def sentences_about_waiting_kernels() -> Iterator[str]:
+def describe_detached_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen: what it does, where, and how to resume or
     stop it."""
-    for kernel in waiting_here():
+    for kernel in local_detached_kernels():
         if kernel.has_run:
-            code = f"still running cell {kernel.cell} in the background. Code: {_code(kernel)}"
-            where = f"{code if kernel.cell else 'idle in the background'}{folder(kernel.session)}"
-            use = f"{_age(time.time() - kernel.since)}, {_use(kernel)}"
-            yield f"Session {kernel.session} is {where} ({use}). {_ways(kernel.session)}"
+            code = (
+                f"still running cell {kernel.cell} in the background. Code: {_running_code(kernel)}"
+            )
+            where = f"{code if kernel.cell else 'idle in the background'}{foreign_folder(kernel.session)}"
+            use = f"{_format_age(time.time() - kernel.since)}, {_describe_use(kernel)}"
+            yield f"Session {kernel.session} is {where} ({use}). {_how_to_resume(kernel.session)}"
     for noted in waiting_remote_kernels():
-        where = f"{one_line(noted.station.label)}{folder(noted.session)}"
-        yield f"Session {noted.session} still has a kernel on {where}. {_ways(noted.session)}"
+        where = f"{one_line(noted.station.label)}{foreign_folder(noted.session)}"
+        yield f"Session {noted.session} still has a kernel on {where}. {_how_to_resume(noted.session)}"
 
 
-def _ways(session: str) -> str:
+def _how_to_resume(session: str) -> str:
     return f"Resume: mahtab-tui --resume {session}. Stop: mahtab-tui sessions stop {session}"
 
 
-def work(kernel: WaitingKernel) -> str:
+def describe_work(kernel: WaitingKernel) -> str:
     """Say what a kernel does, and since when."""
-    age, code = _age(time.time() - kernel.since), _code(kernel)
+    age, code = _format_age(time.time() - kernel.since), _running_code(kernel)
     return (
         f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
         if kernel.cell
@@ -114,12 +121,12 @@ def work(kernel: WaitingKernel) -> str:
     )
 
 
-def begun(noted: KernelNote) -> str:
+def describe_age(noted: KernelNote) -> str:
     """Say how long ago a kernel elsewhere began."""
-    return _age(time.time() - noted.since)
+    return _format_age(time.time() - noted.since)
 
 
-def folder(session: str) -> str:
+def foreign_folder(session: str) -> str:
     """Return the folder of a session, if it is not this one: kernels of all folders are listed."""
     row = None
     with suppress_all_but_corruption():
@@ -130,7 +137,7 @@ def folder(session: str) -> str:
     return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
 
 
-def memory(pid: int) -> str:
+def memory_use(pid: int) -> str:
     """Return how much memory a process uses, as text."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -148,7 +155,7 @@ def cpu_seconds(pid: int) -> float:
         return 0.0
 
 
-def _code(kernel: WaitingKernel) -> str:
+def _running_code(kernel: WaitingKernel) -> str:
     """Return the beginning of the code of the cell that a kernel runs, in one line."""
     kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
     cells = []
@@ -163,7 +170,7 @@ def _code(kernel: WaitingKernel) -> str:
     return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 
 
-def _age(seconds: float) -> str:
+def _format_age(seconds: float) -> str:
     minutes = max(0, int(seconds)) // 60
     if minutes < 1:
         return f"{max(0, int(seconds))} s"
@@ -188,11 +195,11 @@ class KernelControl:
         private: PrivateNames,
     ) -> None:
         """make: creates a kernel at another place; None if this one stays where it is."""
-        self._make = make
+        self._make_kernel = make
         self._log = log
         self._kernel = kernel
         self._cells = cells
-        self._keeping = keeping
+        self._namespace_store = keeping
         self._undo = undo
         self._private = private
 
@@ -206,7 +213,7 @@ class KernelControl:
         def work() -> None:
             self._kernel.reset()
             self._cells.forget()
-            self._keeping.forget()
+            self._namespace_store.forget()
 
         self._on_thread("The kernel could not be reset", work)
 
@@ -214,10 +221,10 @@ class KernelControl:
         """Go on with another interpreter, into which the saved variables come back."""
 
         def work() -> None:
-            self._keeping.save(_PATIENCE)
+            self._namespace_store.save(_PATIENCE)
             self._kernel.activate(python)
             self._cells.forget()
-            self._keeping.begin()
+            self._namespace_store.start_restore()
 
         self._on_thread("The interpreter was not changed", work)
 
@@ -226,13 +233,13 @@ class KernelControl:
         this session comes back."""
 
         def work() -> None:
-            if self._make is None:
+            if self._make_kernel is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            new = self._make(address)
-            self._keeping.save(_PATIENCE)
+            new = self._make_kernel(address)
+            self._namespace_store.save(_PATIENCE)
             self._kernel.replace_kernel(new, f"Switched to {address or 'this machine'}.")
             self._cells.forget()
-            self._keeping.begin()
+            self._namespace_store.start_restore()
 
         self._on_thread("The kernel was not moved", work)
 

@@ -43,9 +43,9 @@ class Knowledge:
         self._secrets = secrets
         self._spending = spending
         self._no_trace = no_trace
-        self._meaning: SemanticIndex | None = None
+        self._semantic_index: SemanticIndex | None = None
         self._past = past
-        self._making = threading.RLock()
+        self._lock = threading.RLock()
         self._skills: SkillLibrary | None = None
         self._toolset: Toolset | None = None
         self._instructions: FoundInstructions | None = None
@@ -65,7 +65,7 @@ class Knowledge:
         read, once."""
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
-        with self._making:
+        with self._lock:
             before = self._instructions
             try:
                 found = find_instructions(project_folder())
@@ -82,7 +82,7 @@ class Knowledge:
                 )
         return found
 
-    def in_use(self) -> str:
+    def describe_usage(self) -> str:
         """Say which instructions the model gets; empty if there are none."""
         found = self._instructions
         if found is None or not found.files:
@@ -93,7 +93,7 @@ class Knowledge:
 
     @property
     def skills(self) -> SkillLibrary:
-        with self._making:
+        with self._lock:
             if self._skills is None:
                 from mahtab_tui.knowledge.library import SkillLibrary
                 from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders
@@ -101,7 +101,7 @@ class Knowledge:
                 folders = skill_folders(
                     project_folder(),
                     self._settings.skills_dir,
-                    of_project=self._settings.of_project("skills_dir"),
+                    of_project=self._settings.is_from_project("skills_dir"),
                 )
                 self._skills = SkillLibrary(SkillsLoader(*folders), self._warn, self.semantic_index)
             return self._skills
@@ -113,7 +113,7 @@ class Knowledge:
 
     @property
     def toolset(self) -> Toolset:
-        with self._making:
+        with self._lock:
             if self._toolset is None:
                 from mahtab_tui.knowledge.library import LoadedSkills
                 from mahtab_tui.tools.toolset import Toolset
@@ -139,30 +139,30 @@ class Knowledge:
         settings = self._settings
         if settings.embedding_model is None:
             return None
-        with self._making:
-            if self._meaning is None:
+        with self._lock:
+            if self._semantic_index is None:
                 from mahtab_tui.knowledge.semantic_index import SemanticIndex
                 from mahtab_tui.llm.embedding import EmbeddingModel
                 from mahtab_tui.store.session_search import Vectors
 
                 path = None if self._no_trace else home_folder() / "vectors.db"
                 keys = settings.model_access()["api_keys"]
-                named = settings.embedding_model, self._spending, self._count
+                named = settings.embedding_model, self._spending, self._count_usage
                 model = EmbeddingModel(
                     *named,
                     base_url=settings.base_url,
                     api_keys=keys,
                     timeout=settings.model_timeout,
                 )
-                self._meaning = SemanticIndex(
+                self._semantic_index = SemanticIndex(
                     model,
                     lambda: Vectors(path, self._warn),
                     self._secrets.redact_for_model,
                     self._warn,
                 )
-            return self._meaning
+            return self._semantic_index
 
-    def _count(self, used: Usage) -> None:
+    def _count_usage(self, used: Usage) -> None:
         self._spending.count(used)
         emit(self._log, used)
 
@@ -171,7 +171,7 @@ class Knowledge:
         """The MCP servers; None if there are none. No server is started."""
         if not self._settings.mcp:
             return None
-        with self._making:
+        with self._lock:
             if self._servers is None:
                 import builtins
 
@@ -210,8 +210,8 @@ class Knowledge:
 
     def close(self) -> None:
         """End the MCP servers, and wait for them a moment."""
-        if self._meaning is not None:
-            self._meaning.close()
+        if self._semantic_index is not None:
+            self._semantic_index.close()
         if self._servers is not None:
             self._servers.close()
 

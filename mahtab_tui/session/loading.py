@@ -20,13 +20,13 @@ from mahtab_tui.worker import toolbox
 MOST_BYTES = 500_000_000
 """Largest file that is loaded. A larger one might take all memory, so its variable is its path."""
 
-_LOOKED_AT = 65_536
+_HEAD_BYTES = 65_536
 """Bytes read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 """Modules that read compressed files."""
-_OF_PANDAS = {
+_PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
     ".xlsx": "read_excel",
@@ -62,7 +62,7 @@ class DataFile(NamedTuple):
 
     @property
     def is_table(self) -> bool:
-        return _suffix(self.path) in _SEPARATED or _suffix(self.path) in _OF_PANDAS
+        return _suffix(self.path) in _SEPARATED or _suffix(self.path) in _PANDAS_READERS
 
     @property
     def is_long_text(self) -> bool:
@@ -83,7 +83,7 @@ class LoadingCell(NamedTuple):
         return words[1] if words[0] in ("import", "from") else ""
 
 
-def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
+def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
     """Read the start of each file, and choose a different variable name for each. Raises
     `CannotLoad`."""
     files: list[DataFile] = []
@@ -94,11 +94,11 @@ def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
             for each in (wanted, *(f"{wanted}_{number}" for number in range(2, len(names) + 3)))
             if each not in names
         )
-        files.append(_look_at(path, name))
+        files.append(_inspect(path, name))
     return files
 
 
-def _look_at(path: Path, name: str) -> DataFile:
+def _inspect(path: Path, name: str) -> DataFile:
     shown = one_line(str(path))
     try:
         status = path.stat()
@@ -106,10 +106,10 @@ def _look_at(path: Path, name: str) -> DataFile:
             raise CannotLoad(f"The folder {shown} cannot be loaded as a variable.")
         if not stat.S_ISREG(status.st_mode):
             raise CannotLoad(f"{shown} is not a regular file: it cannot be loaded as a variable.")
-        beginning = _beginning(path)
-        encoding = _encoding_of(beginning)
+        beginning = _read_head(path)
+        encoding = _guess_encoding(beginning)
         if encoding in ("latin-1", "cp1252"):
-            encoding = single_byte_encoding(_bytes_in(path))
+            encoding = single_byte_encoding(_distinct_bytes(path))
     except FileNotFoundError:
         raise CannotLoad(f"There is no file {shown}.") from None
     except (OSError, EOFError, ValueError, LZMAError) as error:
@@ -122,10 +122,10 @@ def _look_at(path: Path, name: str) -> DataFile:
     return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
 
 
-def _bytes_in(path: Path) -> bytes:
+def _distinct_bytes(path: Path) -> bytes:
     """Return each byte that a file has, once: those that tell its encoding may come late."""
     found: set[int] = set()
-    with _opened(path) as file:
+    with _open(path) as file:
         while part := file.read(1_000_000):
             found.update(part)
             if file.tell() > MOST_BYTES:
@@ -133,7 +133,7 @@ def _bytes_in(path: Path) -> bytes:
     return bytes(found)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     module = _COMPRESSED.get(path.suffix.lower())
     opened: IO[bytes] = (
         import_module(module).open(path)
@@ -143,10 +143,10 @@ def _opened(path: Path) -> IO[bytes]:
     return opened
 
 
-def _beginning(path: Path) -> bytes:
+def _read_head(path: Path) -> bytes:
     """Return the first bytes of a file, of a compressed one as they are without compression."""
-    with _opened(path) as file:
-        return file.read(_LOOKED_AT)
+    with _open(path) as file:
+        return file.read(_HEAD_BYTES)
 
 
 def _suffix(path: Path) -> str:
@@ -155,7 +155,7 @@ def _suffix(path: Path) -> str:
     return inner if inner in _READABLE else path.suffix.lower()
 
 
-def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
+def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
     """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether
     the kernel can import it."""
     name, suffix = file.name, _suffix(file.path)
@@ -173,7 +173,7 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
             its_path,
             f"{shown} is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.",
         )
-    if reader := _OF_PANDAS.get(suffix):
+    if reader := _PANDAS_READERS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
         return LoadingCell(
@@ -229,7 +229,7 @@ def variable_name(path: Path) -> str:
     )
 
 
-def _encoding_of(beginning: bytes) -> str:
+def _guess_encoding(beginning: bytes) -> str:
     """Guess the encoding of a text; empty if it is not a text."""
     if marked := marked_encoding(beginning):
         return marked

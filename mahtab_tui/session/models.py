@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk
 
-_OF_THE_MODEL = frozenset(
+_MODEL_SETTINGS = frozenset(
     {"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"}
 )
 """Settings that require a new model."""
-_OF_THE_AGENT = _OF_THE_MODEL | {
+_AGENT_SETTINGS = _MODEL_SETTINGS | {
     "max_turns",
     "max_history",
     "reflection",
@@ -44,7 +44,7 @@ _OF_THE_AGENT = _OF_THE_MODEL | {
     "output_answers",
 }
 """Settings that require to configure the agent again."""
-_AT_ONCE = _OF_THE_AGENT | {
+_IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
     "model",
     "approval",
     "approval_rules",
@@ -66,9 +66,9 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     elif key == "approval":
         session.set_approval(value)
     settings.change(key, value)
-    if key in _OF_THE_MODEL:
+    if key in _MODEL_SETTINGS:
         session.renew_model()
-    if key in _OF_THE_AGENT:
+    if key in _AGENT_SETTINGS:
         agent.change(
             lambda it: it.configure(
                 settings.max_turns,
@@ -80,7 +80,7 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
         )
     elif key == "reload":
         session.kernel.set_reload(value)
-    return key in _AT_ONCE or key.startswith("rlm_")
+    return key in _IMMEDIATE_SETTINGS or key.startswith("rlm_")
 
 
 @dataclass(eq=False, repr=False)
@@ -183,7 +183,7 @@ class Models:
         """kernel: models of the `claude` CLI run in its working directory."""
         self._log = log
         self._settings = settings
-        self._profile = profile
+        self._info = profile
         self._kernel = kernel
 
     def make(
@@ -192,7 +192,7 @@ class Models:
         """Create a model by its name, by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
             return get_llm(
-                name or self._profile.model,
+                name or self._info.model,
                 timeout=self._settings.model_timeout,
                 on_notice=on_notice or self._notice,
                 folder=lambda: self._kernel.info().local_folder,

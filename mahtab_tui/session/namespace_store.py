@@ -22,13 +22,13 @@ from mahtab_tui.kernel.values import (
 )
 from mahtab_tui.session.info import change_row, variable_row
 
-QUIET = 1.0
+QUIET_SECONDS = 1.0
 """Seconds without a further cell after which the namespace is written."""
-WRITING = 900.0
+WRITE_SECONDS = 900.0
 """Seconds for writing, while nobody waits for it."""
 
 _WORD = re.compile(r"\w+")
-_NAMED = 5
+_MOST_NAMED = 5
 """Variables that a sentence names."""
 
 RESTORING, RESTORED, NOT_SAVED = "restoring", "restored", "not kept"
@@ -47,9 +47,9 @@ class NamespaceStore:
         """Held while a file is read."""
         self._writing = threading.Lock()
         """Held while the namespace is written."""
-        self._on = False
-        self._ends = False
-        self._time = WRITING
+        self._active = False
+        self._closing = False
+        self._write_seconds = WRITE_SECONDS
         """Seconds for writing."""
         self._changes = self._attempted = self._written = 0
         """How many cells have run; how many had when it was last tried to write the namespace, and
@@ -58,13 +58,13 @@ class NamespaceStore:
         """Cells that run or wait: nothing is read between them but what they mention."""
         self._pending: dict[str, SavedFile] = {}
         """Files to be read, by name."""
-        self._carried: list[str] = []
+        self._retained_files: list[str] = []
         """Files of which something could not be read: they stay, for a kernel that can."""
-        self._tried: set[str] = set()
+        self._attempted_files: set[str] = set()
         """Files that were read, or in whose reading the kernel has died."""
         self._missing: dict[str, NotSaved] = {}
-        self._back: list[Variable] = []
-        self._waits_for_all: frozenset[str] = frozenset()
+        self._restored: list[Variable] = []
+        self._code_names: frozenset[str] = frozenset()
         """Functions and classes: they may use any other variable."""
         self._result = KeepResult()
         """Result of the last time that it was written."""
@@ -74,9 +74,9 @@ class NamespaceStore:
 
     # Bringing back
 
-    def begin(self) -> None:
+    def start_restore(self) -> None:
         """Read what is kept into a new kernel, on a thread. Waits for the list of it only."""
-        if self._ends:
+        if self._closing:
             return
         try:
             saved = self._kernel.saved_namespace()
@@ -98,21 +98,21 @@ class NamespaceStore:
                 target=self._restore, args=(self._pending,), name="restore", daemon=True
             ).start()
 
-    def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
+    def resume(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
         """Go on with a kernel that has waited: its variables are there. carried, lost: what it was
         last told; None if it was told nothing."""
-        saved = None if self._ends else self._kernel.saved_namespace()
+        saved = None if self._closing else self._kernel.saved_namespace()
         if saved is None:
             return
         with self._lock:
-            self._on = True
-            self._carried = (
+            self._active = True
+            self._retained_files = (
                 [file.name for file in saved.files] if carried is None else list(carried)
             )
             self._missing = {
                 each.variable.name: each for each in saved.missing if each.variable.name in lost
             }
-            self._changed()  # what it has not written by itself
+            self._schedule_write()  # what it has not written by itself
             if self._writer.ident is None:
                 self._writer.start()
         self.show()
@@ -121,12 +121,12 @@ class NamespaceStore:
         died = [
             file
             for file in saved.files
-            if file.name in self._tried and file.name not in self._carried
+            if file.name in self._attempted_files and file.name not in self._retained_files
         ]
-        self._on = True
-        self._back = []
+        self._active = True
+        self._restored = []
         self._missing = {each.variable.name: each for each in saved.missing}
-        self._carried = [file.name for file in died]
+        self._retained_files = [file.name for file in died]
         for file in died:
             self._missing.update(
                 (each.name, NotSaved(each, "the kernel ended while reading it"))
@@ -139,7 +139,7 @@ class NamespaceStore:
             for variable in file.variables
             if variable.kind in ("function", "class")
         ]
-        self._waits_for_all = frozenset(variable.name for variable in kinds)
+        self._code_names = frozenset(variable.name for variable in kinds)
 
     def show(self) -> None:
         """Log the variables that are not in the namespace: those on their way, and those that are
@@ -152,41 +152,45 @@ class NamespaceStore:
         self._log_rows(RESTORING, waiting)
         self._log_missing(self._missing)
 
-    def before(self, code: str) -> None:
+    def before_cell(self, code: str) -> None:
         """A cell begins: bring the variables back that its code mentions."""
         with self._lock:
             self._cells += 1
         if not self._pending:
             return
         words = set(_WORD.findall(code))
-        everything = not words.isdisjoint(self._waits_for_all)
+        everything = not words.isdisjoint(self._code_names)
         for file in list(self._pending.values()):
             if everything or not words.isdisjoint(variable.name for variable in file.variables):
-                self._bring(file)
+                self._restore_file(file)
 
-    def after(self) -> None:
+    def after_cell(self) -> None:
         """A cell has ended: the namespace is written soon."""
         with self._lock:
             self._cells -= 1
-            self._changed()
+            self._schedule_write()
 
     def _restore(self, pending: dict[str, SavedFile]) -> None:
         for file in list(pending.values()):
             with self._lock:
                 self._lock.wait_for(lambda: not self._cells)
-            self._bring(file)
+            self._restore_file(file)
         if self._pending is pending:  # not for another kernel
             emit(
                 self._log,
-                Restore(sentence([each.name for each in self._back], list(self._missing.values()))),
+                Restore(
+                    describe_restored(
+                        [each.name for each in self._restored], list(self._missing.values())
+                    )
+                ),
             )
 
-    def _bring(self, file: SavedFile) -> None:
+    def _restore_file(self, file: SavedFile) -> None:
         with self._reading:
             if self._pending.get(file.name) is not file:  # read meanwhile, or for another kernel
                 return
             try:
-                self._tried.add(file.name)
+                self._attempted_files.add(file.name)
                 done = self._kernel.restore(file)
             except KernelError as error:
                 changes: tuple[Change, ...] = ()
@@ -195,13 +199,15 @@ class NamespaceStore:
                 }
             else:
                 changes, missing = done.changes, dict(done.missing)
-                self._tried.discard(file.name)
+                self._attempted_files.discard(file.name)
             with self._lock:
                 if self._pending.pop(file.name, None) is not file:
                     return
                 if missing:
-                    self._carried.append(file.name)
-                self._back += [change.variable for change in changes if change.variable is not None]
+                    self._retained_files.append(file.name)
+                self._restored += [
+                    change.variable for change in changes if change.variable is not None
+                ]
                 lost = {
                     each.name: NotSaved(each, missing[each.name])
                     for each in file.variables
@@ -224,40 +230,40 @@ class NamespaceStore:
 
     # Writing
 
-    def lost(self) -> None:
+    def kernel_died(self) -> None:
         """The kernel has died: what it had is on disk only, until `begin`."""
         with self._lock:
-            if not self._ends:
-                self._on, self._pending = False, {}
+            if not self._closing:
+                self._active, self._pending = False, {}
 
     def forget(self) -> None:
         """The user wants an empty namespace: what was kept goes too."""
         with self._lock:
-            self._pending, self._carried, self._missing = {}, [], {}
-        self.changed()
+            self._pending, self._retained_files, self._missing = {}, [], {}
+        self.schedule_write()
 
-    def made(self, names: Iterable[str]) -> None:
+    def names_made(self, names: Iterable[str]) -> None:
         """A cell has made or changed names: they are no longer missing."""
         with self._lock:
             for name in names:
                 self._missing.pop(name, None)
 
-    def changed(self) -> None:
+    def schedule_write(self) -> None:
         """The namespace has changed, and is written soon."""
         with self._lock:
-            self._changed()
+            self._schedule_write()
 
-    def _changed(self) -> None:
+    def _schedule_write(self) -> None:
         self._changes += 1
         self._lock.notify_all()
 
     def close(self, seconds: float) -> None:
         """Write what is not written yet, within some seconds; do not wait while a cell runs."""
         with self._lock:
-            self._ends, self._time = True, 0.0 if self._cells else seconds
+            self._closing, self._write_seconds = True, 0.0 if self._cells else seconds
             self._lock.notify_all()
         if self._writer.ident is not None:
-            self._writer.join(self._time)
+            self._writer.join(self._write_seconds)
 
     @property
     def missing(self) -> frozenset[str]:
@@ -265,52 +271,54 @@ class NamespaceStore:
         return frozenset(self._missing)
 
     @property
-    def restores(self) -> bool:
+    def can_restore(self) -> bool:
         """Whether the saved variables come back into a new kernel."""
-        return self._writer.ident is not None and not self._ends
+        return self._writer.ident is not None and not self._closing
 
     @property
-    def behind(self) -> bool:
+    def has_unwritten_changes(self) -> bool:
         """Whether the last cells have changed what is not written."""
-        return self._on and self._changes != self._written
+        return self._active and self._changes != self._written
 
-    def unsaved(self, made: int) -> int:
+    def count_unsaved(self, made: int) -> int:
         """Return how many of the variables that cells have made would be lost with the kernel."""
-        return min(made, self._result.missing) if self._on else made
+        return min(made, self._result.missing) if self._active else made
 
-    def in_use(self, megabytes: int) -> str:
+    def describe_usage(self, megabytes: int) -> str:
         """Say how much is saved of what may be; empty if nothing is saved."""
         return (
             f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB"
-            if self._on
+            if self._active
             else ""
         )
 
     def _write_changes(self) -> None:
         while True:
             with self._lock:
-                self._lock.wait_for(lambda: self._ends or self._changes != self._attempted)
-                while not self._ends and self._lock.wait_for(self._changes_again(), QUIET):
+                self._lock.wait_for(lambda: self._closing or self._changes != self._attempted)
+                while not self._closing and self._lock.wait_for(
+                    self._interruption_check(), QUIET_SECONDS
+                ):
                     pass
-                ends = self._ends
-            self.save(self._time)
+                ends = self._closing
+            self.save(self._write_seconds)
             if ends:
                 return
 
-    def _changes_again(self) -> Callable[[], bool]:
+    def _interruption_check(self) -> Callable[[], bool]:
         seen = self._changes
-        return lambda: self._ends or self._changes != seen
+        return lambda: self._closing or self._changes != seen
 
     def save(self, seconds: float) -> None:
         """Write the namespace, if it is not written yet, and wait for it, at most so long."""
         with self._writing:
             with self._lock:
                 self._attempted = self._changes
-                if not self.behind:
+                if not self.has_unwritten_changes:
                     return
                 changes, carried, lost = (
                     self._changes,
-                    [*self._pending, *self._carried],
+                    [*self._pending, *self._retained_files],
                     list(self._missing),
                 )
             try:
@@ -325,16 +333,19 @@ class NamespaceStore:
             self._reported = result.error
 
 
-def sentence(back: list[str], missing: list[NotSaved]) -> str:
+def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
     """Say which variables are back, and which are not and why."""
     if not missing:
-        return f"{_variables(len(back))} restored."
+        return f"{_count_variables(len(back))} restored."
     named = [
-        f"{one_line(each.variable.name)} ({one_line(each.reason)})" for each in missing[:_NAMED]
+        f"{one_line(each.variable.name)} ({one_line(each.reason)})"
+        for each in missing[:_MOST_NAMED]
     ]
-    more = f", and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
-    return f"{_variables(len(back))} restored, {len(missing):,} not: {', '.join(named)}{more}."
+    more = f", and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    return (
+        f"{_count_variables(len(back))} restored, {len(missing):,} not: {', '.join(named)}{more}."
+    )
 
 
-def _variables(count: int) -> str:
+def _count_variables(count: int) -> str:
     return "No variables" if not count else "1 variable" if count == 1 else f"{count:,} variables"

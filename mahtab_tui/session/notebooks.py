@@ -29,7 +29,7 @@ from mahtab_tui.export.entries import (
     Selected,
     select,
 )
-from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, source_of
+from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from mahtab_tui.store.sqlite import SessionRow
 
 
-class BadExport(Exception):
+class ExportError(Exception):
     """The argument of ``/export`` cannot be carried out; the message is a sentence."""
 
 
-class ExportOrder(NamedTuple):
+class ExportRequest(NamedTuple):
     """Export as the user ordered it: content and file."""
 
     file: Path
@@ -63,38 +63,38 @@ class ExportOrder(NamedTuple):
         return self.folder / self.file
 
 
-def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
+def parse_export(typed: str, session_name: str, folder: Path) -> ExportRequest:
     """Read ``[FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises
     `BadExport`."""
     files, flags = list[str](), set[str]()
     try:
         words = shlex.split(typed)
     except ValueError:
-        raise BadExport('A quotation mark is not closed: /export "my report.html"') from None
+        raise ExportError('A quotation mark is not closed: /export "my report.html"') from None
     for word in words:
         if word in ("shown", "whole"):
             flags.add(word)
         elif word.lower().endswith(ENDINGS):
             files.append(word)
         else:
-            raise BadExport(
+            raise ExportError(
                 f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them."
             )
     if len(files) > 1:
-        raise BadExport("Name one file, as in /export report.html.")
+        raise ExportError("Name one file, as in /export report.html.")
     own = (
         Path(session_name).name.lstrip("~.") or "session"
     )  # the name may come from a stranger's file: it leads to no other folder
     file = files[0] if files else f"{own}.ipynb"
-    return ExportOrder(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
+    return ExportRequest(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
 
 
-def export(session: Session, order: ExportOrder) -> None:
+def export(session: Session, order: ExportRequest) -> None:
     """Export on a thread; a notice tells how it went. Replaces the file."""
 
     def work() -> None:
         try:
-            session.notice(_exported(session, order))
+            session.notice(_export(session, order))
         except (StoreError, NothingToExport) as error:
             session.notice(str(error), "warning")
         except OSError as error:
@@ -125,8 +125,8 @@ def export_session(
     conversation = Conversation((record for _, record in page.records), asides=True)
     private = PrivateTexts()
     private.add(conversation.private_texts())
-    conversation.cover(mask)
-    conversation.cover(lambda text: mask_spans(text, private.spans(text)))
+    conversation.mask_texts(mask)
+    conversation.mask_texts(lambda text: mask_spans(text, private.spans(text)))
     chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
     lost = (
@@ -135,10 +135,10 @@ def export_session(
     return chosen.sentence(str(path)) + lost
 
 
-def _exported(session: Session, order: ExportOrder) -> str:
+def _export(session: Session, order: ExportRequest) -> str:
     """Write the file, and say so in a sentence."""
-    conversation = Conversation(session.everything(), asides=True)
-    conversation.cover(session.secrets.redact_for_model)
+    conversation = Conversation(session.all_records(), asides=True)
+    conversation.mask_texts(session.secrets.redact_for_model)
     chosen = select(
         conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST
     )
@@ -170,7 +170,7 @@ _CHANGES = (
 """Records after which the file is behind."""
 
 
-class NoSuchCell(Exception):
+class CellNotFound(Exception):
     """The notebook has no such cell of code; the message is a sentence."""
 
 
@@ -208,7 +208,7 @@ class Notebook(logging.Handler):
         self._kernel_language = kernel_language
         self._lock = threading.Lock()
         """Held while the file is read or written."""
-        self._arrived: deque[Record] = deque(past)
+        self._new_records: deque[Record] = deque(past)
         """Records that are not folded yet."""
         self._conversation = Conversation()
         self._since = 0
@@ -281,7 +281,7 @@ class Notebook(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
-        self._arrived.append(value)
+        self._new_records.append(value)
         if isinstance(value, _CHANGES):
             self._changes += 1
             self._write_soon()
@@ -320,9 +320,9 @@ class Notebook(logging.Handler):
         for number, cell in enumerate(file.cells, first):
             emit(
                 self._log,
-                records.NotebookCell(source_of(cell), place=number, kind=cell["cell_type"]),
+                records.NotebookCell(cell_source(cell), place=number, kind=cell["cell_type"]),
             )
-            for output in outputs_of(cell):
+            for output in cell_outputs(cell):
                 emit(
                     self._log,
                     records.NotebookOutput(
@@ -338,8 +338,8 @@ class Notebook(logging.Handler):
         """Return all output that a cell has in the file as it was read; None if there is no such
         cell any more."""
         try:
-            return "".join(output.text for output in outputs_of(self._cell(number), whole=True))
-        except NoSuchCell:
+            return "".join(output.text for output in cell_outputs(self._cell(number), whole=True))
+        except CellNotFound:
             return None
 
     # Running
@@ -349,9 +349,12 @@ class Notebook(logging.Handler):
         Raises `NoSuchCell`."""
         cell = self._cell(number)
         if cell["cell_type"] != "code":
-            raise NoSuchCell(f"Notebook cell {number} is not a code cell.")
+            raise CellNotFound(f"Notebook cell {number} is not a code cell.")
         if source is not None:
-            known = (self._source(number), source_of(cell))  # the screen shows them without secrets
+            known = (
+                self._source(number),
+                cell_source(cell),
+            )  # the screen shows them without secrets
             self._edited[number] = next(
                 (
                     each
@@ -361,7 +364,7 @@ class Notebook(logging.Handler):
                 source,
             )
             if MASK in source and self._edited[number] == source:
-                raise NoSuchCell(
+                raise CellNotFound(
                     "A secret in this cell was masked: bring it into the input (e) and type it again."
                 )
         self._run_in_order([number])
@@ -378,25 +381,25 @@ class Notebook(logging.Handler):
             if self._cell(each)["cell_type"] == "code" and self._source(each).strip()
         ]
         if not numbers:
-            raise NoSuchCell("The notebook has no code cell there.")
+            raise CellNotFound("The notebook has no code cell there.")
         self._run_in_order(numbers)
 
     def _cell(self, number: int) -> Node:
         cells = self._file.cells
         if not self._first <= number < self._first + len(cells):
-            raise NoSuchCell(
+            raise CellNotFound(
                 f"{self.label} has no cell {number}." if cells else f"{self.label} has no cells."
             )
         return cells[number - self._first]
 
     def _source(self, number: int) -> str:
-        return self._edited.get(number) or source_of(self._cell(number))
+        return self._edited.get(number) or cell_source(self._cell(number))
 
     def _run_in_order(self, numbers: Sequence[int]) -> None:
         language = self._file.language
         if language not in ("", self._kernel_language(), self._asked):
             self._asked = language
-            raise NoSuchCell(
+            raise CellNotFound(
                 f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python anyway."
             )
         waiting: dict[int, int] = {}
@@ -437,12 +440,13 @@ class Notebook(logging.Handler):
         """
         with self._lock:
             changes = self._changes
-            content = self._now()
-            text = writing.text_of(self._file, content)
-            now = writing.digest_of(self.path)
+            content = self._build_content()
+            text = writing.render_text(self._file, content)
+            now = writing.file_digest(self.path)
             # A script has no outputs, so it may be the same although cells ran.
             same = content == self._content or (
-                self._file.form != "ipynb" and text == writing.text_of(self._file, self._content)
+                self._file.form != "ipynb"
+                and text == writing.render_text(self._file, self._content)
             )
             sentence = ""
             if now not in (self._digest, ""):
@@ -463,11 +467,11 @@ class Notebook(logging.Handler):
 
     def _write_soon(self) -> None:
         if self._file.rewritable and self._timer is None and not self._ended:
-            self._timer = threading.Timer(self._pause, self._keep)
+            self._timer = threading.Timer(self._pause, self._autosave)
             self._timer.daemon = True
             self._timer.start()
 
-    def _keep(self) -> None:
+    def _autosave(self) -> None:
         self._timer = None
         began = time.monotonic()
         path, problem = self.path, ""
@@ -488,7 +492,7 @@ class Notebook(logging.Handler):
     def flush(self) -> None:
         """Write the file now, if it is kept up to date and something has changed."""
         if self._file.rewritable and self._changes != self._written_changes and not self._ended:
-            self._keep()
+            self._autosave()
 
     def end(self) -> None:
         """Write the file for the last time, if it is kept up to date."""
@@ -501,12 +505,14 @@ class Notebook(logging.Handler):
         """Write the notebook as it is now into another file. Raises `OSError`."""
         with self._lock:
             writing.write_text(
-                path, writing.text_of(self._file, self._now()), self._file.style.encoding
+                path,
+                writing.render_text(self._file, self._build_content()),
+                self._file.style.encoding,
             )
 
     def _fold(self) -> None:
-        while self._arrived:
-            record = self._arrived.popleft()
+        while self._new_records:
+            record = self._new_records.popleft()
             if isinstance(record, records.NotebookFile):
                 if (
                     record.file == self._opened
@@ -515,12 +521,12 @@ class Notebook(logging.Handler):
                 self._opened = record.file
             self._conversation.fold(record)
 
-    def _now(self) -> Node:
+    def _build_content(self) -> Node:
         """Return the notebook as it is now."""
         self._fold()
         conversation = self._conversation
         if self._secrets.may_redact:
-            conversation.cover(self._secrets.redact_for_model)
+            conversation.mask_texts(self._secrets.redact_for_model)
         ran, besides = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))
         for entry in conversation.entries[self._since :]:
@@ -539,6 +545,6 @@ class Notebook(logging.Handler):
             conversation.private,
             LONGEST_FILE,
         )
-        return writing.content_of(
+        return writing.merge_content(
             self._file, ran, besides, selected, self._secrets.redact_for_model
         )

@@ -22,7 +22,7 @@ from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
 
 
-class Rebuilding(logging.Handler):
+class VariableHistory(logging.Handler):
     """Folds the records of cells and of what they changed."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
@@ -32,12 +32,12 @@ class Rebuilding(logging.Handler):
         """How each cell changed names."""
         self._undone: set[int] = set()
         for record in past:
-            self._take(record)
+            self._fold(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._take(get_record(record))
+        self._fold(get_record(record))
 
-    def _take(self, record: Record) -> None:
+    def _fold(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
             self._codes[record.cell] = record.text
         elif isinstance(record, Undo):
@@ -62,7 +62,7 @@ class Rebuilding(logging.Handler):
 
 
 _MARKED = "{name} is private: models and agents know it exists, but not what it contains."
-_NOT_THERE = " There is no such variable yet."
+_MISSING = " There is no such variable yet."
 _UNMARKED = "{name} is no longer private: models and agents may see what it contains."
 
 
@@ -106,7 +106,11 @@ class PrivateNames(logging.Handler):
         if private == (name in self._hidden.private):
             return
         cells = list(self._codes)
-        used = self._asked([name], [self._codes[cell] for cell in cells]).used if private else ()
+        used = (
+            self._query_kernel([name], [self._codes[cell] for cell in cells]).used
+            if private
+            else ()
+        )
         emit(
             self._log,
             Private(
@@ -121,7 +125,7 @@ class PrivateNames(logging.Handler):
         emit(
             self._log,
             Notice(
-                (_MARKED + _NOT_THERE * (not self._exists(name)) if private else _UNMARKED).format(
+                (_MARKED + _MISSING * (not self._exists(name)) if private else _UNMARKED).format(
                     name=name
                 )
             ),
@@ -130,29 +134,29 @@ class PrivateNames(logging.Handler):
     def uses(self, code: str) -> tuple[str, ...]:
         """Return the private variables that code can reach, as far as that is known. Waits for
         the kernel."""
-        return self._asked(self.names, [code]).used[0] if self.names else ()
+        return self._query_kernel(self.names, [code]).used[0] if self.names else ()
 
     def refresh(self) -> None:
         """Look again for what the private variables hold. Waits for the kernel."""
         if names := self.names:
-            found = self._asked(names, [])
+            found = self._query_kernel(names, [])
             self._aliases = frozenset(found.aliases)
             self._secrets.private.add(found.texts)
         else:
             self._aliases = frozenset()
 
-    def hides(self, name: str) -> bool:
+    def is_private(self, name: str) -> bool:
         """Return whether a variable is private, or another name of a private one."""
         return name in self._hidden.private or name in self._aliases
 
-    def hides_cell(self, cell: int) -> bool:
+    def is_private_cell(self, cell: int) -> bool:
         """Return whether a cell uses a private variable, so that its output is not told."""
         return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
         """List the variables as models and agents get them. Raises `KernelError`."""
         self.refresh()
-        return [self.shown(variable) for variable in self._kernel.variables()]
+        return [self.redact_variable(variable) for variable in self._kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
         """Return those of some variables that hold nothing of private ones, and that no cell has
@@ -160,14 +164,14 @@ class PrivateNames(logging.Handler):
         values may have passed. Waits for the kernel."""
         if not self.names:
             return list(names)
-        from mahtab_tui.worker.private_use import mentioned
+        from mahtab_tui.worker.private_use import mentioned_names
 
         data, related = frozenset(data), {*self.names, *self._aliases}
         for cell, code in list(self._codes.items()):
-            words = mentioned(code)
-            if self.hides_cell(cell) or not related.isdisjoint(words):
+            words = mentioned_names(code)
+            if self.is_private_cell(cell) or not related.isdisjoint(words):
                 related.update(words.intersection(data))
-        holding = self._asked(self.names, names).used
+        holding = self._query_kernel(self.names, names).used
         return [
             name
             for name, private in zip(names, holding, strict=True)
@@ -177,7 +181,7 @@ class PrivateNames(logging.Handler):
     def redact_result(self, result: CellResult) -> CellResult:
         """Return the result of a cell as models and agents get it."""
         result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
-        if not self.hides_cell(result.cell):
+        if not self.is_private_cell(result.cell):
             return result
         return replace(
             result,
@@ -187,16 +191,20 @@ class PrivateNames(logging.Handler):
             frames=(),
         )
 
-    def shown(self, variable: Variable) -> Variable:
+    def redact_variable(self, variable: Variable) -> Variable:
         """Return a variable as models and agents see it."""
         return (
-            replace(variable, type="private", summary="") if self.hides(variable.name) else variable
+            replace(variable, type="private", summary="")
+            if self.is_private(variable.name)
+            else variable
         )
 
     def _redact_change(self, change: Change) -> Change:
         now, before = change.variable, change.before
         return replace(
-            change, variable=now and self.shown(now), before=before and self.shown(before)
+            change,
+            variable=now and self.redact_variable(now),
+            before=before and self.redact_variable(before),
         )
 
     def _exists(self, name: str) -> bool:
@@ -205,14 +213,14 @@ class PrivateNames(logging.Handler):
         except KernelError:
             return False
 
-    def _asked(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+    def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         """Ask the kernel; if it does not answer, go by the names in the code alone."""
         try:
             return self._kernel.private_use(names, codes)
         except KernelError:
-            from mahtab_tui.worker.private_use import mentioned, reaches_everything
+            from mahtab_tui.worker.private_use import mentioned_names, reaches_everything
 
-            found = map(mentioned, codes)
+            found = map(mentioned_names, codes)
             used = tuple(
                 tuple(names) if reaches_everything(words) else tuple(words.intersection(names))
                 for words in found
@@ -220,15 +228,15 @@ class PrivateNames(logging.Handler):
             return PrivateUse((), (), used)
 
 
-def why_asked(names: Sequence[str], party: str) -> str:
+def explain_approval(names: Sequence[str], party: str) -> str:
     """Say why code that uses private variables waits for the user, as a clause."""
-    return f"it uses {_listed(names)}; {party} would see its output"
+    return f"it uses {_join_names(names)}; {party} would see its output"
 
 
-def why_refused(what: str, names: Sequence[str]) -> str:
+def explain_refusal(what: str, names: Sequence[str]) -> str:
     """Say why a cell that uses private variables may not ask a model."""
-    return f"{what} sends text to a model, and this cell uses {_listed(names)}. private(name, False) makes a variable public."
+    return f"{what} sends text to a model, and this cell uses {_join_names(names)}. private(name, False) makes a variable public."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:5])}{', …' * (len(names) > 5)}, which {'is' if len(names) == 1 else 'are'} private"

@@ -33,7 +33,7 @@ from mahtab_tui.llm.providers import parse_sampling
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests, ask_about
+from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests, ask_approval
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
 from mahtab_tui.settings.approval_rules import Call
@@ -114,16 +114,16 @@ class KernelTools:
             done({"error": "The cell that has the function has ended."})
 
 
-def described_tools(given: Iterable[Any]) -> list[DescribedTool]:
+def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
     """Read descriptions of functions from the kernel. Raises `ValueError`."""
-    from mahtab_tui.worker.sandbox.names import why_not_a_name
+    from mahtab_tui.worker.sandbox.names import name_problem
 
     tools = [
         DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
         for name, signature, doc in given
     ]
     for tool in tools:
-        if why := why_not_a_name(tool.name):
+        if why := name_problem(tool.name):
             raise ValueError(f"tools: a tool cannot be named {tool.name!r}: {why}.")
     return tools[:_MOST]
 
@@ -155,7 +155,7 @@ class Searches:
     """Action before a large fan-out; without a screen there is nobody to ask."""
 
     def __post_init__(self) -> None:
-        self._making = threading.Lock()
+        self._engine_lock = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
         """Trees for which a cell waits, with the root that runs."""
@@ -164,7 +164,7 @@ class Searches:
         self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
 
-    def take_text(self, tree: str, text: str) -> None:
+    def receive_text(self, tree: str, text: str) -> None:
         """Take a piece of the text about which a kernel on another machine will ask. Raises
         `RuntimeError`."""
         pieces = self._sent.setdefault(tree, [])
@@ -175,16 +175,16 @@ class Searches:
                 f"A text from another machine may have at most {LONGEST_SENT:,} characters."
             )
 
-    def _text(self, tree: str, file: str) -> str:
+    def _load_text(self, tree: str, file: str) -> str:
         """Return the text of a search: from a file of the kernel's, or what another machine has
         told. Raises `OSError`, `ValueError`."""
         if not self._kernel.info().host:
-            return _read(Path(file))
+            return _read_text(Path(file))
         if tree not in self._sent:
             raise ValueError("The text of this search is unknown.")
         return "".join(self._sent.pop(tree))
 
-    def from_cell(
+    def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
     ) -> dict[str, Any]:
         """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a
@@ -207,16 +207,16 @@ class Searches:
             if not args["file"]:
                 return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
             limits = merge_limits(self._settings.rlm_limits(), **options)
-            text = self._text(tree, str(args["file"]))
+            text = self._load_text(tree, str(args["file"]))
             answer = self._engine().run(
                 str(args["query"]),
                 Text.of(
                     ContextText(
                         text,
                         args["kind"],
-                        _parts(args["parts"]),
+                        _parse_parts(args["parts"]),
                         args["about"],
-                        contexts=_contexts(args["contexts"]),
+                        contexts=_parse_contexts(args["contexts"]),
                     )
                 ),
                 model=model or session_model,
@@ -226,9 +226,7 @@ class Searches:
                 about=about,
                 tree=tree,
                 sampling=parse_sampling(**sampling),
-                tools=self.tools_of(tree, described_tools(args["tools"]))
-                if args["tools"]
-                else None,
+                tools=self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
@@ -236,13 +234,13 @@ class Searches:
 
     def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
         if answer.state in ("error", "stopped"):
-            return {"failed": plain(answer.text), "packed": _sent(answer)}
+            return {"failed": plain(answer.text), "packed": _log_to_send(answer)}
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
             emit(self._log, Notice(f"{why}; this answer is partial.", level="warning"))
         return {
             **answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict(),
-            "packed": _sent(answer),
+            "packed": _log_to_send(answer),
         }
 
     def log(self, tree: str) -> str:
@@ -253,11 +251,13 @@ class Searches:
             raise RuntimeError("The log of this search is no longer in memory.")
         return base64.b64encode(log).decode()
 
-    def tools_of(self, tree: str, described: Sequence[DescribedTool] | None = None) -> KernelTools:
+    def open_tools(
+        self, tree: str, described: Sequence[DescribedTool] | None = None
+    ) -> KernelTools:
         """Return the way to the functions of a cell that a search may call; the kernel may ask
         before its search begins."""
 
-        with self._making:
+        with self._engine_lock:
             for old in list(self._tools)[:-_TOOL_CALLS]:
                 self._tools.pop(old).end()
             tools = self._tools.setdefault(tree, KernelTools())
@@ -283,7 +283,7 @@ class Searches:
     def close(self) -> None:
         """Stop all searches, and wait for them to end."""
         self.end_tools()
-        with self._making:
+        with self._engine_lock:
             search, self._search = self._search, None
         if search is not None:
             search.close()
@@ -330,17 +330,17 @@ class Searches:
         with IMPORTS.turn():
             from mahtab_tui.search.search import Search
 
-        with self._making:
+        with self._engine_lock:
             if self._search is None:
                 self._search = Search(
-                    self._happened,
+                    self._on_record,
                     make_llm=self._models.make,
                     spending=self._spending,
                     secrets=self._secrets,
                 )
             return self._search
 
-    def _happened(self, record: Record) -> None:
+    def _on_record(self, record: Record) -> None:
         """Log an event of a search; called on its thread."""
         if (
             isinstance(record, SearchBegin)
@@ -371,27 +371,27 @@ def _literal(text: str) -> str:
     )
 
 
-def _sent(answer: SearchAnswer) -> str | None:
+def _log_to_send(answer: SearchAnswer) -> str | None:
     """Return a log as text; None if it is so large that it is fetched when it is wanted."""
     if answer.log is None:
         return ""
     return base64.b64encode(answer.packed()).decode() if answer.log.chars <= _LARGE else None
 
 
-def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
+def _parse_parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(name), int(start), int(end)) for name, start, end in given)
 
 
-def _contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
+def _parse_contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
     from mahtab_tui.worker.contexts import NamedContext
 
     return tuple(
-        NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about))
+        NamedContext(str(name), str(kind), int(start), int(end), _parse_parts(parts), str(about))
         for name, kind, start, end, parts, about in given
     )
 
 
-def _read(file: Path) -> str:
+def _read_text(file: Path) -> str:
     """Read a cell's text and remove its file: the kernel may be killed before it could do so."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
     with contextlib.suppress(OSError):  # it is in memory, and the kernel's
@@ -421,7 +421,7 @@ class _OpenCall:
         if cancel is not None:
             cancel()
 
-    def wait_with(self, cancel: Callable[[], object]) -> None:
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
         """Let `cancel` call this from now on."""
         with self._lock:
             self._cancel = cancel
@@ -437,7 +437,7 @@ class ServerCalls:
     _log: logging.Logger
     _knowledge: Knowledge
     _cells: Cells
-    _profile: SessionInfo
+    _info: SessionInfo
     _approvals: UserRequests[Decision]
     _stop: Callable[[], object]
     """Stops the model's turn."""
@@ -511,7 +511,7 @@ class ServerCalls:
         open_call = self._open[key] = _OpenCall(self._cells.last)
 
         def waited(future: Future[Any]) -> Any:
-            open_call.wait_with(future.cancel)
+            open_call.on_cancel(future.cancel)
             return future.result()
 
         try:
@@ -540,14 +540,14 @@ class ServerCalls:
             return
         name = f"{server}.{tool.name}"
         matching = [
-            rule for rule in self._profile.rules if rule.matches(Call(name, keywords=arguments))
+            rule for rule in self._info.rules if rule.matches(Call(name, keywords=arguments))
         ]
         deciding = min(
             matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None
         )
         if deciding is not None and deciding.action == "deny":
             raise ServerError(f"{name} was not called: the rule {deciding.text} forbids it.")
-        if deciding.action == "allow" if deciding is not None else self._profile.approval == "auto":
+        if deciding.action == "allow" if deciding is not None else self._info.approval == "auto":
             return
         request = f"tool-{next(self._numbers)}"
         given = "".join(
@@ -563,7 +563,7 @@ class ServerCalls:
             f"; the rule {deciding.text} asks" if deciding else ""
         )
         about = Approval(text, request=request, party=party, is_code=False, why=why)
-        open_call.wait_with(lambda: self._approvals.cancel(request))
-        decision = ask_about(self._log, self._approvals, about, self._stop)
+        open_call.on_cancel(lambda: self._approvals.cancel(request))
+        decision = ask_approval(self._log, self._approvals, about, self._stop)
         if isinstance(decision, str):
             raise ServerError(f"The user did not allow the call of {name}{decision}")

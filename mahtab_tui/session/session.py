@@ -96,28 +96,28 @@ class Session:
             from mahtab_tui.session.info import SessionBackend
 
             kernel = Lazy.of(SessionBackend(kernel, store))
-        self.ground = kernel
+        self.backend = kernel
         self.ready: Future[bool] = Future()
         """Set when the first kernel is ready: whether its Python has pandas. Raises `KernelError`
         if the kernel could not start."""
         self._closed = False
-        self._face = face
+        self._frontend = face
         self._name = name
         self.files = files
         self._notebook_file = notebook
         self._by_program = by_program
         self._first_model = chosen_model(settings)
         self._listeners: list[Callable[[logging.Logger], None]] = []
-        self._parts_later = Lazy(self._build)
+        self._lazy_parts = Lazy(self._build)
 
     @property
     def built(self) -> bool:
         """Whether its parts are built."""
-        return self._parts_later.made
+        return self._lazy_parts.made
 
     def build(self) -> None:
         """Build its parts, unless they are built."""
-        self._parts_later.get()
+        self._lazy_parts.get()
 
     def listen(self, begin: Callable[[logging.Logger], None]) -> None:
         """Call something with the bus before any record passes it, or at once if its parts are
@@ -129,25 +129,25 @@ class Session:
 
     @property
     def _parts(self) -> Components:
-        if not self._parts_later.made:
+        if not self._lazy_parts.made:
             IMPORTS.wait_for_screen()
-        return self._parts_later.get()
+        return self._lazy_parts.get()
 
     def _build(self) -> Components:
         from mahtab_tui.session.components import Components
 
         given = (
-            self._face,
+            self._frontend,
             self._name,
             self._first_model.result(),
             self.past,
             self.files,
             self._notebook_file,
-            self.everything,
+            self.all_records,
         )
         return Components(
             self.settings,
-            self.ground.get(),
+            self.backend.get(),
             self.ready,
             self._listeners,
             *given,
@@ -159,7 +159,7 @@ class Session:
     secrets: _Part[Secrets] = _Part()
     """Keys from the configuration, and lines typed hidden."""
     kernel: _Part[Kernel] = _Part()
-    profile: _Part[SessionInfo] = _Part()
+    info: _Part[SessionInfo] = _Part()
     inbox: _Part[Inbox] = _Part()
     broadcast: _Part[Broadcast] = _Part()
     private: _Part[PrivateNames] = _Part()
@@ -167,7 +167,7 @@ class Session:
     spending: _Part[Spending] = _Part()
     knowledge: _Part[Knowledge] = _Part()
     searches: _Part[Searches] = _Part()
-    keeping: _Part[NamespaceStore] = _Part()
+    namespace_store: _Part[NamespaceStore] = _Part()
     cells: _Part[Cells] = _Part()
     undo: _Part[Undo] = _Part()
     attachments: _Part[Attachments] = _Part()
@@ -181,7 +181,7 @@ class Session:
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
-        self.profile.report()
+        self.info.report()
         for sentence in self.settings.untrusted:
             self.notice(sentence, "warning")
         provider = self.model.partition(":")[0]
@@ -216,7 +216,7 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        if self.ground.made or self.built:
+        if self.backend.made or self.built:
             self._parts.close(keep_kernel=keep_kernel, hurry=hurry, leave=leave)
 
     # Input
@@ -297,9 +297,9 @@ class Session:
         return KernelControl(
             self.log,
             masked,
-            self.ground.get().make_kernel,
+            self.backend.get().make_kernel,
             self.cells,
-            self.keeping,
+            self.namespace_store,
             self.undo,
             self.private,
         )
@@ -308,23 +308,23 @@ class Session:
 
     @property
     def name(self) -> str:
-        return self.profile.name
+        return self.info.name
 
     @property
     def model(self) -> str:
         """The full name of the model that answers; empty while servers on this machine are asked
         for one."""
         if self.built:
-            return self.profile.model
+            return self.info.model
         return self._first_model.result() if self._first_model.done() else ""
 
     @property
     def approval(self) -> ApprovalMode:
-        return self.profile.approval
+        return self.info.approval
 
     def set_approval(self, approval: ApprovalMode) -> None:
         """Change the approval mode. Code that waits already goes on waiting."""
-        self.profile.set_approval(approval)
+        self.info.set_approval(approval)
 
     def set_model(self, model: str) -> None:
         """Answer with another model from the next question on; the conversation stays. Raises
@@ -332,7 +332,7 @@ class Session:
 
         model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())
-        self.profile.set_model(model)
+        self.info.set_model(model)
         self.renew_model()
 
     def renew_model(self) -> None:
@@ -350,39 +350,39 @@ class Session:
         """Return the id under which the session is saved; empty if it is not saved."""
         from mahtab_tui.store.sqlite import SqliteStore
 
-        store = self.ground.get().store
+        store = self.backend.get().store
         return store.session if isinstance(store, SqliteStore) else ""
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises
         `StoreError`."""
-        store = self.ground.get().store
+        store = self.backend.get().store
         return None if store is None else store.output(cell)
 
-    def look(self) -> InspectorClient:
+    def open_inspector(self) -> InspectorClient:
         """Return a `InspectorClient` inside objects for one screen, which must close it."""
         from mahtab_tui.kernel.inspector_client import InspectorClient
 
         return InspectorClient(self.kernel)
 
-    def rebuilding_cell(self, name: str) -> str:
+    def code_for_variable(self, name: str) -> str:
         """Return the cells that made a variable which was not kept, in order, as one cell; empty if
         they are not known."""
-        return self._parts.rebuilding.code_for(name, self.keeping.missing)
+        return self._parts.variable_history.code_for(name, self.namespace_store.missing)
 
-    def in_use(self) -> str:
+    def describe_usage(self) -> str:
         """Say what undo and the saved variables use of what they may, and which instructions the
         model gets, a line each.
 
         Waits for the kernel. Raises `KernelError`.
         """
-        undo = self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory)
+        undo = self.undo.describe_usage(self.settings.undo_steps, self.settings.undo_memory)
         saved = (
             "Nothing of this session is saved."
             if self.no_trace
-            else self.keeping.in_use(self.settings.keep_namespace_mb)
+            else self.namespace_store.describe_usage(self.settings.keep_namespace_mb)
         )
-        return "\n".join(line for line in (undo, saved, self.knowledge.in_use()) if line)
+        return "\n".join(line for line in (undo, saved, self.knowledge.describe_usage()) if line)
 
     def context_use(self) -> ContextUse:
         """Count what the next question would send. Waits for the kernel, and for the model's
@@ -391,9 +391,9 @@ class Session:
 
         return context_use(*self.agent.agent.context_sizes(self.private.variables()))
 
-    def everything(self) -> list[Record]:
+    def all_records(self) -> list[Record]:
         """Return all records of the session that are kept. Raises `StoreError`."""
-        store = self.ground.get().store
+        store = self.backend.get().store
         return [] if store is None else store.everything()
 
     def complete(self, code: str, cursor: int) -> Completions:

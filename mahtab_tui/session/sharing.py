@@ -20,7 +20,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, stream_key
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls, JoinedAgent
-from mahtab_tui.session.cells import unfinished
+from mahtab_tui.session.cells import unfinished_cells
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
@@ -42,7 +42,7 @@ Feed = queue.Queue[Record | None]
 """Records that a watcher has not read yet; None is the end."""
 
 
-class _Growing:
+class _OpenStream:
     """The end of a stream whose whole record has not come yet."""
 
     def __init__(self, first: Stream) -> None:
@@ -52,7 +52,7 @@ class _Growing:
         self.size = 0
         """In characters."""
 
-    def takes(self, piece: Stream) -> bool:
+    def accepts(self, piece: Stream) -> bool:
         return self._first.stream == piece.stream
 
     def add(self, text: str) -> None:
@@ -73,13 +73,13 @@ class Broadcast(logging.Handler):
         super().__init__()
         self._mutex = threading.Lock()
         """A new watcher gets each record exactly once: from the past, or as it comes."""
-        self._past: deque[Record | _Growing] = deque()
-        self._growing: set[str] = set()
+        self._past: deque[Record | _OpenStream] = deque()
+        self._open_streams: set[str] = set()
         """The keys of streams in `_past`."""
         self._characters = 0
         self._feeds: set[Feed] = set()
         for record in past:
-            self._keep(record)
+            self._store(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -88,16 +88,16 @@ class Broadcast(logging.Handler):
                 with contextlib.suppress(queue.Full):
                     feed.put_nowait(value)
             if isinstance(value, Stream):
-                self._keep_piece(value)
+                self._store_piece(value)
             else:
-                self._keep(value)
+                self._store(value)
 
     def watch(self) -> Feed:
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
             for each in self._past:
-                feed.put_nowait(each.record() if isinstance(each, _Growing) else each)
+                feed.put_nowait(each.record() if isinstance(each, _OpenStream) else each)
             self._feeds.add(feed)
         return feed
 
@@ -106,38 +106,38 @@ class Broadcast(logging.Handler):
             self._feeds.discard(feed)
         feed.put(None)
 
-    def _keep_piece(self, piece: Stream) -> None:
+    def _store_piece(self, piece: Stream) -> None:
         if not (key := stream_key(piece)):
             return
         if isinstance(piece, records.AssistantChatStream) and piece.fresh:
             self._drop_pieces(key)
             return
         last = self._past[-1] if self._past else None
-        if not isinstance(last, _Growing) or not last.takes(piece):
-            last = _Growing(piece)
-            self._growing.add(key)
+        if not isinstance(last, _OpenStream) or not last.accepts(piece):
+            last = _OpenStream(piece)
+            self._open_streams.add(key)
             self._past.append(last)
         before = last.size
         last.add(piece.text)
-        self._grown(last.size - before)
+        self._trim(last.size - before)
 
     def _drop_pieces(self, key: str) -> None:
-        if key in self._growing:
-            self._growing.discard(key)
+        if key in self._open_streams:
+            self._open_streams.discard(key)
             self._past = deque(
-                each for each in self._past if not isinstance(each, _Growing) or each.key != key
+                each for each in self._past if not isinstance(each, _OpenStream) or each.key != key
             )
-            self._characters = sum(map(_size, self._past))
+            self._characters = sum(map(_record_size, self._past))
 
-    def _keep(self, record: Record) -> None:
+    def _store(self, record: Record) -> None:
         self._drop_pieces(stream_key(record))
         self._past.append(record)
-        self._grown(_size(record))
+        self._trim(_record_size(record))
 
-    def _grown(self, characters: int) -> None:
+    def _trim(self, characters: int) -> None:
         self._characters += characters
         while len(self._past) > BACKLOG or self._characters > CHARACTERS:
-            self._characters -= _size(self._past.popleft())
+            self._characters -= _record_size(self._past.popleft())
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
@@ -150,7 +150,7 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         if not waits:
             yield record
     if past and not same_kernel:
-        for cell in unfinished(past):
+        for cell in unfinished_cells(past):
             yield (
                 records.UserReplOut
                 if isinstance(cell, records.UserReplIn)
@@ -162,16 +162,16 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         )  # the variables of this kernel are reported as they are found
 
 
-def _size(record: Record | _Growing) -> int:
+def _record_size(record: Record | _OpenStream) -> int:
     """Return the length of a record in characters, including the data of pictures."""
-    if isinstance(record, _Growing):
+    if isinstance(record, _OpenStream):
         return record.size
     return len(record.text) + (
         len(record.data or "") if isinstance(record, Display | UserAttachment) else 0
     )
 
 
-PATIENCE = 2.0
+REPLY_SECONDS = 2.0
 """Seconds that a session may take to answer a probe."""
 
 LONGEST_PATH = 100
@@ -239,10 +239,10 @@ def peer_uid(connection: socket.socket) -> int:
 
 def running_sessions() -> list[RunningSession]:
     """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
-    return list(_answering(share_folder())) if _run_folder().exists() else []
+    return list(_find_running(share_folder())) if _run_folder().exists() else []
 
 
-def session_for(name: str | None, project: Path) -> RunningSession:
+def find_session(name: str | None, project: Path) -> RunningSession:
     """Return the only session with a name or process id, or in a project. Raises `SharingError` if
     there are none or several."""
     running = running_sessions()
@@ -275,10 +275,10 @@ def session_for(name: str | None, project: Path) -> RunningSession:
     )
 
 
-def _answering(folder: Path) -> Iterator[RunningSession]:
+def _find_running(folder: Path) -> Iterator[RunningSession]:
     for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
         try:
-            answer = next(_frames(path, "probe", PATIENCE), None)
+            answer = next(_request_frames(path, "probe", REPLY_SECONDS), None)
         except (ConnectionRefusedError, FileNotFoundError):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -292,7 +292,7 @@ def _answering(folder: Path) -> Iterator[RunningSession]:
             )
 
 
-def _frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
+def _request_frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
     """Ask a session for something, and yield what it sends. patience: for each piece. Raises
     `OSError`, `FrameError`."""
     with socket.socket(socket.AF_UNIX) as connection:
@@ -308,11 +308,11 @@ def record_frame(record: Record) -> Frame:
     return {"op": "record", **as_json(record)}
 
 
-def follow(running: RunningSession) -> Iterator[Record]:
+def follow_session(running: RunningSession) -> Iterator[Record]:
     """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
     cannot be reached."""
     with contextlib.suppress(FrameError):  # the session is damaged, or not a session
-        for frame in _frames(running.path, "watch"):
+        for frame in _request_frames(running.path, "watch"):
             with contextlib.suppress(InvalidRecord):
                 if frame.get("op") == "record" and (record := from_json(frame)) is not None:
                     yield record
@@ -322,10 +322,10 @@ SEND_TIMEOUT = 5
 """Seconds that an agent may take to read. A slower one is disconnected, so that it does not block
 the session."""
 
-FAREWELL = 1.0
+CLOSE_SECONDS = 1.0
 """Seconds for a disconnected agent to read why."""
 
-RETRY = 0.1
+RETRY_SECONDS = 0.1
 """Seconds to wait after accepting a connection has failed."""
 
 LARGEST = 64 * 1024 * 1024
@@ -351,7 +351,7 @@ class AgentService:
 
     # Called by connections
 
-    def described(self) -> Frame:
+    def describe(self) -> Frame:
         return {
             "op": "session",
             "name": self.session.name,
@@ -360,10 +360,12 @@ class AgentService:
             "agents": self.session.joined_agents.names,
         }
 
-    def gone(self, connection: _Connection, agent: JoinedAgent | None) -> None:
+    def on_disconnect(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
         if agent is not None:
-            self.session.joined_agents.left(agent, stop=self.session.settings.agent_gone == "stop")
+            self.session.joined_agents.remove(
+                agent, stop=self.session.settings.agent_gone == "stop"
+            )
 
 
 class ShareServer(AgentService):
@@ -396,7 +398,7 @@ class ShareServer(AgentService):
         with contextlib.suppress(OSError):
             self._path.unlink()
         for connection in list(self._connections):
-            connection.leave("The session was closed: its screen is gone.")
+            connection.disconnect("The session was closed: its screen is gone.")
 
     def _accept(self) -> None:
         while not self._closed.is_set():
@@ -404,7 +406,7 @@ class ShareServer(AgentService):
                 accepted, _ = self._listener.accept()
             except OSError:
                 self._closed.wait(
-                    RETRY
+                    RETRY_SECONDS
                 )  # the socket is closed, or the program has run out of file descriptors
                 continue
             if peer_uid(accepted) != os.getuid():
@@ -445,11 +447,11 @@ class _Connection:
         finally:
             if self._feed is not None:
                 self._session.broadcast.unwatch(self._feed)
-            self._server.gone(self, self._agent)
+            self._server.on_disconnect(self, self._agent)
             self._socket.close()
             self._ended.set()
 
-    def leave(self, sentence: str) -> None:
+    def disconnect(self, sentence: str) -> None:
         """Close the connection, with a sentence for the agent. Waits a moment until the agent has
         read it."""
         self._leaving = True
@@ -458,18 +460,18 @@ class _Connection:
             # Keep receiving for a moment: if the agent's writing failed, it would never read the
             # sentence.
             self._socket.shutdown(socket.SHUT_WR)
-            self._ended.wait(FAREWELL)
+            self._ended.wait(CLOSE_SECONDS)
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _handle(self, frame: Frame) -> None:
         if frame["op"] == "probe":
-            self._send(self._server.described())
+            self._send(self._server.describe())
         elif frame["op"] == "join" and self._agent is None and self._feed is None:
             newest = next(reversed(self._session.cells.finished_since(None)), None)
             self._agent = self._session.joined_agents.join(
-                str(frame["name"]), self.leave, newest, owns_session=self._owns_session
+                str(frame["name"]), self.disconnect, newest, owns_session=self._owns_session
             )
-            self._send({**self._server.described(), "you": self._agent.name})
+            self._send({**self._server.describe(), "you": self._agent.name})
         elif frame["op"] == "watch" and self._feed is None and self._agent is None:
             self._feed = self._session.broadcast.watch()
             threading.Thread(

@@ -34,11 +34,11 @@ from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompts import PLANNING, render_context, render_surroundings
 from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.attachments import Attachments, element_of
+from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.private_names import PrivateNames, why_asked
-from mahtab_tui.session.undo import Undo, cells_named, not_restored_rows, restored_rows
+from mahtab_tui.session.private_names import PrivateNames, explain_approval
+from mahtab_tui.session.undo import Undo, name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Reviews:
                 return Decision("keep")
             emit(self._log, asked.changed(state="waiting"))
             decision = wait(asked.request)
-            if decision.action == "undo" and not self._take_back(asked.cells):
+            if decision.action == "undo" and not self._undo_cells(asked.cells):
                 continue
             emit(self._log, asked.changed(state=_STATES[decision.action], reason=decision.reason))
             return decision
@@ -92,7 +92,7 @@ class Reviews:
             not_restored=not_restored_rows(restoration),
         )
 
-    def _take_back(self, cells: tuple[int, ...]) -> bool:
+    def _undo_cells(self, cells: tuple[int, ...]) -> bool:
         """Undo cells, unless others have run since, which the user has not seen here; returns
         whether they were undone."""
         now = self._undo.cells_from(cells[0])
@@ -100,13 +100,13 @@ class Reviews:
             emit(
                 self._log,
                 Notice(
-                    f"Another cell has run since. An undo would now cover {cells_named(now)}.",
+                    f"Another cell has run since. An undo would now cover {name_cells(now)}.",
                     level="warning",
                 ),
             )
             return False
         try:
-            self._undo.take_back(cells[0])
+            self._undo.undo_during_turn(cells[0])
         except KernelError as error:
             emit(self._log, Notice(f"Nothing was undone. {error}", level="error"))
             return False
@@ -135,7 +135,7 @@ class TurnHost:
     _cells: Cells
     _undo: Undo
     _prompt: PromptHandler
-    profile: SessionInfo
+    info: SessionInfo
     secrets: Secrets
     spending: Spending
     _attachments: Attachments
@@ -150,9 +150,9 @@ class TurnHost:
         self.cancelled = threading.Event()
         self.hidden = self._prompt.hidden
         self.pictures = dict(_pictures(past))
-        self._allowed: tuple[str, ...] = ()
+        self._allowed_private: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
-        self._ran_apart: CellResult | None = None
+        self._fork_result: CellResult | None = None
         """The result of the code that is carried out next, if it has run in a locked fork
         already."""
         self.last = max(
@@ -166,10 +166,10 @@ class TurnHost:
         """Attachments as XML, by the numbers of questions that were not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
-        self._asked: str | None = None
+        self._open_request: str | None = None
         """The id of the approval that waits."""
         self._reviews = Reviews(self.log, self._kernel, self._undo)
-        self._data = ""
+        self._sent_data = ""
         """Text about variables that the model has got, in lower case."""
 
     @cached_property
@@ -177,11 +177,11 @@ class TurnHost:
         """The user's rules for code; loaded with the first code."""
         from mahtab_tui.session.code_rules import CodeRules
 
-        return CodeRules(self.profile, self._kernel)
+        return CodeRules(self.info, self._kernel)
 
     @property
     def party(self) -> str:
-        return self.profile.party
+        return self.info.party
 
     def new_turn(self) -> int:
         self.last = next(self._numbers)
@@ -214,10 +214,10 @@ class TurnHost:
     def execute(
         self, code: str, *, turn: int, step: int, block: int, review: bool = False
     ) -> Execution:
-        result, self._ran_apart = self._ran_apart, None
+        result, self._fork_result = self._fork_result, None
         if result is None:
             result = self._run(code, turn=turn, step=step, block=block)
-        shown = PRIVATE_CELL if self._private.hides_cell(result.cell) else result.output
+        shown = PRIVATE_CELL if self._private.is_private_cell(result.cell) else result.output
         output = shown if not result.detail else f"{shown}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = (
@@ -228,7 +228,7 @@ class TurnHost:
         if decision.action == "stop":
             self.cancelled.set()
         undone = decision.reason if decision.action == "undo" else None
-        made = "" if ended or undone is not None else self._made(result)
+        made = "" if ended or undone is not None else self._describe_result(result)
         return Execution(
             result.cell,
             output,
@@ -249,25 +249,25 @@ class TurnHost:
             limit=OUTPUT_LIMIT,
             nested=self._waiting_cells > 0,
             given_up=self.cancelled.is_set,
-            allowed=self._allowed,
+            allowed=self._allowed_private,
             lock=lock,
             turn=turn,
             step=step,
             block=block,
         )
 
-    def _run_apart(self, request: ApprovalRequest, lock: Lock) -> str:
+    def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
         """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause.
         `execute` then has the result."""
-        self._ran_apart = None
+        self._fork_result = None
         result = self._run(
             request.code, turn=request.turn, step=request.step, block=request.block, lock=lock
         )
         if not result.needs:
-            self._ran_apart = result
+            self._fork_result = result
         return result.needs
 
-    def _made(self, result: CellResult) -> str:
+    def _describe_result(self, result: CellResult) -> str:
         """Describe what a cell of the model's has made or changed."""
         try:
             return describe_changes(
@@ -277,18 +277,18 @@ class TurnHost:
             return ""
 
     def auto_decision(self, request: ApprovalRequest) -> Decision | str:
-        approval, code = self.profile.approval, request.code
-        self._ran_apart = None
-        self._allowed = self._private.uses(code)
+        approval, code = self.info.approval, request.code
+        self._fork_result = None
+        self._allowed_private = self._private.uses(code)
         verdict = self.rules.verdict(code)
         if verdict.action == "deny":
             return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
-        if self.profile.planning:
+        if self.info.planning:
             return self._plan(
                 request, f"the rule {verdict.rule} asks" if verdict.action == "ask" else ""
             )
-        if self._allowed:
-            return self._must_ask(why_asked(self._allowed, self.party))
+        if self._allowed_private:
+            return self._must_ask(explain_approval(self._allowed_private, self.party))
         if verdict.action == "ask":
             return self._must_ask(f"the rule {verdict.rule} asks")
         if approval == "ask":
@@ -301,7 +301,7 @@ class TurnHost:
             )
             if why:
                 return why
-        self.profile.warn_about_permissions()
+        self.info.warn_about_permissions()
         return Decision("review" if approval == "review" else "run")
 
     def _decide_by(self, verdict: Verdict, request: ApprovalRequest) -> Decision | str:
@@ -310,9 +310,9 @@ class TurnHost:
             return Decision("run")
         if verdict.action != "lock":
             return ""
-        if why := self.rules.cannot_lock():
+        if why := self.rules.lock_obstacle():
             return self.rules.explain_once(why)
-        needs = self._run_apart(request, "keep")
+        needs = self._run_in_fork(request, "keep")
         return self._must_ask(needs) if needs else Decision("run")
 
     def _plan(self, request: ApprovalRequest, why: str) -> Decision:
@@ -320,10 +320,10 @@ class TurnHost:
         why it must not run there."""
         why = (
             why
-            or ("it uses a private variable" if self._allowed else "")
-            or self.rules.cannot_lock()
+            or ("it uses a private variable" if self._allowed_private else "")
+            or self.rules.lock_obstacle()
         )
-        why = why or self._run_apart(request, "discard")
+        why = why or self._run_in_fork(request, "discard")
         return (
             Decision("refuse", reason=f"{_PLAN} This code may not run in it: {why}.")
             if why
@@ -346,15 +346,15 @@ class TurnHost:
 
     def _wait(self, request: str) -> Decision:
         try:
-            self._asked = request
+            self._open_request = request
             decision = self.approvals.wait(request, self.cancelled.is_set)
         except RequestCancelled:
             return Decision("stop")
         finally:
-            self._asked = None
+            self._open_request = None
         if decision.action == "all":
-            self.profile.set_approval("auto")
-            self.profile.warn_about_permissions()
+            self.info.set_approval("auto")
+            self.info.warn_about_permissions()
         return decision
 
     def attach(
@@ -379,7 +379,7 @@ class TurnHost:
             else:
                 emit(self.log, record.changed(**picture._asdict()))
                 self.pictures[picture.id] = picture
-            elements.append(element_of(record))
+            elements.append(render_attachment(record))
         self._attached[turn] = "\n".join(elements)
 
     def context(self, turn: int, question: str, known: str) -> QuestionContext:
@@ -387,16 +387,16 @@ class TurnHost:
         attached = self._attached.pop(turn, "")
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
-        self._data = "\n".join([self._data, *variables.values()]).casefold()[-_MOST_DATA:]
+        self._sent_data = "\n".join([self._sent_data, *variables.values()]).casefold()[-_MOST_DATA:]
         sections = render_context(self._prompt.get_context(), attached)
         self._prompt.clear()
-        if self.profile.planning:
+        if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
         return QuestionContext(sections, variables, self._mentions_data(question))
 
     def _mentions_data(self, question: str) -> bool:
         """Tell whether a word of a question stands in the descriptions of variables."""
-        return any(word in self._data for word in _words(question))
+        return any(word in self._sent_data for word in _data_words(question))
 
     def surroundings(self) -> str:
 
@@ -413,13 +413,13 @@ class TurnHost:
 
     def interrupt(self) -> None:
         """Withdraw the waiting approval, and interrupt the model's cell."""
-        if (asked := self._asked) is not None:
+        if (asked := self._open_request) is not None:
             self.approvals.cancel(asked)
         if self._cells.assistant_runs:
             self._kernel.interrupt()
 
 
-def _words(text: str) -> set[str]:
+def _data_words(text: str) -> set[str]:
     """Return the words of a text that may name data, in lower case and in the singular."""
     return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
 

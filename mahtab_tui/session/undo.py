@@ -28,7 +28,7 @@ class Undo:
     ) -> None:
         self._log = log
         self._kernel = kernel
-        self._keeping = keeping
+        self._namespace_store = keeping
         self._cells = cells
         self._turns = 0
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Undo:
         """The cells of the last undo, which a redo takes back, and who had made each name before
         it."""
 
-    def in_use(self, steps: int, megabytes: int) -> str:
+    def describe_usage(self, steps: int, megabytes: int) -> str:
         """Say how many cells can be undone now, and what memory only they need. steps, megabytes:
         the limits."""
         if not steps:
@@ -89,9 +89,9 @@ class Undo:
         too."""
         if self._turns:
             raise KernelError(BUSY)
-        return self.take_back(cell)
+        return self.undo_during_turn(cell)
 
-    def take_back(self, cell: int) -> Restoration:
+    def undo_during_turn(self, cell: int) -> Restoration:
         """Undo a cell and those after it, even while a question is being answered."""
         with self._lock:
             self._refuse_while_cells_run()
@@ -101,7 +101,7 @@ class Undo:
             self._undone.update(undone)
             self._cells.provenance.rewind(cell)
             self._report(
-                f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.",
+                f"{_subject_were(undone)} undone: the namespace is as it was before cell {cell} ran.",
                 undone,
                 restored,
                 undone=True,
@@ -122,7 +122,7 @@ class Undo:
             self._undone.difference_update(cells)
             self._cells.provenance.restore(authors)
             self._report(
-                f"{_were(cells)} redone: the namespace is as it was before the undo.",
+                f"{_subject_were(cells)} redone: the namespace is as it was before the undo.",
                 cells,
                 restored,
                 undone=False,
@@ -136,7 +136,7 @@ class Undo:
     def _report(
         self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
     ) -> None:
-        self._keeping.changed()
+        self._namespace_store.schedule_write()
         emit(
             self._log,
             UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone),
@@ -169,10 +169,10 @@ def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ..
     return tuple(records.NotRestored(each.name, each.reason) for each in restoration.kept_as_is)
 
 
-def cells_named(cells: Sequence[int]) -> str:
+def name_cells(cells: Sequence[int]) -> str:
     """Name cells, as in `cell 3` or `cells 3 to 5`."""
     return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"
 
 
-def _were(cells: Sequence[int]) -> str:
-    return f"{cells_named(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
+def _subject_were(cells: Sequence[int]) -> str:
+    return f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"

@@ -17,7 +17,7 @@ _MOST = 12
 """Variables that are described at most."""
 _MOST_CHANGED = 8
 """Most variables of a cell that are described."""
-_MADE = ("added", "rebound", "changed")
+_MADE_CHANGES = ("added", "rebound", "changed")
 _LEAST = 200
 """A description is not begun in fewer characters."""
 _WORD = re.compile(r"\w+")
@@ -65,9 +65,9 @@ def describe_changes(
     Raises `KernelError`.
     """
     changed = [
-        private.shown(each.variable)
+        private.redact_variable(each.variable)
         for each in changes
-        if each.variable is not None and each.change in _MADE
+        if each.variable is not None and each.change in _MADE_CHANGES
     ]
     changed = [each for each in changed if not each.underscored and each.kind == "data"][
         :_MOST_CHANGED
@@ -97,13 +97,13 @@ def choose_described(
 ) -> list[str]:
     """Return the names that are worth a description, the most important first: those in the
     question, those in recent code, tables."""
-    from mahtab_tui.worker.private_use import mentioned
+    from mahtab_tui.worker.private_use import mentioned_names
 
     newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
     names = sorted(newest, key=lambda v: v.kind != "data")
     chosen = dict.fromkeys(_in_question([v.name for v in names], question))
     for code in reversed(recent_codes):
-        found = mentioned(code)
+        found = mentioned_names(code)
         chosen.update(dict.fromkeys(v.name for v in names if v.name in found))
     chosen.update(dict.fromkeys(v.name for v in names if v.type in _FRAMES))
     return list(chosen)
@@ -123,7 +123,7 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
     words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
     positions: dict[str, int] = {}
     for position, word in enumerate(words):
-        for form in _forms(word.lower()):
+        for form in _singular_forms(word.lower()):
             positions.setdefault(form, position)
     exact = set(words)
     found = {}
@@ -131,9 +131,15 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
         if len(name) == 1:
             parts = [] if name not in exact else [name.lower()]
         else:
-            parts = [name.lower()] if _forms(name.lower()) & positions.keys() else _parts(name)
+            parts = (
+                [name.lower()]
+                if _singular_forms(name.lower()) & positions.keys()
+                else _split_name(name)
+            )
         at = [
-            min((positions[form] for form in _forms(part) if form in positions), default=-1)
+            min(
+                (positions[form] for form in _singular_forms(part) if form in positions), default=-1
+            )
             for part in parts
         ]
         if at and min(at) >= 0:
@@ -141,13 +147,13 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
     yield from sorted(found, key=found.__getitem__)
 
 
-def _parts(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     """Return the words of a name such as ``car_prices``."""
     parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
     return parts if all(len(part) > 1 for part in parts) else []
 
 
-def _forms(word: str) -> set[str]:
+def _singular_forms(word: str) -> set[str]:
     """Return a word and what it may be the plural of."""
     forms = {word}
     if len(word) > 3 and word.endswith("s"):

@@ -48,7 +48,7 @@ class Call(NamedTuple):
     """Whether there are arguments that cannot be counted."""
 
 
-def opened(
+def open_call(
     path: object, mode: object = "r", keywords: Mapping[str, object] = MappingProxyType({})
 ) -> Call:
     """Return a call of `open`, with one letter for the mode: r, w, a, x, or r+ for changing."""
@@ -95,7 +95,7 @@ class Rule(NamedTuple):
             *zip(self.arguments, call.arguments, strict=False),
             *((pattern, call.keywords[name]) for name, pattern in self.keywords),
         ]
-        return all(_fits(pattern, value, not strict) for pattern, value in pairs)
+        return all(_matches(pattern, value, not strict) for pattern, value in pairs)
 
 
 def split_rules(text: str) -> list[str]:
@@ -105,12 +105,12 @@ def split_rules(text: str) -> list[str]:
 
 
 @functools.lru_cache(8)
-def rules_of(texts: tuple[str, ...]) -> tuple[Rule, ...]:
+def parse_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
     """Read rules. Raises `ValueError` as `rule_of`."""
-    return tuple(map(rule_of, texts))
+    return tuple(map(parse_rule, texts))
 
 
-def rule_of(text: str) -> Rule:
+def parse_rule(text: str) -> Rule:
     """Read a rule. Raises `ValueError` with a clause that says what is wrong."""
     quoted = repr(text[:80])
     if len(text) > _LONGEST:
@@ -133,7 +133,7 @@ def rule_of(text: str) -> Rule:
         return Rule("allow", READ_ONLY, (), (), False, text.strip())
     if inside is None:
         raise ValueError(f"the rule {quoted} names no call: write {name}(*)")
-    positional, keywords = _patterns(inside, quoted)
+    positional, keywords = _parse_patterns(inside, quoted)
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
         positional[1] = _mode(positional[1])
     more = bool(positional) and positional[-1] is _ANY_VALUE
@@ -147,7 +147,7 @@ def rule_of(text: str) -> Rule:
     )
 
 
-def _patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
+def _parse_patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
     positional: list[Pattern] = []
     keywords: list[tuple[str, Pattern]] = []
     at = 0
@@ -167,7 +167,7 @@ def _patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, 
     return positional, keywords
 
 
-def _fits(pattern: Pattern, value: object, unknown_fits: bool) -> bool:
+def _matches(pattern: Pattern, value: object, unknown_fits: bool) -> bool:
     if pattern is _ANY_VALUE:
         return True
     if value is UNKNOWN:

@@ -141,7 +141,7 @@ def read_mcp_json(path: Path) -> McpJson:
     servers: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
     for name, given in named.items():
-        valid, why = _checked(given)
+        valid, why = _check_definition(given)
         if why:
             problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
         else:
@@ -149,7 +149,7 @@ def read_mcp_json(path: Path) -> McpJson:
     return McpJson(servers, tuple(problems))
 
 
-def _checked(given: Any) -> tuple[dict[str, Any], str]:
+def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
     """Return what is known of a definition, without what only other programs know; or what is wrong
     with it."""
     if not isinstance(given, dict):

@@ -43,12 +43,12 @@ from mahtab_tui.settings.sources import (
     all_untrusted_settings,
     config_files,
     env_file_line,
+    find_origin,
     home_folder,
     mcp_json_file,
-    origin_of_setting,
     project_folder,
     removed_settings,
-    variable_of,
+    variable_name,
 )
 
 __all__ = [
@@ -64,7 +64,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 _FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
 """How pydantic-settings reports a variable that it cannot read."""
-_OF_A_PROVIDER = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
+_PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a provider's or a gateway's key."""
 _LONGEST = 200
 """Characters of a path in a sentence."""
@@ -300,12 +300,12 @@ class Settings(BaseSettings):
     @classmethod
     def _rules(cls, value: Any) -> Any:
         """Accept rules in one text, with semicolons between them."""
-        from mahtab_tui.settings.approval_rules import rule_of, split_rules
+        from mahtab_tui.settings.approval_rules import parse_rule, split_rules
 
         rules = split_rules(value) if isinstance(value, str) else value
         for rule in rules if isinstance(rules, list | tuple) else ():
             if isinstance(rule, str):
-                rule_of(rule)
+                parse_rule(rule)
         return rules
 
     @field_validator("skills_dir", mode="before")
@@ -364,7 +364,7 @@ class Settings(BaseSettings):
     def origin(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
         `SettingsError` if a file can no longer be read."""
-        return origin_of_setting(type(self), key, self._given)
+        return find_origin(type(self), key, self._given)
 
     @property
     def untrusted(self) -> tuple[str, ...]:
@@ -372,7 +372,7 @@ class Settings(BaseSettings):
         server cannot be used, a setting was removed."""
         return self._untrusted
 
-    def of_project(self, key: str) -> bool:
+    def is_from_project(self, key: str) -> bool:
         """Return whether the value comes from a file of the project, which anybody may have
         written. Raises `SettingsError` as `origin`."""
         origin, (project, own) = self.origin(key), config_files(project_folder())
@@ -415,25 +415,25 @@ def load_settings(**given: Any) -> Settings:
         settings._given.update(given)
         found = all_untrusted_settings(Settings)
         settings._untrusted = (
-            *(_checked(each).sentence for each in found),
+            *(_check_untrusted(each).sentence for each in found),
             *read_mcp_json(mcp_json_file()).problems,
             *removed_settings(Settings),
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
-        environment = (key for name, key in os.environ.items() if name.endswith(_OF_A_PROVIDER))
+        environment = (key for name, key in os.environ.items() if name.endswith(_PROVIDER_SUFFIXES))
         settings._other_keys = (*keys, *environment)
         return settings
     except ValidationError as error:
         key = _key(error)
-        origin = origin_of_setting(Settings, key, given).text
+        origin = find_origin(Settings, key, given).text
         where = (
             f"--{key.replace('_', '-')}"
             if origin == COMMAND_LINE
             else origin
-            if origin == variable_of(key)
+            if origin == variable_name(key)
             else f"{origin}: {key}"
         )
-        raise SettingsError(f"{where}: {reason(error)}.") from None
+        raise SettingsError(f"{where}: {first_problem(error)}.") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
     except OSError as error:
@@ -448,7 +448,7 @@ def _no_json(error: ValueError) -> str:
     found = _FIELD.search(str(error))
     if found is None:
         return f"The environment: {error}."
-    variable = variable_of(found["name"])
+    variable = variable_name(found["name"])
     where = f"{env_file_line([variable])}: {variable}" if found["file"] else variable
     return f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
 
@@ -459,7 +459,7 @@ def _key(error: ValidationError) -> str:
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
 
 
-def _checked(settings: UntrustedSettings) -> UntrustedSettings:
+def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
     """Check values that are not trusted yet, so that errors in them are reported too. Raises
     `SettingsError`."""
     draft = Settings.model_construct()
@@ -468,12 +468,12 @@ def _checked(settings: UntrustedSettings) -> UntrustedSettings:
             setattr(draft, key, value)
         except ValidationError as error:
             raise SettingsError(
-                f"{settings.origin(_key(error))}: {_key(error)}: {reason(error)}."
+                f"{settings.origin(_key(error))}: {_key(error)}: {first_problem(error)}."
             ) from None
     return settings
 
 
-def reason(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """Return the first problem, as the end of a sentence without its full stop."""
     text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
     return text[0].lower() + text[1:]

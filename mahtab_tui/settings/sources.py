@@ -25,7 +25,7 @@ from pydantic_settings import (
 
 from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json, starts_this_program
 
-_LOOKS = frozenset({"theme", "pictures", "output_format", "highlight"})
+_APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})
 _LIMITS = frozenset(
     "max_turns max_usd max_history model_timeout skills_budget"
     " rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds rlm_ask_above".split()
@@ -40,7 +40,7 @@ _KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
 """Keys that a project may use. None of them stops, answers, approves or types anything."""
 
 
-def guarded(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def values_needing_trust(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a project's file that must be trusted first. own: the user's values
     without that file, at least limits and keys."""
     return {
@@ -56,7 +56,7 @@ def _is_harmless(key: str, value: Any, own: Any) -> bool:
         return isinstance(value, dict) and all(
             name in _COMMANDS and _are_free(keys, used) for name, keys in value.items()
         )
-    return key in _LOOKS or (key == "approval" and value == "ask")
+    return key in _APPEARANCE or (key == "approval" and value == "ask")
 
 
 def _are_free(keys: Any, used: list[str]) -> bool:
@@ -72,13 +72,13 @@ def _is_at_most(value: Any, own: Any) -> bool:
         return False
 
 
-def allowed(record: Path, file: Path) -> dict[str, str]:
+def trusted_digests(record: Path, file: Path) -> dict[str, str]:
     """Return the digests of the trusted values of a file, by key; empty if the record cannot be
     read."""
-    return allowed_in(read_record(record), file)
+    return trusted_digests_in(read_record(record), file)
 
 
-def allowed_in(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
+def trusted_digests_in(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
     """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
     return {
         key: value for key, value in known.get(_name(file), {}).items() if isinstance(value, str)
@@ -98,16 +98,16 @@ def read_record(record: Path) -> dict[str, dict[str, Any]]:
     )
 
 
-def with_allowed(record: Path, files: Mapping[Path, Mapping[str, Any]]) -> str:
+def add_trusted(record: Path, files: Mapping[Path, Mapping[str, Any]]) -> str:
     """Return the record as text, with these values of files added."""
     known = read_record(record)
     for file, values in files.items():
-        digests = {key: digest(value) for key, value in values.items()}
+        digests = {key: value_digest(value) for key, value in values.items()}
         known[_name(file)] = {**known.get(_name(file), {}), **digests}
     return json.dumps(known, indent=1) + "\n"
 
 
-def digest(value: Any) -> str:
+def value_digest(value: Any) -> str:
     """Return a hash that recognises a value, so that a changed value must be trusted again. The
     value may be a secret and is not stored."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
@@ -189,12 +189,12 @@ def untrusted_settings(
         return {}
 
     defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
-    found = guarded(values, {**defaults, **read_config(own)})
-    known = allowed(trust_record(), path) if found else {}
-    return {key: value for key, value in found.items() if known.get(key) != digest(value)}
+    found = values_needing_trust(values, {**defaults, **read_config(own)})
+    known = trusted_digests(trust_record(), path) if found else {}
+    return {key: value for key, value in found.items() if known.get(key) != value_digest(value)}
 
 
-def _holding(
+def _trusted_values(
     settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
 ) -> dict[str, Any]:
     without = untrusted_settings(settings_cls, path, values)
@@ -212,9 +212,9 @@ class UntrustedSettings(NamedTuple):
     def origin(self, key: str) -> str:
         """File and line of a value, or of an entry of a table, for a message."""
         return (
-            env_file_line([variable_of(key)])
+            env_file_line([variable_name(key)])
             if self.path.name == ENV_FILE
-            else f"{self.path}, line {line_of(self.path, key)}"
+            else f"{self.path}, line {find_line(self.path, key)}"
         )
 
     @property
@@ -237,15 +237,15 @@ def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSe
         UntrustedSettings(
             env,
             values,
-            tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()),
+            tuple(_env_line(_variable_names(key, value)) or 1 for key, value in values.items()),
         )
     ]
     values = untrusted_settings(settings_cls, file, _read_known(settings_cls, file))
-    found.append(UntrustedSettings(file, values, tuple(line_of(file, key) for key in values)))
+    found.append(UntrustedSettings(file, values, tuple(find_line(file, key) for key in values)))
     values = untrusted_settings(settings_cls, mcp_json_file(), _mcp_values())
     found.append(
         UntrustedSettings(
-            mcp_json_file(), values, tuple(line_of(mcp_json_file(), "mcpServers") for _ in values)
+            mcp_json_file(), values, tuple(find_line(mcp_json_file(), "mcpServers") for _ in values)
         )
     )
     return [each for each in found if each.values]
@@ -290,7 +290,7 @@ class EnvFile(_Source):
         self._source = source
 
     def __call__(self) -> dict[str, Any]:
-        return _holding(self.settings_cls, env_file(), self.values())
+        return _trusted_values(self.settings_cls, env_file(), self.values())
 
     def values(self) -> dict[str, Any]:
         """Return everything that the file sets. Raises `SettingsError` for an unknown setting."""
@@ -303,7 +303,7 @@ class EnvFile(_Source):
             key = name.removeprefix(PREFIX.lower())
             if key != name and key not in self.settings_cls.model_fields and key not in REMOVED:
                 raise SettingsError(
-                    f"{env_file_line([name])}: {no_setting(self.settings_cls, key)}"
+                    f"{env_file_line([name])}: {describe_unknown_setting(self.settings_cls, key)}"
                 )
         keys = {
             name.removesuffix(_KEY_ENDING): value
@@ -314,7 +314,7 @@ class EnvFile(_Source):
 
     def removed(self) -> list[str]:
         """Return the settings of earlier versions that the file names."""
-        return [key for key in REMOVED if variable_of(key).lower() in self._source.env_vars]
+        return [key for key in REMOVED if variable_name(key).lower() in self._source.env_vars]
 
 
 class TomlFile(_Source):
@@ -325,7 +325,9 @@ class TomlFile(_Source):
         self.path = path
 
     def __call__(self) -> dict[str, Any]:
-        return _holding(self.settings_cls, self.path, _read_known(self.settings_cls, self.path))
+        return _trusted_values(
+            self.settings_cls, self.path, _read_known(self.settings_cls, self.path)
+        )
 
 
 class McpJsonFile(_Source):
@@ -333,7 +335,7 @@ class McpJsonFile(_Source):
 
     def __call__(self) -> dict[str, Any]:
         configured = self.current_state.get("mcp") or {}
-        values = _holding(self.settings_cls, mcp_json_file(), _mcp_values())
+        values = _trusted_values(self.settings_cls, mcp_json_file(), _mcp_values())
         return {
             key: {name: server for name, server in servers.items() if name not in configured}
             for key, servers in values.items()
@@ -353,7 +355,7 @@ def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
     for key in values:
         if key not in settings_cls.model_fields:
             raise SettingsError(
-                f"{path}, line {line_of(path, key)}: {no_setting(settings_cls, key)}"
+                f"{path}, line {find_line(path, key)}: {describe_unknown_setting(settings_cls, key)}"
             )
     return values
 
@@ -378,7 +380,7 @@ def _about_removed(keys: list[str]) -> str:
     return f"The settings {', '.join(keys[:-1])} and {keys[-1]} were removed and are ignored."
 
 
-def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
+def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
     """Return a message for an unknown setting, with a near name."""
     if key in REMOVED:
         return f"the setting {key} was removed."
@@ -418,7 +420,7 @@ def read_text(path: Path) -> str:
         raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
 
 
-def line_of(path: Path, key: str) -> int:
+def find_line(path: Path, key: str) -> int:
     """Return the line (from 1) of a key in a configuration file, found by a simple search.
 
     key: a setting's name; with a dot and the name in it for a table's.
@@ -454,18 +456,18 @@ class ValueOrigin(NamedTuple):
     """The configuration file, if it is one."""
 
 
-def variable_of(key: str) -> str:
+def variable_name(key: str) -> str:
     return f"{PREFIX}{key.upper()}"
 
 
-def _variables_of(key: str, value: Any) -> list[str]:
+def _variable_names(key: str, value: Any) -> list[str]:
     """Return the names of a setting in ``.env``, where providers' keys have variables of their own
     too."""
     names = value if key == "api_keys" and isinstance(value, Mapping) else ()
-    return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
+    return [variable_name(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
 
 
-def origin_of_setting(
+def find_origin(
     settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
 ) -> ValueOrigin:
     """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
@@ -484,22 +486,22 @@ def _origins(
     """Return the values of each source, strongest first, with the origin that a message names."""
     table, _, name = key.partition(".")
     yield ValueOrigin(COMMAND_LINE), given
-    yield ValueOrigin(variable_of(table)), EnvSettingsSource(settings_cls)()
+    yield ValueOrigin(variable_name(table)), EnvSettingsSource(settings_cls)()
     yield (
-        ValueOrigin(env_file_line(_variables_of(table, {name: None}))),
+        ValueOrigin(env_file_line(_variable_names(table, {name: None}))),
         EnvFile(DotEnvSettingsSource(settings_cls))(),
     )
     for path in config_files(project_folder()):
-        values = _holding(settings_cls, path, read_config(path))
+        values = _trusted_values(settings_cls, path, read_config(path))
         yield (
             ValueOrigin(
-                f"{path}, line {line_of(path, key)}" if table in values else str(path), path
+                f"{path}, line {find_line(path, key)}" if table in values else str(path), path
             ),
             values,
         )
     yield (
         ValueOrigin(str(mcp_json_file()), mcp_json_file()),
-        _holding(settings_cls, mcp_json_file(), _mcp_values()),
+        _trusted_values(settings_cls, mcp_json_file(), _mcp_values()),
     )
 
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import SecretStr, ValidationError
 
 from mahtab_tui.settings.mcp_servers import MASK, WITHIN_URL
-from mahtab_tui.settings.model import Settings, SettingsError, reason
+from mahtab_tui.settings.model import Settings, SettingsError, first_problem
 from mahtab_tui.settings.sources import (
     ValueOrigin,
-    line_of,
-    no_setting,
+    add_trusted,
+    describe_unknown_setting,
+    find_line,
     read_config,
     read_text,
     trust_record,
     untrusted_settings,
-    variable_of,
-    with_allowed,
+    variable_name,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SettingEntry(NamedTuple):
     description: str
 
 
-def entries(settings: Settings) -> list[SettingEntry]:
+def list_settings(settings: Settings) -> list[SettingEntry]:
     """Return all settings in order, each entry of a table separately. Raises `SettingsError` if a
     source can no longer be used."""
     sources = settings.reloaded()
@@ -52,7 +52,7 @@ def entries(settings: Settings) -> list[SettingEntry]:
         value, same = getattr(settings, key), getattr(settings, key) == getattr(sources, key)
         names = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
         for each in names or [key]:
-            text = shown(value[each.partition(".")[2]]) if names else shown(value)
+            text = format_value(value[each.partition(".")[2]]) if names else format_value(value)
             found.append(
                 SettingEntry(
                     each,
@@ -64,20 +64,20 @@ def entries(settings: Settings) -> list[SettingEntry]:
     return found
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as text; a secret is masked."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return " ".join(f"{name}={shown(each)}" for name, each in value.items()) or NOT_SET
+        return " ".join(f"{name}={format_value(each)}" for name, each in value.items()) or NOT_SET
     if isinstance(value, tuple):
         return (os.pathsep if any(isinstance(each, Path) for each in value) else "; ").join(
             map(str, value)
         ) or NOT_SET
     if isinstance(value, list):
-        return shown(shlex.join(value))
+        return format_value(shlex.join(value))
     return NOT_SET if value is None else WITHIN_URL.sub(MASK, str(value))
 
 
@@ -102,12 +102,12 @@ def _types(annotation: Any) -> tuple[Any, ...]:
     return (annotation, *get_args(annotation))
 
 
-def validated(key: str, value: Any) -> Any:
+def validate_value(key: str, value: Any) -> Any:
     """Return the value with the setting's type; `key` may be an entry of a table ("keymap.help").
     Raises `SettingsError`."""
     table, dot, name = key.partition(".")
     if table not in Settings.model_fields:
-        sentence = no_setting(Settings, table)
+        sentence = describe_unknown_setting(Settings, table)
         raise SettingsError(sentence[0].upper() + sentence[1:])
     if dot and not (name and is_table(table)):
         raise SettingsError(
@@ -119,11 +119,11 @@ def validated(key: str, value: Any) -> Any:
     try:
         setattr(draft, table, {name: value} if dot else value)
     except ValidationError as error:
-        raise SettingsError(f"{key}: {reason(error)}.") from None
+        raise SettingsError(f"{key}: {first_problem(error)}.") from None
     return getattr(draft, table)[name] if dot else getattr(draft, table)
 
 
-def written(key: str, text: str) -> Any:
+def parse_value(key: str, text: str) -> Any:
     """Typed text as the value for a configuration file: a text, a number, a boolean, a list or a
     table of texts.
 
@@ -132,8 +132,8 @@ def written(key: str, text: str) -> Any:
     """
     given: Any = text
     if "." not in key and key in Settings.model_fields and is_table(key):
-        given = _table(key, text)
-    value = validated(key, given)
+        given = _parse_table(key, text)
+    value = validate_value(key, given)
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, tuple) and value and all(isinstance(each, str) for each in value):
@@ -143,7 +143,7 @@ def written(key: str, text: str) -> Any:
     return given
 
 
-def _table(key: str, text: str) -> dict[str, str]:
+def _parse_table(key: str, text: str) -> dict[str, str]:
     pairs = [word.partition("=") for word in text.split()]
     if wrong := next((name for name, sign, value in pairs if not (name and value)), None):
         raise SettingsError(
@@ -152,14 +152,14 @@ def _table(key: str, text: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def given_settings(pairs: list[str]) -> dict[str, Any]:
+def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     """Return the values of ``--set key=value``, for `load_settings`. Raises `SettingsError`."""
     given: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")
         if not sign:
             raise SettingsError(f"{pair}: write key=value.")
-        value = written(key.strip(), text.strip())
+        value = parse_value(key.strip(), text.strip())
         table, dot, name = key.strip().partition(".")
         given[table] = {**given.get(table, {}), name: value} if dot else value
     return given
@@ -197,7 +197,7 @@ def set_value(path: Path, key: str, value: Any) -> None:
 def add_rules(path: Path, rules: Sequence[str]) -> None:
     """Add rules for code to those in a configuration file. Raises `SettingsError` as
     `set_value`."""
-    before = validated("approval_rules", read_config(path).get("approval_rules", ()))
+    before = validate_value("approval_rules", read_config(path).get("approval_rules", ()))
     set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
 
 
@@ -208,7 +208,7 @@ def allow(path: Path, values: Mapping[str, Any]) -> None:
 
 def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
     """Trust these values of a project's files from now on. Raises `SettingsError`."""
-    write_text(trust_record(), with_allowed(trust_record(), files))
+    write_text(trust_record(), add_trusted(trust_record(), files))
 
 
 def unset(path: Path, key: str) -> bool:
@@ -280,9 +280,9 @@ def problems(path: Path) -> list[str]:
     found = []
     for key, value in values.items():
         try:
-            validated(key, value)
+            validate_value(key, value)
         except SettingsError as error:
-            found.append(f"{path}, line {line_of(path, key)}: {error}")
+            found.append(f"{path}, line {find_line(path, key)}: {error}")
     return found
 
 
@@ -296,7 +296,7 @@ _EXAMPLES = {
 
 def template() -> str:
     """Return a new file, with every default as a comment."""
-    parts = [_HEAD.format(example=variable_of("model"))]
+    parts = [_HEAD.format(example=variable_name("model"))]
     tables = [key for key in Settings.model_fields if is_table(key)]
     for key, field in Settings.model_fields.items():
         if key not in tables:

@@ -34,7 +34,7 @@ from pydantic_core import to_jsonable_python
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary, SkillNotFound
-from mahtab_tui.worker.control import make
+from mahtab_tui.worker.control import make_host_function
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.code_parts import CodeParts
@@ -150,7 +150,7 @@ class Tool(NamedTuple):
         if self.keeps in _STORED_UNDER and _STORED_UNDER[self.keeps] not in fields:
             return f"its results are kept by the argument {_STORED_UNDER[self.keeps]}, which it does not have"
         for function in self.host_functions():
-            make(function._asdict())
+            make_host_function(function._asdict())
         return "" if self.description else "its function has no docstring"
 
 

@@ -204,7 +204,7 @@ class QuitFlow:
         names = (
             0
             if self._keeps_namespace
-            else self._session.keeping.unsaved(self._panes.namespace.made)
+            else self._session.namespace_store.count_unsaved(self._panes.namespace.created_count)
         )
         queued, notebook = self._panes.queued, self._session.notebook
         return [
@@ -498,7 +498,7 @@ class MahtabApp(TerminalApp[int]):
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
             if not self.panes.is_covered and self.focused is None:
                 self.panes.focus_code()
-            await self._keys.take(event)
+            await self._keys.enqueue(event)
         else:
             await super().on_event(event)
 
@@ -537,15 +537,15 @@ class MahtabApp(TerminalApp[int]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._drawn:
-            from mahtab_tui.tui.graphics.pictures import parts_seen
+            from mahtab_tui.tui.graphics.pictures import visible_parts
 
-            wanted = list(parts_seen(screen))
+            wanted = list(visible_parts(screen))
             if wanted and self._overlay is None:
                 from mahtab_tui.tui.graphics.overlay import Overlay
 
                 self._overlay = Overlay(self)
             if self._overlay is not None:
-                self._overlay.before(wanted, renderable)
+                self._overlay.prepare_update(wanted, renderable)
         super()._display(screen, renderable)
 
     def mask(self, text: str) -> str:

@@ -96,7 +96,7 @@ class Panes(Screen[None]):
     def parts(self) -> ComposeResult:
         """Yield the widgets; the application composes them, so that they exist before it starts."""
         session = self._session
-        yield HeaderBar(session.in_use, langsmith_variable(), id="header")
+        yield HeaderBar(session.describe_usage, langsmith_variable(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield Greeting(id="greeting")

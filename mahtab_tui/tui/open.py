@@ -283,7 +283,7 @@ def open_screen(
         leaves = hurry or (frontend.app is not None and frontend.app.leaves_kernel)
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
-        if session.built and session.keeping.behind and not leaves:
+        if session.built and session.namespace_store.has_unwritten_changes and not leaves:
             afterwards.append(
                 "The last changes to variables could not be saved in time; earlier ones are saved."
             )
@@ -359,7 +359,7 @@ def open_screen(
 def watch_live(what: str | None) -> int:
     """Follow a log file or a running session until the user leaves; returns the exit code. Raises
     `OSError`, `NoTerminal`."""
-    from mahtab_tui.session.sharing import SharingError, session_for
+    from mahtab_tui.session.sharing import SharingError, find_session
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
     settings = _prepare_settings()
@@ -367,7 +367,7 @@ def watch_live(what: str | None) -> int:
     if path.is_file():
         return _run_app(WatchApp(WatchedFile(path), theme=_theme(settings)))
     try:
-        running = session_for(what, Path.cwd())
+        running = find_session(what, Path.cwd())
     except SharingError as error:
         raise TerminalUnavailable(f"There is no log {path}. {error}") from None
     return watch_session(running)
@@ -432,14 +432,14 @@ def _report_leftovers(session: Session) -> None:
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
     from mahtab_tui.session.kernel_control import (
-        end_surplus_kernels,
-        sentences_about_waiting_kernels,
+        describe_detached_kernels,
+        stop_surplus_kernels,
     )
 
     try:
         remove_leftovers()
-        end_surplus_kernels()
-        for sentence in [] if session.no_trace else sentences_about_waiting_kernels():
+        stop_surplus_kernels()
+        for sentence in [] if session.no_trace else describe_detached_kernels():
             session.notice(sentence, "warning")
     except StoreError as error:
         session.notice(str(error), "warning")

@@ -237,7 +237,9 @@ class SessionPort:
     def _open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen
 
-        self._app.push_screen(PagerScreen(title, file, fetch, self._session.look(), self._folder))
+        self._app.push_screen(
+            PagerScreen(title, file, fetch, self._session.open_inspector(), self._folder)
+        )
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import DisplayedPicture, PicturesScreen
@@ -246,7 +248,7 @@ class SessionPort:
             PicturesScreen(
                 cell,
                 [DisplayedPicture(*each) for each in pictures],
-                self._session.look(),
+                self._session.open_inspector(),
                 self._folder,
             )
         )
@@ -255,7 +257,9 @@ class SessionPort:
         from mahtab_tui.tui.inspector import InspectorScreen
 
         self._app.push_screen(
-            InspectorScreen("table", self._session.look(), self.run, path=(["shown", key],))
+            InspectorScreen(
+                "table", self._session.open_inspector(), self.run, path=(["shown", key],)
+            )
         )
 
     def open_frames(self, cell: Cell, at: int) -> None:
@@ -269,7 +273,7 @@ class SessionPort:
             cell.frames,
             at,
             code_of,
-            self._session.look(),
+            self._session.open_inspector(),
             self._folder,
             self,
         )
@@ -279,7 +283,7 @@ class SessionPort:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self._session.rebuilding_cell(name)
+        code = self._session.code_for_variable(name)
         if not code:
             self._app.notify(
                 f"{why} No cell of this session made it.", severity="warning", markup=False
@@ -302,14 +306,17 @@ class SessionPort:
 
         self._app.push_screen(
             InspectorScreen(
-                name, self._session.look(), self.run, private=self._session.private.hides(name)
+                name,
+                self._session.open_inspector(),
+                self.run,
+                private=self._session.private.is_private(name),
             )
         )
 
     def preview(self, name: str, height: int, width: int) -> Preview:
-        from mahtab_tui.tui.namespace.actions import preview_of
+        from mahtab_tui.tui.namespace.actions import load_preview
 
-        return preview_of(self._session.look(), name, height, width)
+        return load_preview(self._session.open_inspector(), name, height, width)
 
     def mark_private(self, name: str, private: bool) -> None:
         self._session.kernel_control.mark_private(name, private)

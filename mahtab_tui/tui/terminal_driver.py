@@ -290,23 +290,25 @@ class TerminalDriver(LinuxDriver):
         while not self.exit_event.is_set():
             silent = not select.select([self.fileno], [], [], wait)[0]
             if silent:
-                typed = sequences.take(self.answers.silence()) + sequences.silence()
+                typed = (
+                    sequences.filter_input(self.answers.flush_pending()) + sequences.flush_pending()
+                )
             else:
                 typed = decode(os.read(self.fileno, _CHUNK))
-                typed = sequences.take(
+                typed = sequences.filter_input(
                     self._without_answers(typed.replace("\n", "\r") if before else typed)
                 )
             if typed:  # the parser treats an empty text as the end of input
                 for event in parser.feed(typed):
                     self.process_message(event)
             if silent:
-                for event in parser.silence():
+                for event in parser.flush_pending():
                     self.process_message(event)
             before, wait = False, _SILENCE
 
     def _without_answers(self, typed: str) -> str:
         awaited = self.answers.awaited
-        typed, question = self.answers.take(typed)
+        typed, question = self.answers.filter_input(typed)
         if question:
             self.send(question)
         if awaited and not self.answers.awaited:

@@ -80,7 +80,7 @@ class KeySequences:
         self._pasting = False
         self._silent = False
 
-    def take(self, typed: str) -> str:
+    def filter_input(self, typed: str) -> str:
         """Filter what was read; linear time."""
         if (
             self._pasting
@@ -91,7 +91,7 @@ class KeySequences:
             typed = (
                 BRACKETED_PASTE_END + typed
             )  # the end of the paste was lost, and the user presses a key
-        if self._silent and len(typed) == 1 and self._is_no_key():
+        if self._silent and len(typed) == 1 and self._exceeds_typed_length():
             self._pending = ""  # the end of the sequence was lost, and the user presses a key
         typed, self._pending, self._silent = self._pending + typed, "", False
         passed = []
@@ -99,30 +99,30 @@ class KeySequences:
             if self._pasting:
                 text, mark, typed = typed.partition(BRACKETED_PASTE_END)
                 if not mark:
-                    text, self._pending = _without_begun(text, BRACKETED_PASTE_END)
+                    text, self._pending = _split_incomplete(text, BRACKETED_PASTE_END)
                 text = text.replace("\x1b", _PASTED_ESCAPE)
             else:
                 text, mark, typed = typed.partition(BRACKETED_PASTE_START)
-                text = self._readable(text, last=not mark)
+                text = self._drop_unreadable(text, last=not mark)
             self._pasting ^= bool(mark)
             passed += [text, mark]
         return "".join(passed)
 
-    def silence(self) -> str:
+    def flush_pending(self) -> str:
         """Return what was held back if it may be a key, because nothing came for a while."""
         self._silent = True
-        if self._pasting or self._is_no_key():  # the rest may still come
+        if self._pasting or self._exceeds_typed_length():  # the rest may still come
             return ""
         pending, self._pending = self._pending, ""
         return pending
 
-    def _is_no_key(self) -> bool:
+    def _exceeds_typed_length(self) -> bool:
         """Whether what is held back is too long to be typed."""
         return len(self._pending) > (
             LONGEST_SEQUENCE if self._pending.startswith("\x1b[") else LONGEST_TYPED
         )
 
-    def _readable(self, text: str, *, last: bool) -> str:
+    def _drop_unreadable(self, text: str, *, last: bool) -> str:
         """Drop what is no key. last: whether nothing after this text was read yet."""
 
         def readable(found: re.Match[str]) -> str:
@@ -173,7 +173,7 @@ class KeySequences:
         return ""
 
 
-def _without_begun(text: str, mark: str) -> tuple[str, str]:
+def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
     """Split off the end of a text if it may be the beginning of a mark."""
     begun = next(
         (length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0
@@ -208,7 +208,7 @@ class KeyParser(XTermParser):
                     whole, self._pasted = "".join(self._pasted), None
                     yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
 
-    def silence(self) -> Iterable[Message]:
+    def flush_pending(self) -> Iterable[Message]:
         """Treat the beginning of a sequence as a key, because nothing came for a while."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
@@ -267,24 +267,24 @@ class KeyOrder:
         self,
         app: App[Any],
         deliver: Callable[[Event], Awaitable[None]],
-        before: Callable[[Key | Paste], bool],
+        intercept: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling of a key. before: called when it is a key's turn; if it
+        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn; if it
         returns True the key is not delivered."""
         self._app = app
         self._deliver = deliver
-        self._before = before
-        self._typed: deque[Key | Paste] = deque()
+        self._intercept = intercept
+        self._queue: deque[Key | Paste] = deque()
         """The keys that wait for their turn."""
 
-    async def take(self, event: Key | Paste) -> None:
+    async def enqueue(self, event: Key | Paste) -> None:
         """Take in a key from the terminal."""
         burst = self._app.message_queue_size >= _BURST
-        self._typed.append(self._joined(event) if burst and isinstance(event, Key) else event)
-        if len(self._typed) == 1:
-            await self._take_keys()
+        self._queue.append(self._join_waiting(event) if burst and isinstance(event, Key) else event)
+        if len(self._queue) == 1:
+            await self._deliver_keys()
 
-    def _joined(self, key: Key) -> Key:
+    def _join_waiting(self, key: Key) -> Key:
         """Join a character and those that wait behind it into one key, so that a text field is laid
         out once."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
@@ -297,25 +297,25 @@ class KeyOrder:
                 self._app._message_queue.task_done()
         return key if len(text) == 1 else Key("typed", "".join(text))
 
-    async def _take_keys(self, waited: int = 0) -> None:
+    async def _deliver_keys(self, waited: int = 0) -> None:
         """Deliver keys until one of them has to be waited for. waited: how often the first key has
         waited.
 
         As long as there are keys, one call is under way. A key is removed when all its work is
         done.
         """
-        while self._typed:
-            event = self._typed[0]
-            first = self._first_to_act(event)
+        while self._queue:
+            event = self._queue[0]
+            first = self._busy_receiver(event)
             if (
                 first is not None
                 and waited < _MOST_WAITS
-                and first.call_later(self._take_keys, waited + 1)
+                and first.call_later(self._deliver_keys, waited + 1)
             ):
                 return
             waited = 0
-            if self._before(event):
-                self._typed.popleft()
+            if self._intercept(event):
+                self._queue.popleft()
                 continue
             focused = self._app.focused
             typed = focused is not None and (
@@ -324,31 +324,35 @@ class KeyOrder:
             try:
                 await self._deliver(event)
             except BaseException:
-                self._typed.popleft()
+                self._queue.popleft()
                 raise
-            if focused is None or typed or not focused.call_later(self._done_by, focused, focused):
-                self._typed.popleft()
+            if (
+                focused is None
+                or typed
+                or not focused.call_later(self._follow_bubbling, focused, focused)
+            ):
+                self._queue.popleft()
             else:
                 return
 
-    async def _done_by(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
+    async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
         """Follow a key from the focused widget through its parents to the application, whose
         message queue it leaves last.
 
         again: follow once more the same way, for the messages that the key has caused.
         """
         if widget.parent is not None and widget.parent.call_later(
-            self._done_by, widget.parent, focused, again
+            self._follow_bubbling, widget.parent, focused, again
         ):
             return
-        if not again or not focused.call_later(self._done_by, focused, focused, False):
+        if not again or not focused.call_later(self._follow_bubbling, focused, focused, False):
             self._app.call_later(self._next_key)
 
     async def _next_key(self) -> None:
-        self._typed.popleft()
-        await self._take_keys()
+        self._queue.popleft()
+        await self._deliver_keys()
 
-    def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
+    def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
         """The widget or screen whose messages have to be handled before it is a key's turn; None if
         the key can be delivered."""
         focused, screen = self._app.focused, self._app.screen

@@ -16,7 +16,7 @@ from textual.widgets import RichLog, Static
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import styled
-from mahtab_tui.session.sharing import RunningSession, follow
+from mahtab_tui.session.sharing import RunningSession, follow_session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import RATE, TerminalApp
@@ -168,7 +168,7 @@ class WatchedSession:
 
     def _follow(self) -> None:
         try:
-            for record in follow(self._running):
+            for record in follow_session(self._running):
                 self._records.append(record)
         except OSError as error:
             self._records.append(

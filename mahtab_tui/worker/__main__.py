@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import magics, toolbox
-from .awaiting import EventLoop, NeverAwaited
+from .awaiting import EventLoop, UnawaitedCoroutines
 from .control import (
     Channel,
     Control,
@@ -33,7 +33,7 @@ from .control import (
     reply_to,
     working_directory,
 )
-from .environment import Console, ProcessSurroundings
+from .environment import CellEnvironment, Console
 from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
 from .stdlib import bind_library, late_import
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _NO_UNDO = "Undo is off: the setting undo_steps is 0."
 
-LATE = 0.75
-GIVE_WAY = 0.05
+HOST_SIGNAL_DELAY = 0.75
+HANDLER_GRACE = 0.05
 """Seconds: after the first, the host may have signalled by itself; then the main thread's handler
 gets so many to begin."""
 
-SAVING = 4.0
+SAVE_TIMEOUT = 4.0
 """Seconds that a kernel without a host, which is told to end, gives to the process that writes its
 namespace."""
 
-SECOND_SIGNAL = 1.0
+REPEAT_SIGNAL_AFTER = 1.0
 """Seconds after which a cell that has not reacted is signalled once more."""
 
 
@@ -71,12 +71,12 @@ class Worker:
         does."""
         self._between_cells = {
             "undo": self._undo,
-            "keep": self._keep,
-            "keep_alone": self._keep_alone,
+            "keep": self._save,
+            "keep_alone": self._save_unattended,
             "restore": self._restore,
         }
         self._keeper: Any = None
-        self._keep_settings: tuple[Frame, dict[str, Any]] = {}, {}
+        self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
@@ -89,32 +89,32 @@ class Worker:
         """The process that writes the namespace while there is no host."""
         self._saver: threading.Thread | None = None
         self._calls = HostCalls(self._channel.send, self._execute)
-        self._channel.alone = self._answer_alone
-        self._staying: Any = None
+        self._channel.auto_reply = self._auto_reply
+        self._detach_controller: Any = None
         if holder is not None:
-            staying = late_import(f"{__package__}.holder").DetachController
-            self._staying = staying(
+            controller = late_import(f"{__package__}.holder").DetachController
+            self._detach_controller = controller(
                 holder,
                 self._channel,
                 self._hello,
                 lambda: bool(self._open) or self._saving is not None,
-                self._answer_alone,
-                self._host_left,
+                self._auto_reply,
+                self._on_host_left,
                 self._stop_cells,
             )
         self._console = Console(self._calls.call)
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
-        self._surroundings = ProcessSurroundings(main, self._interrupts, self._loop.make_current)
-        self._executor = Executor(main.__dict__, self._surroundings, self._interrupts, self._loop)
-        self._executor.never_awaited = NeverAwaited()
+        self._environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
+        self._executor = Executor(main.__dict__, self._environment, self._interrupts, self._loop)
+        self._executor.never_awaited = UnawaitedCoroutines()
         self._executor.never_awaited.install()
         self._control = Control(
             self._channel,
             main.__dict__,
             {
-                "variables": lambda frame: self._executor.watch.listing(),
+                "variables": lambda frame: self._executor.tracker.listing(),
                 "interrupt": self._interrupt,
                 "cannot_lock": lambda frame: late_import(
                     f"{__package__}.sandbox.read_only"
@@ -122,25 +122,27 @@ class Worker:
                 "undo_steps": lambda frame: (
                     [] if self._executor.undo is None else self._executor.undo.steps()
                 ),
-                "kept": lambda frame: self._made_keeper().index(),
+                "kept": lambda frame: self._get_keeper().index(),
             },
             {
-                **dict.fromkeys(("execute", "answer", "undo", "keep", "restore"), self._received),
+                **dict.fromkeys(("execute", "answer", "undo", "keep", "restore"), self._on_message),
                 "reload": self._reload,
-                "undo_limits": self._limit_undo,
-                "keep_in": self._keep_in,
-                "elsewhere": self._host_is_elsewhere,
-                "functions": lambda frame: self._surroundings.keep(toolbox.add(frame["functions"])),
+                "undo_limits": self._set_undo_limits,
+                "keep_in": self._prepare_saving,
+                "elsewhere": self._set_remote_host,
+                "functions": lambda frame: self._environment.keep_builtins(
+                    toolbox.add_functions(frame["functions"])
+                ),
                 "servers": self._add_servers,
                 "stored": self._stored,
                 "end": self._end,
-                "stay": self._stay,
+                "stay": self._detach,
             },
             active=lambda: bool(self._open) or self._loop.used,
-            flush=self._surroundings.flush,
-            repair=self._surroundings.repair_builtins,
-            ended=self._ended,
-            staying=self._staying,
+            flush=self._environment.flush,
+            repair=self._environment.repair_builtins,
+            ended=self._on_disconnect,
+            detach_controller=self._detach_controller,
         )
 
     def run(self) -> None:
@@ -160,10 +162,10 @@ class Worker:
             self._execute(job, None)
             if self._executor.undo is not None:
                 self._executor.undo.enforce_memory_limit()
-            if self._channel.absent:
-                self._keep_alone(job)
+            if self._channel.detached:
+                self._save_unattended(job)
         if self._saver is not None:
-            self._saver.join(SAVING)
+            self._saver.join(SAVE_TIMEOUT)
         self._loop.close()
 
     def _hello(self) -> Frame:
@@ -184,9 +186,9 @@ class Worker:
         self._unsaved = True
         if lock := frame.get("lock"):
             fork = late_import(f"{__package__}.locked").LockedFork(
-                self._executor, self._surroundings, self._calls
+                self._executor, self._environment, self._calls
             )
-            outcome, needs = self._executor.run_apart(
+            outcome, needs = self._executor.run_in_fork(
                 cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep"
             )
         else:
@@ -201,14 +203,14 @@ class Worker:
         }
         self._channel.send({"op": "done", "seal": seal, **reply})
 
-    def _received(self, frame: Frame) -> None:
+    def _on_message(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
             self._open.add(frame["cell"])
             if self._backlog is not None and frame["op"] == "execute":
                 self._stored(frame)
                 self._backlog.begin(frame)
         elif frame["op"] == "keep":
-            self._made_keeper()
+            self._get_keeper()
         elif frame["op"] == "answer" and self._backlog is not None:
             self._backlog.on_answer(frame["id"])
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
@@ -221,8 +223,8 @@ class Worker:
         cell, asked = frame["cell"], frame["asked"]
         if asked is None:  # of a host elsewhere, which has another clock
             asked = self._interrupts.now()
-        elif self._interrupts.now() - asked > LATE:
-            time.sleep(GIVE_WAY)
+        elif self._interrupts.now() - asked > HOST_SIGNAL_DELAY:
+            time.sleep(HANDLER_GRACE)
         if cell in self._open and self._interrupts.handled_at < asked:
             # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end
             # too.
@@ -231,11 +233,11 @@ class Worker:
             # `os.system` lets the process ignore the signal while it waits; this flag cannot be
             # ignored.
             _thread.interrupt_main()
-            again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (cell, asked))
+            again = threading.Timer(REPEAT_SIGNAL_AFTER, self._repeat_interrupt, (cell, asked))
             again.daemon = True
             again.start()
 
-    def _interrupt_again(self, cell: int, asked: float) -> None:
+    def _repeat_interrupt(self, cell: int, asked: float) -> None:
         """A child that had not yet been started when the first signal came has not got it, and the
         cell waits for the child."""
         if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
@@ -246,12 +248,12 @@ class Worker:
             late_import(f"{__package__}.magic_commands").Reloader() if frame["on"] else None
         )
 
-    def _limit_undo(self, frame: Frame) -> None:
+    def _set_undo_limits(self, frame: Frame) -> None:
         """How much can be undone: steps and megabytes."""
         history = late_import(f"{__package__}.undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
         self._executor.undo = undo
-        self._surroundings.watch(undo.AUDITED, undo.audit)
+        self._environment.watch(undo.AUDITED, undo.audit)
 
     def _undo(self, frame: Frame) -> None:
         """Undo, redo or preview, between two cells."""
@@ -262,10 +264,10 @@ class Worker:
             reply = undo.answer(frame["action"], frame["cell"])
             if "value" in reply:
                 reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
-            self._executor.watch.changes(None)
+            self._executor.tracker.changes(None)
         self._channel.send(reply_to(frame, **reply))
 
-    def _keep_in(self, frame: Frame) -> None:
+    def _prepare_saving(self, frame: Frame) -> None:
         """Prepare saving the namespace. The code for it is loaded when it is needed, not at the
         start."""
         folder = os.path.expanduser(frame["folder"])
@@ -274,21 +276,21 @@ class Worker:
         cloudpickle = frame["cloudpickle"] or os.path.join(
             os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
         )
-        self._surroundings.cloudpickle = cloudpickle
-        self._keep_settings = (
+        self._environment.cloudpickle = cloudpickle
+        self._save_settings = (
             {**frame, "folder": folder, "cloudpickle": cloudpickle},
             dict(self._executor.namespace),
         )
 
-    def _made_keeper(self) -> Any:
+    def _get_keeper(self) -> Any:
         """Made on the control thread where a host asks, so that no cell waits for it."""
         if self._keeper is None:
             self._keeper = late_import(f"{__package__}.saving.keeper").Keeper(
-                self._executor.namespace, *self._keep_settings, self._console.hidden_lines
+                self._executor.namespace, *self._save_settings, self._console.hidden_lines
             )
         return self._keeper
 
-    def _keep(self, frame: Frame) -> None:
+    def _save(self, frame: Frame) -> None:
         """Fork the process that writes the namespace; the answer comes once that has ended."""
         self._unsaved = False
         if self._backlog is not None:
@@ -310,18 +312,18 @@ class Worker:
 
         threading.Thread(target=answer, daemon=True).start()
 
-    def _keep_alone(self, frame: Frame) -> None:
+    def _save_unattended(self, frame: Frame) -> None:
         """Write the namespace, if there is no host that asks for it. The kernel does not end before
         that."""
         if (
             self._backlog is None
-            or not self._channel.absent
+            or not self._channel.detached
             or not self._unsaved
-            or not self._keep_settings[0]
+            or not self._save_settings[0]
         ):
             return
         self._unsaved = False
-        saved, keeper = self._backlog.saved, self._made_keeper()
+        saved, keeper = self._backlog.saved, self._get_keeper()
         carried = (
             [file["name"] for file in keeper.index()["files"]]
             if saved["carried"] is None
@@ -342,12 +344,12 @@ class Worker:
             self._saver = threading.Thread(target=finish, daemon=True)
             self._saver.start()
 
-    def _answer_alone(self, number: int) -> None:
+    def _auto_reply(self, number: int) -> None:
         """Answer a call that needs no host, as if there were one."""
         if self._backlog is not None and number in self._backlog.auto_answered_calls():
-            self._received({"op": "answer", "id": number, "value": None})
+            self._on_message({"op": "answer", "id": number, "value": None})
 
-    def _host_left(self) -> None:
+    def _on_host_left(self) -> None:
         if not self._open:
             self._jobs.put({"op": "keep_alone"})
             self._loop.wake()
@@ -359,13 +361,13 @@ class Worker:
 
     def _end(self, frame: Frame) -> None:
         """The host wants the kernel to end with it."""
-        if self._staying is not None:
-            self._staying.asked_to_end = True
+        if self._detach_controller is not None:
+            self._detach_controller.asked_to_end = True
 
-    def _stay(self, frame: Frame) -> None:
+    def _detach(self, frame: Frame) -> None:
         """The user wants the kernel to go on without a screen."""
-        if self._staying is not None:
-            self._staying.on_purpose = True
+        if self._detach_controller is not None:
+            self._detach_controller.on_purpose = True
 
     def _stop_cells(self) -> None:
         """Interrupt what runs, since nobody has come back for it."""
@@ -383,20 +385,25 @@ class Worker:
         self._channel.send(
             reply_to(
                 frame,
-                value={"changes": self._executor.watch.changes(None), "missing": loading.missing()},
+                value={
+                    "changes": self._executor.tracker.changes(None),
+                    "missing": loading.missing(),
+                },
             )
         )
 
-    def _host_is_elsewhere(self, frame: Frame) -> None:
-        Host.is_elsewhere = True
+    def _set_remote_host(self, frame: Frame) -> None:
+        Host.is_remote = True
 
     def _add_servers(self, frame: Frame) -> None:
-        self._executor.origins = origins = late_import(f"{__package__}.executor").CellAttribution()
-        self._surroundings.keep(toolbox.add_servers(frame["servers"], origins))
+        self._executor.attribution = origins = late_import(
+            f"{__package__}.executor"
+        ).CellAttribution()
+        self._environment.keep_builtins(toolbox.add_servers(frame["servers"], origins))
 
-    def _ended(self) -> None:
+    def _on_disconnect(self) -> None:
         if self._open:
-            self._surroundings.flush()
+            self._environment.flush()
             os._exit(0)
         self._jobs.put(None)
         self._loop.wake()
@@ -408,15 +415,19 @@ def main(fd: int, holder: str = "") -> None:
     holder: `HolderSettings` or `StationSettings`, as JSON; empty for none.
     """
     token = os.read(fd, TOKEN_SIZE)
-    fd = _hide(fd)
+    fd = _move_descriptor(fd)
     client: HolderClient | None = None
     if holder:
-        holding, settings = late_import(f"{__package__}.holder"), json.loads(holder)
+        holder_module, settings = late_import(f"{__package__}.holder"), json.loads(holder)
         if "control" in settings:
             _die_with_parent()
-            client = holding.join_station(holding.StationSettings(**settings), _hide)
+            client = holder_module.join_station(
+                holder_module.StationSettings(**settings), _move_descriptor
+            )
         else:
-            client = holding.begin_holder(holding.HolderSettings(**settings), _hide)
+            client = holder_module.begin_holder(
+                holder_module.HolderSettings(**settings), _move_descriptor
+            )
     if client is None:
         _die_with_parent()
     worker = Worker(fd, token, client)
@@ -428,7 +439,7 @@ def main(fd: int, holder: str = "") -> None:
     worker.run()
 
 
-def _hide(fd: int) -> int:
+def _move_descriptor(fd: int) -> int:
     """Move the socket to a descriptor that a cell does not hit by writing to small numbers, and no
     child inherits."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -30,7 +30,7 @@ from typing import (
 )
 
 from .search import Logged, Packed
-from .search_log import Span, in_contexts
+from .search_log import Span, to_context_spans
 
 if TYPE_CHECKING:
     from .contexts import NamedContext
@@ -119,36 +119,36 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
 `TypeError`, `LookupError`, `AttributeError` or `ArithmeticError`)."""
 
 
-def described(wanted: Any, within: tuple[Any, ...] = ()) -> str:
+def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
     """Describe a type for a model. Raises `TypeError` for types that cannot be wanted.
 
     within: the classes around it, which may refer to themselves.
     """
-    wanted = _bare(wanted)
+    wanted = _strip_annotations(wanted)
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(origin, Hashable):  # such as [int] instead of list[int]
-        raise _no_form(wanted)
+        raise _unsupported_form(wanted)
     if simple := _simple(wanted):
         return simple[0]
     if wanted in within:
         return f"another {wanted.__name__}"
     if origin in _UNIONS:
-        return " or ".join(described(each, within) for each in inner)
+        return " or ".join(describe_form(each, within) for each in inner)
     if origin is Literal:
         return " or ".join(_json(_value(each)) for each in inner)
     if origin is tuple and inner and inner[-1] is not ...:
-        return f"[{', '.join(described(each, within) for each in inner)}]"
+        return f"[{', '.join(describe_form(each, within) for each in inner)}]"
     if origin in _LISTS:
-        return f"[{described(inner[0], within) if inner else 'any JSON'}, ...]"
+        return f"[{describe_form(inner[0], within) if inner else 'any JSON'}, ...]"
     if origin in _DICTS:
         key, kind = inner or (str, Any)
-        return f"{{{described(key, within)}: {described(kind, within)}, ...}}"
+        return f"{{{describe_form(key, within)}: {describe_form(kind, within)}, ...}}"
     if hasattr(wanted, "model_validate"):
         return f"an object by this JSON schema: {json.dumps(wanted.model_json_schema())}"
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         return " or ".join(_json(each.value) for each in wanted)
     names = [
-        f"{json.dumps(name)}: {described(kind, (*within, wanted))}{'' if must else ' (or left out)'}"
+        f"{json.dumps(name)}: {describe_form(kind, (*within, wanted))}{'' if must else ' (or left out)'}"
         for name, kind, must in _fields(wanted)
     ]
     return f"{{{', '.join(names)}}}"
@@ -159,7 +159,7 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
     if wanted is str:
         return str(text)
     wrong: WrongForm | None = None
-    for data in _readings(str(text)):
+    for data in _parse(str(text)):
         try:
             return _read(wanted, data if raw else _clean(data), "the answer")
         except WrongForm as error:
@@ -168,7 +168,7 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
     raise wrong
 
 
-def _readings(text: str) -> Iterator[Any]:
+def _parse(text: str) -> Iterator[Any]:
     """Yield the text as JSON, as a Python literal and as a string, as far as it is that."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
@@ -192,23 +192,23 @@ def _clean(data: Any) -> Any:
 
 
 def _read(wanted: Any, data: Any, path: str) -> Any:
-    bare = _bare(wanted)
+    bare = _strip_annotations(wanted)
     if bare is not wanted:
-        return _checked(wanted, _read(bare, data, path), path)
+        return _validate(wanted, _read(bare, data, path), path)
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if simple := _simple(wanted):
         try:
             return simple[1](data)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
-            raise _wrong(wanted, data, path) from None
+            raise _wrong_form(wanted, data, path) from None
     if origin in _UNIONS:
         # As pydantic does: "7" is a str for `int | str`.
-        for each in sorted(inner, key=lambda each: type(data) is not _bare(each)):
+        for each in sorted(inner, key=lambda each: type(data) is not _strip_annotations(each)):
             try:
                 return _read(each, data, path)
             except WrongForm:
                 continue
-        raise _wrong(wanted, data, path)
+        raise _wrong_form(wanted, data, path)
     if origin is Literal:
         return _choose({each: [_value(each)] for each in inner}, wanted, data, path)
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
@@ -217,7 +217,7 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
         return _read_list(wanted, data, path)
     if origin in _DICTS:
         if not isinstance(data, dict):
-            raise _wrong(wanted, data, path)
+            raise _wrong_form(wanted, data, path)
         key, kind = inner or (Any, Any)
         return _DICTS[origin](
             {
@@ -241,26 +241,26 @@ def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) ->
         if any(str(name).casefold() == meant for name in names)
     ]
     if len(found) != 1:
-        raise _wrong(wanted, data, path)
+        raise _wrong_form(wanted, data, path)
     return found[0]
 
 
 def _read_list(wanted: Any, data: Any, path: str) -> Any:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(data, (list, tuple, set, frozenset)):
-        raise _wrong(wanted, data, path)
+        raise _wrong_form(wanted, data, path)
     kinds: Sequence[Any] = [inner[0] if inner else Any] * len(data)
     if origin is tuple and inner and inner[-1] is not ...:
         kinds = inner
         if len(data) != len(kinds):
-            raise _wrong(wanted, data, path)
+            raise _wrong_form(wanted, data, path)
     try:
         return _LISTS[origin](
             _read(kind, each, f"{path}[{index}]")
             for index, (kind, each) in enumerate(zip(kinds, data))
         )
     except TypeError:  # a set of lists
-        raise _wrong(wanted, data, path) from None
+        raise _wrong_form(wanted, data, path) from None
 
 
 def _read_object(wanted: Any, data: Any, path: str) -> Any:
@@ -274,7 +274,7 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
         data = {name: each for (name, _, _), each in zip(fields, data)}
     if not isinstance(data, dict):
-        raise _wrong(wanted, data, path)
+        raise _wrong_form(wanted, data, path)
     missing = [name for name, _, must in fields if must and name not in data]
     unknown = sorted(str(name) for name in data.keys() - {name for name, _, _ in fields})
     if missing or unknown:
@@ -300,11 +300,11 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
     Raises `TypeError` if it is no dataclass, `NamedTuple` or `TypedDict`.
     """
     if not isinstance(wanted, type):
-        raise _no_form(wanted)
+        raise _unsupported_form(wanted)
     try:
         kinds = get_type_hints(wanted, include_extras=True)
     except NameError:  # a name of a function that has ended
-        raise _no_form(wanted) from None
+        raise _unsupported_form(wanted) from None
     if dataclasses.is_dataclass(wanted):
         without = dataclasses.MISSING
         must = {
@@ -323,25 +323,25 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
             for name in kinds
         }
     else:
-        raise _no_form(wanted)
+        raise _unsupported_form(wanted)
     return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
 
 
-def _bare(wanted: Any) -> Any:
+def _strip_annotations(wanted: Any) -> Any:
     """Return a type without what is only said about it: `Annotated`, `NotRequired`, `NewType`, and
     aliases."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
     if origin is Annotated or getattr(origin, "_name", "") in ("Required", "NotRequired"):
-        return _bare(get_args(wanted)[0])
+        return _strip_annotations(get_args(wanted)[0])
     for name in ("__supertype__", "__value__"):
         if not isinstance(wanted, type) and hasattr(wanted, name):
-            return _bare(getattr(wanted, name))
+            return _strip_annotations(getattr(wanted, name))
     return wanted
 
 
-def _checked(wanted: Any, value: Any, path: str) -> Any:
+def _validate(wanted: Any, value: Any, path: str) -> Any:
     """Check what is said about a type, if pydantic is loaded: who says something has it."""
     if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
         try:
@@ -371,10 +371,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=str)
 
 
-def _wrong(wanted: Any, data: Any, path: str) -> WrongForm:
+def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:
     shown = json.dumps(data, default=repr) if _is_json(data) else repr(data)
     return WrongForm(
-        f"{path} must be {described(wanted)}, not {shown if len(shown) <= 100 else shown[:100] + '…'}"
+        f"{path} must be {describe_form(wanted)}, not {shown if len(shown) <= 100 else shown[:100] + '…'}"
     )
 
 
@@ -382,7 +382,7 @@ def _is_json(data: Any) -> bool:
     return not isinstance(data, dict) or all(isinstance(name, str) for name in data)
 
 
-def _no_form(wanted: Any) -> TypeError:
+def _unsupported_form(wanted: Any) -> TypeError:
     return TypeError(
         f"returns: {wanted!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like."
     )
@@ -442,7 +442,7 @@ class Answer(Logged, str):
     known. `context` is the name of each one's."""
 
 
-def answered(
+def search_for_form(
     query: str,
     returns: Any,
     search: Callable[[str], Result],
@@ -459,12 +459,12 @@ def answered(
     """
     if returns is None:
         result = search(query)
-        return _made(result, result.text, "", contexts)
-    query = _FORM.format(query=query, form=described(returns))
+        return _make_answer(result, result.text, "", contexts)
+    query = _FORM.format(query=query, form=describe_form(returns))
     result, wrong = search(query), ""
     for tries in range(_CORRECTIONS + 1):
         try:
-            return _made(result, read_as(returns, result.text, raw=raw), "", contexts)
+            return _make_answer(result, read_as(returns, result.text, raw=raw), "", contexts)
         except WrongForm as error:
             wrong = str(error)
         if result.partial or tries == _CORRECTIONS:
@@ -476,13 +476,15 @@ def answered(
             break
     why = f"The answer does not have the requested form: {wrong}"
     warnings.warn(why, stacklevel=3)
-    return _made(result, None, why, contexts)
+    return _make_answer(result, None, why, contexts)
 
 
-def _made(result: Result, value: Any, wrong: str, contexts: Sequence[NamedContext]) -> Answer:
+def _make_answer(
+    result: Result, value: Any, wrong: str, contexts: Sequence[NamedContext]
+) -> Answer:
     answer = Answer(result.text)
     answer.value, answer.why = value, wrong or result.why
     answer.state = "partial" if wrong or result.partial else "answered"
-    answer.usage, answer.spans = result.usage, in_contexts(result.spans, contexts)
+    answer.usage, answer.spans = result.usage, to_context_spans(result.spans, contexts)
     answer._packed, answer._contexts = result.packed, tuple(contexts)
     return answer

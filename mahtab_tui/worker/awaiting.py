@@ -14,7 +14,7 @@ from types import CodeType, CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
-from .tracebacks import CELL, HERE, format_safely
+from .tracebacks import CELL, OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,7 +49,7 @@ class EventLoop:
         try:
             if "asyncio" not in sys.modules:
                 if self._loop is None:
-                    _forget_half_an_import()
+                    _remove_partial_import()
             elif "asyncio.events" in sys.modules:
                 self.make_current()
             yield
@@ -226,7 +226,7 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _forget_half_an_import() -> None:
+def _remove_partial_import() -> None:
     """Remove the parts of asyncio that an interrupt has left: with them, it could not be imported
     again."""
     if "asyncio.base_events" in sys.modules:
@@ -234,7 +234,7 @@ def _forget_half_an_import() -> None:
             del sys.modules[name]
 
 
-class NeverAwaited:
+class UnawaitedCoroutines:
     """Warns of coroutines that nobody has awaited, once each, and at a line of the user's."""
 
     def __init__(self) -> None:
@@ -243,7 +243,7 @@ class NeverAwaited:
 
     def install(self) -> None:
         """Become the function with which the interpreter warns when it frees such a coroutine."""
-        warnings._warn_unawaited_coroutine = self._freed  # type: ignore[attr-defined]
+        warnings._warn_unawaited_coroutine = self._on_free  # type: ignore[attr-defined]
 
     def report(self, traceback: TracebackType | None, namespace: dict[str, Any]) -> None:
         """Warn of coroutines that a failed call has not used. The traceback keeps them, so they
@@ -261,20 +261,20 @@ class NeverAwaited:
             frame = traceback.tb_frame
             if frame.f_code.co_filename.startswith(CELL):
                 file, line = frame.f_code.co_filename, traceback.tb_lineno
-            if not frame.f_code.co_filename.startswith(HERE):
+            if not frame.f_code.co_filename.startswith(OUR_FOLDER):
                 for value in list(frame.f_locals.values()):
                     if type(value) is CoroutineType and id(value) not in needed and _is_new(value):
                         self._warn(value, file, line)
                         self._reported[id(value)] = value.cr_code
             traceback = traceback.tb_next
 
-    def _freed(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
+    def _on_free(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
         frame = sys._getframe().f_back
         if self._reported.pop(id(coroutine), None) is coroutine.cr_code:
             return
         # Undo and `Out` keep values for many cells: when they let go of one, no code of the user's
         # is to blame.
-        if frame is not None and not frame.f_code.co_filename.startswith(HERE):
+        if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
             self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)
 
     def _warn(self, coroutine: CoroutineType[Any, Any, Any], file: str, line: int) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
-from .sandbox.names import why_not_a_name
+from .sandbox.names import name_problem
 from .sandbox.tools import DescribedTool, plain_data
 from .stdlib import late_import
 
@@ -77,7 +77,7 @@ class CallerTools:
         name = getattr(function, "__name__", "")
         if not callable(function) or not isinstance(name, str):
             raise ValueError(f"tools: {function!r} is not a function.")
-        if why := why_not_a_name(name):
+        if why := name_problem(name):
             raise ValueError(f"tools: a tool cannot be named {name!r}: {why}.")
         if name in self._functions:
             raise ValueError(f"tools: there are two tools named {name!r}.")

@@ -16,7 +16,7 @@ FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.al
 """Flags of `from __future__ import …`, a bit each."""
 
 
-def walk(tree: ast.AST) -> Iterator[ast.AST]:
+def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield all nodes of a tree. (`ast.walk` imports what it needs each time, which a cell may have
     replaced.)"""
     pending = [tree]
@@ -26,7 +26,7 @@ def walk(tree: ast.AST) -> Iterator[ast.AST]:
         pending.extend(ast.iter_child_nodes(node))
 
 
-def remember(source: str, filename: str) -> None:
+def cache_source(source: str, filename: str) -> None:
     """Keep a source for tracebacks, the debugger and `inspect`."""
     if type(linecache.cache) is not dict:  # a cell has put something else in its place
         linecache.cache = {}
@@ -58,7 +58,7 @@ def compile_parts(
     )
 
 
-def compiled(
+def compile_callable(
     source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]
 ) -> Callable[[], Any]:
     """Return a function that runs code, which may await, and returns the value of its last
@@ -66,7 +66,7 @@ def compiled(
 
     Raises `SyntaxError`.
     """
-    remember(source, filename)
+    cache_source(source, filename)
     parts = compile_parts(
         ast.parse(source.strip("\n"), filename), filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     )

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .sandbox.names import why_not_a_name
+from .sandbox.names import name_problem
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -22,7 +22,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_LOOKED_AT = 8_192
+_SAMPLE_SIZE = 8_192
 """Bytes that decide whether a file is text."""
 _FILES = 10_000
 _NOTICES = 10
@@ -32,7 +32,7 @@ _LONGEST_NAME = 1_000
 _MOST_NAMED = 100
 _COLUMNS = 100
 """Columns of a table that are listed."""
-_OPTIONS_OF_OTHERS = frozenset(
+_FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
     " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt instructions messages question task signature"
     " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
@@ -85,7 +85,7 @@ class ContextText(NamedTuple):
     """If there are several by name: then it is a ``dict`` of them."""
 
 
-def take(given: Any) -> ContextText:
+def read_context(given: Any) -> ContextText:
     """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or
     documents, a dict of them, a DataFrame.
 
@@ -93,9 +93,9 @@ def take(given: Any) -> ContextText:
     `ContextError`.
     """
     if isinstance(given, str):
-        return ContextText(str(given), notices=_meant_a_file(str(given)))
+        return ContextText(str(given), notices=_looks_like_path(str(given)))
     if isinstance(given, (bytes, bytearray, memoryview)):
-        text, notice = _decoded(bytes(given), "The bytes")
+        text, notice = _decode(bytes(given), "The bytes")
         return ContextText(text, notices=notice)
     if isinstance(given, os.PathLike):
         return _path(Path(given))
@@ -106,14 +106,14 @@ def take(given: Any) -> ContextText:
     ):  # a Series, whose labels would be lost in a list
         return _table(given.to_frame())
     if isinstance(given, Mapping):
-        return _joined("dict", ((str(key), _document(value)) for key, value in given.items()))
+        return _join("dict", ((str(key), _document(value)) for key, value in given.items()))
     if hasattr(given, "read"):
-        return take(given.read())
-    own = _own_text(given)
+        return read_context(given.read())
+    own = _known_text(given)
     if own is not None:
         return ContextText(own)
     if hasattr(given, "__iter__"):
-        return _joined(
+        return _join(
             "list", ((str(number), _document(value)) for number, value in enumerate(given))
         )
     raise ContextError(
@@ -121,7 +121,7 @@ def take(given: Any) -> ContextText:
     )
 
 
-def take_all(
+def read_contexts(
     context: Any,
     contexts: Mapping[str, Any] | None,
     keywords: Mapping[str, Any],
@@ -133,13 +133,13 @@ def take_all(
     Raises `ContextError`.
     """
     for name, value in keywords.items():
-        if why := _why_not_a_text(name, value, options):
+        if why := _rejection(name, value, options):
             raise ContextError(why)
     named = {**(contexts or {}), **keywords}
     if not named:
         if context is None:
             raise ContextError("There is nothing to search: give a text, or several by name.")
-        return take(context)
+        return read_context(context)
     if context is not None:
         raise ContextError(
             f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}."
@@ -153,10 +153,10 @@ def take_all(
     notices: list[str] = []
     start = 0
     for name, value in named.items():
-        if why := why_not_a_name(name):
+        if why := name_problem(name):
             raise ContextError(f"A context cannot be named {name!r}: {why}.")
         try:
-            contents = take(value)
+            contents = read_context(value)
         except ContextError as error:
             raise ContextError(f"The context {name!r}: {error}") from None
         parts = tuple((part, low + start, high + start) for part, low, high in contents.parts)
@@ -174,12 +174,12 @@ def take_all(
     )
 
 
-def _why_not_a_text(name: str, value: Any, options: Iterable[str]) -> str:
+def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
     """Return why a keyword is not taken for a context, which a model reads; empty if it is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
-    if name in _OPTIONS_OF_OTHERS:
+    if name in _FOREIGN_OPTIONS:
         return f"There is no option {name!r}. {otherwise}"
     short = isinstance(value, (str, bytes)) and len(value) <= _LONGEST_SECRET
     if short and _SECRET_NAMES & set(name.lower().split("_")):
@@ -192,7 +192,7 @@ def _why_not_a_text(name: str, value: Any, options: Iterable[str]) -> str:
     return ""
 
 
-def _meant_a_file(text: str) -> tuple[str, ...]:
+def _looks_like_path(text: str) -> tuple[str, ...]:
     if (
         len(text) > _LONGEST_NAME
         or not text.strip()
@@ -205,7 +205,7 @@ def _meant_a_file(text: str) -> tuple[str, ...]:
     )
 
 
-def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
+def _decode(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
     """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as
     `search_code` does. what: the subject of a notice."""
     encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
@@ -231,7 +231,7 @@ def _path(path: Path) -> ContextText:
     try:
         if path.is_dir():
             return _folder(path)
-        text, notice = _decoded(_read(path), f"The bytes of {path}")
+        text, notice = _decode(_read(path), f"The bytes of {path}")
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
     except MemoryError:
@@ -270,10 +270,10 @@ def _folder(path: Path) -> ContextText:
         except OSError as error:
             notices.append(f"{file} cannot be read and was left out: {error.strerror}.")
             continue
-        if b"\0" in data[:_LOOKED_AT] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
+        if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
             omitted += 1
             continue
-        text, notice = _decoded(data, f"The bytes of {file}")
+        text, notice = _decode(data, f"The bytes of {file}")
         notices += notice
         texts.append((str(file.relative_to(path)), text))
     if not texts:
@@ -282,7 +282,7 @@ def _folder(path: Path) -> ContextText:
         notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more such notices."]
     if omitted:
         notices.append(f"Files in {path} that are not text were left out: {omitted:,}.")
-    return _joined("dict", iter(texts))._replace(notices=tuple(notices))
+    return _join("dict", iter(texts))._replace(notices=tuple(notices))
 
 
 def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
@@ -292,7 +292,7 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(folder, name)
-            if name.startswith(".") or not _may_be_read(file):
+            if name.startswith(".") or not _is_regular_file(file):
                 continue
             count += 1
             if count > _FILES:
@@ -302,7 +302,7 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
             yield file
 
 
-def _may_be_read(path: Path) -> bool:
+def _is_regular_file(path: Path) -> bool:
     """Tell whether it is a regular file; True if permission is denied, so that reading it reports
     that."""
     try:
@@ -348,10 +348,10 @@ def _document(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _decoded(bytes(value), "")[0]
+        return _decode(bytes(value), "")[0]
     if _is_table(value):
         return _table(value).text
-    text = _own_text(value)
+    text = _known_text(value)
     if text is not None:
         return text
     try:
@@ -360,7 +360,7 @@ def _document(value: Any) -> str:
         return str(value)
 
 
-def _own_text(value: Any) -> str | None:
+def _known_text(value: Any) -> str | None:
     """Return the text in a document's known key or attribute."""
     for key in _KEYS:
         text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
@@ -369,7 +369,7 @@ def _own_text(value: Any) -> str | None:
     return None
 
 
-def _joined(kind: str, documents: Iterator[tuple[str, str]]) -> ContextText:
+def _join(kind: str, documents: Iterator[tuple[str, str]]) -> ContextText:
     texts: list[str] = []
     parts = []
     start = 0

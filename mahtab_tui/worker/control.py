@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol
 from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
 from .stdlib import importing_from, late_import
 from .text_tools import mark_as_text
-from .tracebacks import HERE
+from .tracebacks import OUR_FOLDER
 
 if TYPE_CHECKING:
     CallHost = Callable[[str, dict[str, Any]], Any]
@@ -39,11 +39,11 @@ class Host:
 
     call: CallHost = staticmethod(_no_host)
 
-    is_elsewhere = False
+    is_remote = False
     """Whether the host is another machine, which cannot read files of this one."""
 
 
-def make(described: dict[str, Any]) -> Callable[..., str]:
+def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     """Make the function of a `kernel.base.HostFunction`. When called, it may raise RuntimeError with the host's message."""
     name, called = described["name"], described["called"]
     parameters = [
@@ -61,7 +61,7 @@ def make(described: dict[str, Any]) -> Callable[..., str]:
     # A file name in our folder, so that tracebacks hide it.
     code = compile(
         source,
-        f"{HERE}/host_functions/{name}",
+        f"{OUR_FOLDER}/host_functions/{name}",
         "exec",
         __future__.annotations.compiler_flag,
         dont_inherit=True,
@@ -98,19 +98,19 @@ class HostCalls:
         self._lock = threading.Lock()
         self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self._waiting: list[queue.SimpleQueue[Frame]] = []
-        self.instead: Callable[[str, dict[str, Any]], Any] | None = None
+        self.fork_handler: Callable[[str, dict[str, Any]], Any] | None = None
         """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
         the host's message."""
-        if self.instead is not None:
-            return self.instead(name, args)
+        if self.fork_handler is not None:
+            return self.fork_handler(name, args)
         if name == "terminal":
             sys.audit("mahtab_tui.terminal", args["argv"])
         number = next(self._ids)
         inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._opened(number, inbox)
+        self._open_call(number, inbox)
         try:
             self._send({"op": "call", "id": number, "name": name, "args": args})
             while True:
@@ -127,7 +127,7 @@ class HostCalls:
             self._send({"op": "cancelled", "id": number})
             raise
         finally:
-            self._closed(number, inbox)
+            self._close_call(number, inbox)
 
     @property
     def waiting(self) -> int:
@@ -149,13 +149,13 @@ class HostCalls:
             inbox.put(frame)
             return True
 
-    def _opened(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+    def _open_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
         with self._lock:
             self._open[number] = inbox
             if threading.get_ident() == self._main:
                 self._waiting.append(inbox)
 
-    def _closed(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+    def _close_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
         with self._lock:
             del self._open[number]
             if inbox in self._waiting:
@@ -255,18 +255,18 @@ class Channel:
         """holder: the holder, with which the kernel may outlive its host; None for none."""
         self.fd = fd
         self.holder = holder
-        self.absent = False
+        self.detached = False
         """There is no host now."""
-        self.away = False
+        self.link_down = False
         """There is a host, but it is not connected now."""
-        self.alone: Callable[[int], None] = lambda number: None
+        self.auto_reply: Callable[[int], None] = lambda number: None
         """Answers a call that needs no host."""
         self._limit = limit
         self._token = token
         self._interrupts = interrupts
         self._lock = threading.Lock()
         self._main = threading.get_ident()
-        os.register_at_fork(after_in_child=self._cut)
+        os.register_at_fork(after_in_child=self._close_in_child)
 
     def send(self, frame: Frame) -> None:
         """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where
@@ -286,10 +286,10 @@ class Channel:
             )  # with the token of the host that is there now
             if self.holder is not None:
                 self.holder.backlog.record(frame)
-            if not self.absent:
+            if not self.detached:
                 self._write_all(data)
-        if (self.absent or self.away) and frame["op"] == "call":
-            self.alone(frame["id"])
+        if (self.detached or self.link_down) and frame["op"] == "call":
+            self.auto_reply(frame["id"])
 
     def _write_all(self, data: bytes) -> None:
         view = memoryview(data)
@@ -299,30 +299,30 @@ class Channel:
         except OSError as error:
             if self.holder is None or error.errno not in _HOST_GONE:
                 os._exit(CONNECTION_LOST)
-            self.absent = True
+            self.detached = True
 
-    def host_left(self) -> None:
+    def detach_host(self) -> None:
         """The host has ended: what happens from now on is for the next one."""
         with self._lock:
-            self.absent = True
+            self.detached = True
 
-    def host_came(self, fd: int, hello: Frame) -> None:
+    def attach_host(self, fd: int, hello: Frame) -> None:
         """Speak with another host from now on; `hello` is the first that it hears, with the story.
         fd: takes the place of the old one."""
-        if not self.absent:  # the kernel was taken from it; it may not be reading
+        if not self.detached:  # the kernel was taken from it; it may not be reading
             with suppress(OSError):
                 late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
         token = os.read(fd, TOKEN_SIZE)
         with self._lock:
             os.dup2(fd, self.fd, inheritable=False)
             os.close(fd)
-            self._token, self.absent = token, False
+            self._token, self.detached = token, False
             assert self.holder is not None
             self._write_all(
                 encode({**hello, "story": self.holder.backlog.to_frame()}, self._limit, token)
             )
 
-    def _cut(self) -> None:
+    def _close_in_child(self) -> None:
         """In a forked child: the conversation with the host is the parent's."""
         os.close(self.fd)
         self.fd = -1
@@ -343,11 +343,11 @@ class DetachController(Protocol):
 
 
 class Sender(Protocol):
-    """Sends frames to the host, from any thread. fd: where frames come from. absent: whether there
+    """Sends frames to the host, from any thread. fd: where frames come from. detached: whether there
     is no host now."""
 
     fd: int
-    absent: bool
+    detached: bool
 
     def send(self, frame: Frame) -> None: ...
 
@@ -366,31 +366,31 @@ class Control:
         flush: Callable[[], None],
         repair: Callable[[], None],
         ended: Callable[[], None],
-        staying: DetachController | None = None,
+        detach_controller: DetachController | None = None,
     ) -> None:
         """answers: return the answer at once. handlers: see to it that there is one, if there must
         be.
 
-        staying: keeps the kernel alive without a host; None where it ends with its host.
+        detach_controller: keeps the kernel alive without a host; None where it ends with its host.
         """
         self._channel = channel
         self._namespace = namespace
         self._inspection: Any = None
-        self._making = threading.Lock()
+        self._inspection_lock = threading.Lock()
         self._side_threads = {
             "inspect": self._describe,
             "describe": lambda frame: late_import(f"{__package__}.description").describe(
                 namespace, frame["names"], frame["limit"]
             ),
-            "look": self._look,
+            "look": self._inspect,
             "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
                 namespace, frame["code"], frame["cursor"]
             ),
-            "explain": self._explanation,
+            "explain": self._explain,
             "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
                 namespace, frame["names"], frame["codes"]
             ),
-            "installed": _installed,
+            "installed": _is_installed,
         }
         """Answered on threads: describing may run the user's own code, completing may look at a
         slow disk."""
@@ -400,7 +400,7 @@ class Control:
         self._flush = flush
         self._repair = repair
         self._ended = ended
-        self._staying = staying
+        self._detach_controller = detach_controller
         self._reader = FrameReader()
         self._host_gone = False
         """The host has closed its connection, and all that it has said was read."""
@@ -432,16 +432,16 @@ class Control:
         poll = select.poll()
         if not self._host_gone:
             poll.register(self._channel.fd, select.POLLIN)
-        if self._staying is not None and self._staying.fd >= 0:
-            poll.register(self._staying.fd, select.POLLIN)
+        if self._detach_controller is not None and self._detach_controller.fd >= 0:
+            poll.register(self._detach_controller.fd, select.POLLIN)
         return [
             fd
             for fd, _ in poll.poll(
                 FLUSH_EVERY
                 if active
                 else None
-                if self._staying is None
-                else self._staying.poll_timeout()
+                if self._detach_controller is None
+                else self._detach_controller.poll_timeout()
             )
         ]
 
@@ -449,19 +449,19 @@ class Control:
         """Serve the host; returns whether the kernel goes on."""
         if self._channel.fd in ready and not self._read():
             return False
-        staying = self._staying
-        if staying is None:
+        controller = self._detach_controller
+        if controller is None:
             return True
-        if staying.fd in ready:
+        if controller.fd in ready:
             while (
                 not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]
             ):  # what the host before has still said
                 if not self._read():
                     return False
-            if not staying.on_holder_message():
+            if not controller.on_holder_message():
                 return False
-            self._reader, self._host_gone = FrameReader(), self._channel.absent
-        return not staying.has_expired()
+            self._reader, self._host_gone = FrameReader(), self._channel.detached
+        return not controller.has_expired()
 
     def _read(self) -> bool:
         """Read what the host says; returns whether the kernel goes on."""
@@ -469,7 +469,9 @@ class Control:
         for frame in self._reader.feed(data):
             self.handle(frame)
         self._host_gone = not data
-        return bool(data) or (self._staying is not None and self._staying.on_host_closed())
+        return bool(data) or (
+            self._detach_controller is not None and self._detach_controller.on_host_closed()
+        )
 
     def handle(self, frame: Frame) -> None:
         """Answer one frame, or have it answered."""
@@ -505,14 +507,14 @@ class Control:
             self._namespace, name, run_code=frame["run_code"]
         )
 
-    def _look(self, frame: Frame) -> Any:
+    def _inspect(self, frame: Frame) -> Any:
         module = late_import(f"{__package__}.inspection.inspection")
-        with self._making:
+        with self._inspection_lock:
             if self._inspection is None:
                 self._inspection = module.Inspection(self._namespace)
         return self._inspection.answer(frame["asked"])
 
-    def _explanation(self, frame: Frame) -> Any:
+    def _explain(self, frame: Frame) -> Any:
         found = late_import(f"{__package__}.completion.cursor").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
@@ -529,7 +531,7 @@ def _change_directory(frame: Frame) -> str:
     return os.getcwd()
 
 
-def _installed(frame: Frame) -> bool:
+def _is_installed(frame: Frame) -> bool:
     """Whether a module can be imported from elsewhere than the working directory; imported at once
     where that is wanted."""
     here = working_directory()

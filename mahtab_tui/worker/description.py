@@ -19,7 +19,7 @@ from .detail import (
     SAMPLE,
     SCALARS,
     SEQUENCES,
-    kinds_of,
+    describe_types,
     literal,
     short_key,
     short_value,
@@ -32,16 +32,16 @@ from .objects import (
     MISSING,
     attributes,
     class_dict,
+    class_module,
     is_class,
     is_module,
-    module_of,
     name_of,
     own_dict,
     run_with_timeout,
-    unwrapped,
+    unwrap,
 )
 from .table_description import describe_table
-from .variables import counted, kind_of, looks_secret, one_line, summary, type_name
+from .variables import format_count, looks_secret, one_line, summary, type_name, variable_kind
 
 SECONDS = 1.0
 """Time limit for one variable."""
@@ -76,7 +76,7 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
     for name in names:
         value = namespace.get(name, MISSING)
         left = ends - time.monotonic()
-        if value is MISSING or left <= 0 or (looks_secret(name) and kind_of(value) == "data"):
+        if value is MISSING or left <= 0 or (looks_secret(name) and variable_kind(value) == "data"):
             continue
         try:
             found[name] = run_with_timeout(
@@ -102,7 +102,7 @@ def describe_value(name: str, value: Any, limit: int) -> str:
 
 
 def _lines(name: str, value: Any) -> list[str]:
-    kind = kind_of(value)
+    kind = variable_kind(value)
     if kind == "function":
         return _function_lines(name, value)
     if kind == "class":
@@ -134,10 +134,10 @@ def _lines(name: str, value: Any) -> list[str]:
 def _text_lines(name: str, value: Any) -> list[str]:
     size = str.__len__(value)
     first = str.__getitem__(value, slice(0, _TEXT + 1))
-    title = f"{name}: {type_name(value)}, {counted(size, 'characters')}"
+    title = f"{name}: {type_name(value)}, {format_count(size, 'characters')}"
     if size <= _TEXT and "\n" not in first:
         return [f"{title}: {first!r}"]
-    lines = f", {counted(str.count(value, chr(10)) + 1, 'lines')}" if size <= _COUNTED else ""
+    lines = f", {format_count(str.count(value, chr(10)) + 1, 'lines')}" if size <= _COUNTED else ""
     return [f"{title}{lines}", f"  first line: {literal(first.partition(chr(10))[0], _TEXT)}"]
 
 
@@ -146,11 +146,11 @@ def _bytes_lines(name: str, value: Any) -> list[str]:
     size = base.__len__(value)
     first = repr(bytes(base.__getitem__(value, slice(0, _BYTES))))
     shown = first if size <= _BYTES else f"{first[:-1]}…{first[-1]}"
-    return [f"{name}: {type_name(value)}, {counted(size, 'bytes')}: {shown}"]
+    return [f"{name}: {type_name(value)}, {format_count(size, 'bytes')}: {shown}"]
 
 
 def _dict_lines(name: str, value: Any) -> list[str]:
-    title = f"{name}: {type_name(value)}, {counted(dict.__len__(value), 'items')}"
+    title = f"{name}: {type_name(value)}, {format_count(dict.__len__(value), 'items')}"
     return _item_lines(title, value)
 
 
@@ -174,8 +174,8 @@ def _item_lines(title: str, value: Any) -> list[str]:
 def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
     sample = list(islice(base.__iter__(value), SAMPLE))
-    kinds = kinds_of(sample)
-    title = f"{name}: {type_name(value)}, {counted(size, 'items')}{f' of {kinds}' if kinds else ''}"
+    kinds = describe_types(sample)
+    title = f"{name}: {type_name(value)}, {format_count(size, 'items')}{f' of {kinds}' if kinds else ''}"
     if kinds == "dict" and type(sample[0]) is dict:
         return [title, *_item_lines("  first item", sample[0])]
     fields = field_names(type(value)) if base is tuple else ()
@@ -205,7 +205,7 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
 
 
 def _function_lines(name: str, value: Any) -> list[str]:
-    function = unwrapped(value)
+    function = unwrap(value)
     word = (
         "function"
         if function is None
@@ -253,7 +253,7 @@ def _methods(value: Any) -> list[str]:
     return [
         label
         for label, item in found
-        if not label.startswith("_") and (type(item) in BOUND or kind_of(item) == "function")
+        if not label.startswith("_") and (type(item) in BOUND or variable_kind(item) == "function")
     ]
 
 
@@ -266,7 +266,7 @@ def _instance_lines(name: str, value: Any) -> list[str]:
     """Describe an object by its public attributes as they are stored, and its methods if its class
     is the user's own."""
     stored = list(stored_fields(value))
-    module = module_of(type(value))
+    module = class_module(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."
     return [
         f"{name}: {where}{type_name(value)} object",

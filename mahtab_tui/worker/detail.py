@@ -20,29 +20,29 @@ from .objects import (
     Classes,
     TimeLimitError,
     class_dict,
+    copy_text_keys,
     is_class,
     is_module,
     limited_repr,
     mro_of,
-    named,
     own_dict,
     run_with_timeout,
-    unwrapped,
+    unwrap,
 )
 from .stdlib import late_import
 from .variables import (
     UNTOLD,
     WIDTH,
-    counted,
-    described,
-    hides,
-    kind_of,
+    describe_variable,
+    format_count,
+    is_hidden,
     looks_secret,
+    masked_summary,
     one_line,
-    size_of,
+    safe_length,
     summary,
-    summary_of,
     type_name,
+    variable_kind,
 )
 
 SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
@@ -61,7 +61,7 @@ _FIELDS, _FIELD = 6, 24
 def short_value(value: Any, name: Any = "") -> str:
     """Format a value. name: its key or attribute, which may be that of a secret."""
     if type(name) is str and looks_secret(name):
-        return UNTOLD if hides(name, value) else _kind(value)
+        return UNTOLD if is_hidden(name, value) else _kind(value)
     cls = type(value)
     if cls is str:
         return literal(value, _TEXT)
@@ -69,14 +69,14 @@ def short_value(value: Any, name: Any = "") -> str:
         return _shape(value)
     if cls in SEQUENCES:
         return _short_sequence(value)
-    return (cls in SCALARS and summary(value)) or about(value)
+    return (cls in SCALARS and summary(value)) or describe_type(value)
 
 
 def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the public attributes of an object, from its ``__dict__`` and ``__slots__``."""
-    names = dict.fromkeys(named(own_dict(value)))
+    names = dict.fromkeys(copy_text_keys(own_dict(value)))
     for base in mro_of(type(value)):
-        slots = named(class_dict(base)) if "__slots__" in class_dict(base) else {}
+        slots = copy_text_keys(class_dict(base)) if "__slots__" in class_dict(base) else {}
         names.update(
             dict.fromkeys(
                 label for label, item in slots.items() if type(item) is types.MemberDescriptorType
@@ -109,7 +109,7 @@ def _field(value: Any, name: str) -> str:
     text = one_line(short_value(value, name), _FIELD + 1)
     if len(text) <= _FIELD:
         return text
-    return counted(str.__len__(value), "chars") if type(value) is str else type_name(value)
+    return format_count(str.__len__(value), "chars") if type(value) is str else type_name(value)
 
 
 def literal(text: str, width: int) -> str:
@@ -127,19 +127,19 @@ def short_key(key: Any) -> str:
         return literal(key, _KEY)
     if type(key) is tuple:
         return f"({', '.join(map(short_key, key))})"
-    return key_label(key) if type(key) in SCALARS else about(key)
+    return key_label(key) if type(key) in SCALARS else describe_type(key)
 
 
-def about(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """Name the type of an object, with what its metadata tells."""
-    kind = kind_of(value)
+    kind = variable_kind(value)
     if kind != "data":
         return f"<{kind}>"
     words = summary(value)
     return f"<{type_name(value)}{' ' * bool(words)}{words}>"
 
 
-def kinds_of(sample: Iterable[Any]) -> str:
+def describe_types(sample: Iterable[Any]) -> str:
     """Name the types of some objects, as in ``int or str``."""
     names = list(dict.fromkeys(map(type_name, sample)))
     return " or ".join([*names[:3], *(["others"] if len(names) > 3 else [])])
@@ -158,7 +158,7 @@ def _short_sequence(value: Any) -> str:
         text = ", ".join(map(short_value, sample))
         if len(text) <= _TEXT:
             return f"[{text}]"
-    kinds = kinds_of(sample)
+    kinds = describe_types(sample)
     if kinds == "dict" and all(type(item) is dict for item in sample):
         keys = list(
             dict.fromkeys(
@@ -174,7 +174,7 @@ def _kind(value: Any) -> str:
     cls = type(value)
     if cls is dict or cls in SEQUENCES:
         return f"{type_name(value)} of {len(value):,}"
-    return type_name(value) if cls in SCALARS else about(value)
+    return type_name(value) if cls in SCALARS else describe_type(value)
 
 
 SECONDS = 2.0
@@ -199,16 +199,16 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
     result: dict[str, Any] = {
         "name": name,
         "type": type_name(value),
-        "summary": summary_of(name, value),
+        "summary": masked_summary(name, value),
         "text": "",
         "cut": 0,
         "attributes": _attributes(value),
-        "doc": doc_of_any(value),
+        "doc": get_docstring(value),
         "source": "",
         "where": "",
         "error": "",
     }
-    if hides(name, value):
+    if is_hidden(name, value):
         result["text"] = UNTOLD
         result["error"] = f"The value of {name} is hidden, because its name looks like a secret's."
         return result
@@ -231,12 +231,12 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
         result["error"] = f"Its __repr__ raised {type(error).__name__}: {_message(error)}"
     else:
         if was_cut:
-            size = size_of(value)
+            size = safe_length(value)
             result["cut"] = (
                 max(1, size - CHARACTERS) if size is not None and type(value) in (str, bytes) else 1
             )
-    if kind_of(value) in ("function", "class"):
-        result["source"], result["where"] = source_of(value)
+    if variable_kind(value) in ("function", "class"):
+        result["source"], result["where"] = find_source(value)
     return result
 
 
@@ -246,7 +246,7 @@ def _text_without_code(name: str, value: Any) -> tuple[str, bool]:
         description = late_import(f"{__package__}.description")  # which imports this file
         return description.describe_value(name, value, CHARACTERS), False
     return limited_repr(
-        value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else about(each)
+        value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else describe_type(each)
     )
 
 
@@ -262,8 +262,8 @@ def _attributes(value: Any) -> list[dict[str, Any]]:
     are not run."""
     found: dict[str, Any] = {}
     for cls in reversed(mro_of(type(value))):
-        found.update(named(class_dict(cls)))
-    found.update(named(class_dict(value) if is_class(value) else own_dict(value)))
+        found.update(copy_text_keys(class_dict(cls)))
+    found.update(copy_text_keys(class_dict(value) if is_class(value) else own_dict(value)))
     names = sorted(
         (name for name in found if not name.startswith("__")),
         key=lambda name: (name.startswith("_"), name),
@@ -274,13 +274,13 @@ def _attributes(value: Any) -> list[dict[str, Any]]:
 def _attribute(name: str, value: Any) -> dict[str, Any]:
     if type(value) is property:
         return {"name": name, "type": "property", "summary": "(…)", "kind": "data"}
-    return described(name, value)
+    return describe_variable(name, value)
 
 
-def doc_of_any(value: Any) -> str:
+def get_docstring(value: Any) -> str:
     """Return the docstring of a function, class or module, otherwise the object's own or that of
     its class, if it is a plain string."""
-    holder = value if kind_of(value) != "data" else type(value)
+    holder = value if variable_kind(value) != "data" else type(value)
     if holder is not value and type(own := own_dict(value).get("__doc__")) is str:
         return inspect.cleandoc(own)
     try:
@@ -292,7 +292,7 @@ def doc_of_any(value: Any) -> str:
     return inspect.cleandoc(doc) if type(doc) is str else ""
 
 
-def source_of(value: Any) -> tuple[str, str]:
+def find_source(value: Any) -> tuple[str, str]:
     """Return source and "file:line" of a function or class, if known. No code of metaclasses or
     wrapped objects runs."""
     if is_class(value):
@@ -312,7 +312,7 @@ def _code_of(value: Any) -> types.CodeType | None:
     """Return the code object of a function, or of the function that it wraps."""
     while type(value) is types.MethodType:
         value = value.__func__
-    function = unwrapped(value)
+    function = unwrap(value)
     return None if function is None else function.__code__
 
 

@@ -12,9 +12,9 @@ from typing import Any, Callable, NamedTuple
 
 from .capture import LimitedOutput, OutputLimitError
 from .control import Host
-from .objects import MISSING, class_dict, in_class, is_class, loaded
+from .objects import MISSING, class_dict, find_in_class, get_if_loaded, is_class
 from .stdlib import late_import
-from .text_tools import form_of
+from .text_tools import text_form
 
 BACKEND = f"module://{__package__}.matplotlib_backend"
 _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
@@ -28,7 +28,7 @@ def choose_backend() -> None:
     # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):
         parameters["backend"] = BACKEND
-    manager = loaded("matplotlib.backend_bases", "FigureManagerBase")
+    manager = get_if_loaded("matplotlib.backend_bases", "FigureManagerBase")
     if is_class(manager) and class_dict(manager)["show"] is not _show_figure:
         manager.show = _show_figure
 
@@ -37,11 +37,11 @@ def _show_figure(manager: Any) -> None:
     """Show a figure by `plt.show()` where a script has chosen a backend that draws on no screen,
     such as Agg."""
 
-    if _ours():
+    if _is_our_backend():
         display(manager.canvas.figure)
 
 
-def png_of(figure: Any, side: int) -> bytes:
+def draw_png(figure: Any, side: int) -> bytes:
     """Draw a figure in its own size, with at most about `side` pixels on a side."""
     from io import BytesIO
 
@@ -55,7 +55,7 @@ def png_of(figure: Any, side: int) -> bytes:
 
 def close_figure(figure: Any) -> None:
     """Make pyplot forget a figure that has been shown, so that it is not shown again."""
-    if _ours():
+    if _is_our_backend():
         canvas = figure.canvas
         sys.modules["matplotlib.pyplot"].close(figure)
         figure.set_canvas(canvas)  # matplotlib 3.11 takes it away, but later cells may draw on it
@@ -64,13 +64,13 @@ def close_figure(figure: Any) -> None:
 def show_all() -> None:
     """Show pyplot's open figures."""
 
-    if _ours():
+    if _is_our_backend():
         pyplot: Any = sys.modules["matplotlib.pyplot"]
         for number in pyplot.get_fignums():
             display(pyplot.figure(number))
 
 
-def _ours() -> bool:
+def _is_our_backend() -> bool:
     pyplot = sys.modules.get("matplotlib.pyplot")
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", {})
     backend = dict.get(parameters, "backend")
@@ -148,7 +148,7 @@ def _remember(value: object) -> str:
     """Make a displayed table available to the screen; return its key. A large one is available only
     while something else holds it."""
     key = os.urandom(8).hex()
-    size = _bytes_of(value)
+    size = _table_size(value)
     if size is not None and size <= SHOWN_BYTES:
         _shown_tables[key] = _ShownTable(lambda: value, size)
     else:
@@ -164,7 +164,7 @@ def _remember(value: object) -> str:
     return key
 
 
-def _bytes_of(value: Any) -> int | None:
+def _table_size(value: Any) -> int | None:
     """Return the size of a table of a known library; None for others."""
     try:
         if _is_a(value, "pandas", "DataFrame"):
@@ -177,7 +177,7 @@ def _bytes_of(value: Any) -> int | None:
 def display(*values: object) -> None:
     """Show values in their best form."""
     for value in values:
-        show(display_of(value))
+        show(make_display(value))
 
 
 def show(shown: Display) -> None:
@@ -208,18 +208,18 @@ def show_help(text: str) -> None:
         show(Display("text/plain", "", text))
 
 
-def display_of(value: object) -> Display:
+def make_display(value: object) -> Display:
     """Return the best display of a value. Raises what its `__repr__` raises; failures of its rich
     methods are ignored."""
-    if (form := form_of(value)) is not None:
+    if (form := text_form(value)) is not None:
         readable = str(value)
         mime, data = (
-            _sendable("text/markdown", readable) or ("", "") if form == "markdown" else ("", "")
+            _encode("text/markdown", readable) or ("", "") if form == "markdown" else ("", "")
         )
         return Display(mime, data, readable if readable.endswith("\n") else readable + "\n")
     if (
-        any(in_class(type(value), name) is not MISSING for name in _RICH)
-        and (text := _by_rich(value)) is not None
+        any(find_in_class(type(value), name) is not MISSING for name in _RICH)
+        and (text := _render_with_rich(value)) is not None
     ):
         return Display("", "", text)
     mime, data = _rich_form(value)
@@ -229,7 +229,7 @@ def display_of(value: object) -> Display:
 
 
 def _rich_form(value: object) -> tuple[str, str]:
-    for find in (_figure, _image, _bundle, _by_methods):
+    for find in (_figure, _image, _bundle, _from_repr_methods):
         try:
             form = find(value)
         except Exception:  # raised by the object's code; other forms are tried
@@ -240,7 +240,7 @@ def _rich_form(value: object) -> tuple[str, str]:
 
 
 def _is_a(value: object, module: str, name: str) -> bool:
-    cls = loaded(module, name)
+    cls = get_if_loaded(module, name)
     return cls is not MISSING and isinstance(value, cls)
 
 
@@ -249,7 +249,7 @@ def _figure(value: object) -> tuple[str, str] | None:
     if not _is_a(value, "matplotlib.figure", "Figure"):
         return None
     close_figure(value)
-    forms = (_sendable("image/png", png_of(value, side)) for side in FIGURE_SIDES)
+    forms = (_encode("image/png", draw_png(value, side)) for side in FIGURE_SIDES)
     return next((form for form in forms if form is not None), None)
 
 
@@ -257,7 +257,7 @@ def _image(value: object) -> tuple[str, str] | None:
     """Draw a Pillow image."""
     if not _is_a(value, "PIL.Image", "Image"):
         return None
-    forms = (_by_methods(_smaller(value, side)) for side in SIDES)
+    forms = (_from_repr_methods(_smaller(value, side)) for side in SIDES)
     return next((form for form in forms if form is not None), None)
 
 
@@ -270,24 +270,24 @@ def _smaller(image: Any, side: int) -> Any:
 
 
 def _bundle(value: object) -> tuple[str, str] | None:
-    method = in_class(type(value), "_repr_mimebundle_")
+    method = find_in_class(type(value), "_repr_mimebundle_")
     if method is MISSING:
         return None
     bundle = value._repr_mimebundle_(include=list(MIMES), exclude=[])  # type: ignore[attr-defined]
     if isinstance(bundle, tuple):
         bundle = bundle[0]
     return next(
-        (form for mime in MIMES if (form := _sendable(mime, bundle.get(mime))) is not None), None
+        (form for mime in MIMES if (form := _encode(mime, bundle.get(mime))) is not None), None
     )
 
 
-def _by_methods(value: object) -> tuple[str, str] | None:
+def _from_repr_methods(value: object) -> tuple[str, str] | None:
     for mime in MIMES:
-        if in_class(type(value), _METHODS[mime]) is MISSING:
+        if find_in_class(type(value), _METHODS[mime]) is MISSING:
             continue
         with _all_columns(value):
             found = getattr(value, _METHODS[mime])()
-        form = _sendable(mime, found[0] if isinstance(found, tuple) else found)
+        form = _encode(mime, found[0] if isinstance(found, tuple) else found)
         if form is not None:
             return (
                 (mime, form[1] + _shape(value))
@@ -326,7 +326,7 @@ def _shape(value: Any) -> str:
     return f"<p>{rows} rows × {columns} columns</p>"
 
 
-def _sendable(mime: str, data: object) -> tuple[str, str] | None:
+def _encode(mime: str, data: object) -> tuple[str, str] | None:
     """Prepare data for sending, pictures as base64; None if it is too large, or HTML without a
     table."""
     if mime.startswith("image/"):
@@ -344,7 +344,7 @@ def _sendable(mime: str, data: object) -> tuple[str, str] | None:
     return mime, str.__str__(data)
 
 
-def _by_rich(value: object) -> str | None:
+def _render_with_rich(value: object) -> str | None:
     """Render a value with rich, in colour; None if rich is not loaded or fails."""
     if "rich" not in sys.modules:
         return None

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
 from .control import Interrupts
 from .stdlib import is_ours, late_import
-from .tracebacks import CELL, HERE, format_safely
+from .tracebacks import CELL, OUR_FOLDER, format_safely
 
 Ask = Callable[[str, dict[str, Any]], Any]
 
@@ -31,7 +31,7 @@ class Replacement(NamedTuple):
     value: Any
 
 
-class Leave(SystemExit):
+class CellExit(SystemExit):
     """The user called `exit()`: the cell ends, and the session asks whether to leave."""
 
 
@@ -73,7 +73,7 @@ class Console:
 
     def leave(self, code: object = None) -> NoReturn:
         self._ask("quit", {})
-        raise Leave(code)
+        raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
         """Return the replacements of Python's own names."""
@@ -202,7 +202,7 @@ def _debugger() -> Any:
         ) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)
             chosen = stack[current]
-            ours = [entry[0].f_code.co_filename.startswith(HERE) for entry in stack]
+            ours = [entry[0].f_code.co_filename.startswith(OUR_FOLDER) for entry in stack]
             below = ours.index(True) if True in ours else 0
             frames = [
                 entry for index, entry in enumerate(stack) if index >= below and not ours[index]
@@ -227,14 +227,14 @@ _DEEP_ENOUGH = 400
 """The lowest recursion limit that a cell may leave behind."""
 
 
-class Stage(NamedTuple):
+class CellStreams(NamedTuple):
     """The streams before a cell, and the cell's limited output."""
 
     before: tuple[Any, Any]
     limited: LimitedOutput | None
 
 
-class ProcessSurroundings:
+class CellEnvironment:
     """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names
     are in builtins."""
 
@@ -263,22 +263,22 @@ class ProcessSurroundings:
         self._open_streams()
         self._set_streams()
         interrupts.install()
-        self._listen()
+        self._add_audit_hook()
         # Since 3.12, `os.fork` warns if there are threads. There is always our control thread,
         # which does no harm.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-        os.register_at_fork(before=self.flush, after_in_child=self._in_child)
+        os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
 
-    def enter(self, limit: int | None) -> Stage:
+    def enter(self, limit: int | None) -> CellStreams:
         before = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
         limited = None
         sys.stdout, sys.stderr = self._out, self._err
         if limit is not None:
             limited = LimitedOutput(self._out, limit)
             sys.stdout, sys.stderr = limited, LimitedOutput(self._err, limit, sharing=limited)
-        return Stage(before, limited)
+        return CellStreams(before, limited)
 
-    def leave(self, stage: Stage, nested: bool) -> None:
+    def leave(self, stage: CellStreams, nested: bool) -> None:
         # First restore the builtins, which the code below needs and the cell may have removed.
         self._builtins_now.update(self._builtins)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
@@ -312,12 +312,12 @@ class ProcessSurroundings:
         self.flush()
         os._exit(code & 0xFF)
 
-    def in_fork(self) -> None:
+    def use_in_fork(self) -> None:
         """Take fd 1 and 2 of a fork, in which a cell runs, for its streams."""
         self._pid = os.getpid()
         self._pipe, self._pipe_identity = 1, _identity(1)
         self._open_streams()
-        self._in_child()
+        self._reset_child()
         self._set_streams()
 
     def flush(self) -> None:
@@ -326,7 +326,7 @@ class ProcessSurroundings:
 
     _builtins_now: dict[str, Any] = builtins.__dict__
 
-    def keep(self, added: dict[str, Any]) -> None:
+    def keep_builtins(self, added: dict[str, Any]) -> None:
         """Also restore these builtins after a cell."""
         self._builtins = {**self._builtins, **added}
 
@@ -349,7 +349,7 @@ class ProcessSurroundings:
             if _identity(fd) != self._pipe_identity:
                 os.dup2(self._pipe, fd)
 
-    def _listen(self) -> None:
+    def _add_audit_hook(self) -> None:
         """Listen to the audit events that matter. Some others are very frequent, and each call of a
         method would cost a microsecond."""
         matter = self._audited
@@ -398,7 +398,7 @@ class ProcessSurroundings:
         elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
             loaded_pdb()
 
-    def _in_child(self) -> None:
+    def _reset_child(self) -> None:
         """Set up a forked child, which has no control thread that flushes."""
         self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
         signal.signal(signal.SIGINT, signal.default_int_handler)

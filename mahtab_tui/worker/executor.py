@@ -12,16 +12,16 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import magics
-from .awaiting import EventLoop, NeverAwaited
+from .awaiting import EventLoop, UnawaitedCoroutines
 from .capture import LimitedOutput, OutputLimitError, shorten
-from .compiling import CO_COROUTINE, FUTURES, compile_parts, remember
+from .compiling import CO_COROUTINE, FUTURES, cache_source, compile_parts
 from .control import Interrupts
-from .environment import Leave
-from .magics import SIGNS, CellHistory
+from .environment import CellExit
+from .magics import MAGIC_CHARACTERS, CellHistory
 from .stdlib import late_import
-from .text_tools import cell_ended, form_of
+from .text_tools import forget_short_texts, text_form
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
-from .variables import NamespaceTracker, merged
+from .variables import NamespaceTracker, merge_changes
 
 if TYPE_CHECKING:
     from .undo.history import UndoHistory
@@ -54,7 +54,7 @@ class CellAttribution:
         self._note(cell)
         self._cell.reset(before)
 
-    def of_caller(self) -> int | None:
+    def caller_cell(self) -> int | None:
         """The cell of the code that calls this; None if it is not known."""
         cell = self._cell.get()
         if cell is not None:
@@ -71,10 +71,10 @@ class CellAttribution:
                 self._threads[thread] = cell
 
 
-KEEP = 4_000_000
+MAX_SHOWN = 4_000_000
 """Characters of a value's or a traceback's head, and as many of its tail, that are sent."""
 
-DEPTH = 3
+MAX_DEPTH = 3
 """Cells that may run one inside the other: a cell, and nested ones two levels deep."""
 
 _PLAIN = frozenset(
@@ -130,13 +130,13 @@ class Report(NamedTuple):
     values: dict[str, Any]
     """The names that it has made or bound anew."""
     deleted: list[str]
-    apart: list[str]
+    fork_only: list[str]
     """Names whose changes stayed in the fork."""
     needs: str
     """Its need beyond the lock, as a clause; empty for none."""
 
 
-class Surroundings(Protocol):
+class Environment(Protocol):
     """Parts of the process around a cell that it can see and break."""
 
     def enter(self, limit: int | None) -> Any:
@@ -161,38 +161,38 @@ class Executor:
     def __init__(
         self,
         namespace: dict[str, Any],
-        surroundings: Surroundings,
+        environment: Environment,
         interrupts: Interrupts,
         loop: EventLoop,
     ) -> None:
         self.namespace = namespace
-        self.watch = NamespaceTracker(namespace)
+        self.tracker = NamespaceTracker(namespace)
         self.depth = 0
         """Cells that run now, one inside the other."""
         self.undo: UndoHistory | None = None
         """Keeps the state before each cell."""
-        self._surroundings = surroundings
+        self._environment = environment
         self._interrupts = interrupts
         self._loop = loop
-        self.origins: CellAttribution | None = None
-        self.never_awaited: NeverAwaited | None = None
-        self._past = CellHistory()
-        magics.install(loop.run)
+        self.attribution: CellAttribution | None = None
+        self.never_awaited: UnawaitedCoroutines | None = None
+        self._history = CellHistory()
+        magics.install_magics(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._compiled: list[Compiled | None] = []
         self._earlier: list[list[dict[str, Any]]] = []
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
         """Run one cell, or refuse it with a sentence. Never raises for what its code does."""
-        if refused := self._refused(refusal):
+        if refused := self._refuse(refusal):
             return refused
         try:
-            return self._run_in_surroundings(cell, source, limit)
+            return self._run_in_environment(cell, source, limit)
         except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
             return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
 
-    def _refused(self, refusal: str | None) -> Outcome | None:
-        if refusal is None and self.depth >= DEPTH:
+    def _refuse(self, refusal: str | None) -> Outcome | None:
+        if refusal is None and self.depth >= MAX_DEPTH:
             refusal = "cells can be nested at most two levels deep"
         return (
             None
@@ -200,7 +200,7 @@ class Executor:
             else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
         )
 
-    def run_apart(
+    def run_in_fork(
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
     ) -> tuple[Outcome, str]:
         """Run one cell in a fork, and put what it has made into the namespace; returns why it needs
@@ -208,7 +208,7 @@ class Executor:
 
         run: runs it; see `locked.LockedFork`. keep: False to leave what it has made in the fork.
         """
-        if refused := self._refused(refusal):
+        if refused := self._refuse(refusal):
             return refused, ""
         self._begin()
         try:
@@ -225,8 +225,8 @@ class Executor:
         if keep and not report.needs:
             if self.undo is not None and self.depth == 1:
                 self.undo.begin(cell)
-            remember(source, cell_filename(cell))
-            self._past.entered(cell, source)
+            cache_source(source, cell_filename(cell))
+            self._history.add_source(cell, source)
             self.namespace.update(report.values)
             for name in report.deleted:
                 self.namespace.pop(name, None)
@@ -243,15 +243,15 @@ class Executor:
         """Run coroutines on another loop from now on, in a fork, which cannot use that of the
         kernel."""
         self._loop = loop
-        magics.install(loop.run)
+        magics.install_magics(loop.run)
 
-    def _run_in_surroundings(self, cell: int, source: str, limit: int | None) -> Outcome:
+    def _run_in_environment(self, cell: int, source: str, limit: int | None) -> Outcome:
         self._begin()
         pieces: list[Piece] = []
         status = "ok"
         frames: list[TracebackFrame] = []
-        stage = self._surroundings.enter(limit)
-        origins = self.origins
+        stage = self._environment.enter(limit)
+        origins = self.attribution
         if origins is not None:
             origins.begin(cell)
         try:
@@ -259,9 +259,9 @@ class Executor:
                 self._run(cell, source, pieces, stage.limited)
                 if "matplotlib.pyplot" in sys.modules:
                     late_import(f"{__package__}.displays").show_all()
-            self._surroundings.leave_child(None)
+            self._environment.leave_child(None)
         except BaseException as error:
-            self._surroundings.leave_child(error)
+            self._environment.leave_child(error)
             with self._interrupts.allowed():
                 status, traceback = self._report(error, pieces)
             if traceback is not None:
@@ -269,19 +269,19 @@ class Executor:
                 # In a text that is shortened, the rows would be others.
                 frames = (
                     traceback.frames
-                    if len(traceback.text) <= KEEP
+                    if len(traceback.text) <= MAX_SHOWN
                     else [frame._replace(row=0) for frame in traceback.frames]
                 )
         finally:
             if origins is not None:
                 origins.end()
-            self._surroundings.leave(stage, nested=self.depth > 1)
+            self._environment.leave(stage, nested=self.depth > 1)
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
             changes = self._end()
-            cell_ended()
+            forget_short_texts()
         return Outcome(
-            status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames
+            status, [(kind, shorten(text, MAX_SHOWN)) for kind, text in pieces], changes, frames
         )
 
     def _run(
@@ -295,11 +295,11 @@ class Executor:
             reloader.reload(self.namespace)
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
-        remember(source, filename)
-        self._past.entered(cell, source)
+        cache_source(source, filename)
+        self._history.add_source(cell, source)
         compiled = self._compile(source, filename)
         self._compiled[-1] = compiled
-        self._expect(undo)
+        self._track_reachable(undo)
         value = self._evaluate(compiled)
         if compiled.last is None:
             return
@@ -317,14 +317,17 @@ class Executor:
         try:
             plain = (
                 source
-                if SIGNS.isdisjoint(source)
+                if MAGIC_CHARACTERS.isdisjoint(source)
                 else late_import(f"{__package__}.magics").transform(source)
             )
             tree: ast.Module = compile(
                 plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True
             )
             body, last = compile_parts(
-                tree, filename, self._flags, bool(tree.body) and not _hidden(plain, tree.body[-1])
+                tree,
+                filename,
+                self._flags,
+                bool(tree.body) and not _hides_value(plain, tree.body[-1]),
             )
             self._flags |= body.co_flags & FUTURES
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
@@ -354,22 +357,22 @@ class Executor:
         and `Out`, as the interactive interpreters do."""
         if value is None:
             return ""
-        if type(value) in _PLAIN and form_of(value) is None:
+        if type(value) in _PLAIN and text_form(value) is None:
             text = str.__str__(repr(value)) + "\n"
         else:
             displays = late_import(f"{__package__}.displays")
-            shown = displays.display_of(value)
+            shown = displays.make_display(value)
             text = shown.text
             if shown.mime:
                 displays.show(shown)
                 text = ""
-        self._past.result(cell, value)
+        self._history.add_result(cell, value)
         return text
 
     def _report(self, error: BaseException, pieces: list[Piece]) -> tuple[str, Traceback | None]:
         """How the code ended: the status, and the traceback where it has one."""
         if isinstance(error, SystemExit):
-            if not isinstance(error, Leave):
+            if not isinstance(error, CellExit):
                 pieces.append(("stdout", f"SystemExit{_exit_code(error)}\n"))
             return "ok", None
         if type(error).__name__ == "BdbQuit":
@@ -392,24 +395,24 @@ class Executor:
         self._compiled.append(None)
         self._earlier.append([])
 
-    def _expect(self, undo: UndoHistory | None = None) -> None:
+    def _track_reachable(self, undo: UndoHistory | None = None) -> None:
         if self._compiled and (cell := self._compiled[-1]) is not None:
             with self._interrupts.shielded():
-                self.watch.before_cell(
+                self.tracker.before_cell(
                     cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo
                 )
 
     def _changes(self, cell: Compiled | None) -> list[dict[str, Any]]:
-        return self.watch.changes(None if cell is None else cell.tree)
+        return self.tracker.changes(None if cell is None else cell.tree)
 
     def _end(self) -> list[dict[str, Any]]:
         self.depth -= 1
         changes = self._earlier.pop() + self._changes(self._compiled.pop())
-        self._expect()  # the cell around a nested one goes on
-        return merged(changes)
+        self._track_reachable()  # the cell around a nested one goes on
+        return merge_changes(changes)
 
 
-def _hidden(source: str, last: ast.stmt) -> bool:
+def _hides_value(source: str, last: ast.stmt) -> bool:
     """Whether a semicolon after the last expression hides its value."""
     assert last.end_lineno is not None
     assert last.end_col_offset is not None

@@ -18,14 +18,14 @@ from .completion.resolve import Instance, resolve
 from .objects import (
     MISSING,
     as_library_type,
-    descends,
     has_own_indexes,
     is_one_of,
+    is_subclass,
     name_of,
     own_dict,
 )
 from .stdlib import late_import
-from .tracebacks import HERE, library_of
+from .tracebacks import OUR_FOLDER, library_name
 from .variables import one_line, summary, type_name
 
 _ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__traceback__"]
@@ -76,10 +76,10 @@ class Failure:
         """The variables of the user's line."""
         if self.user is not None:
             self.names.update(dict.items(self.user.frame.f_globals))
-            self.names.update(locals_of_frame(self.user.frame))
+            self.names.update(frame_locals(self.user.frame))
 
     def is_a(self, kind: type[BaseException]) -> bool:
-        return descends(type(self.error), kind)
+        return is_subclass(type(self.error), kind)
 
     @property
     def suggests(self) -> bool:
@@ -94,9 +94,9 @@ class Failure:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
         line = self.user.line
-        tree = _parsed("".join(lines)) if len(lines) <= _LINES else None
+        tree = _parse("".join(lines)) if len(lines) <= _LINES else None
         if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
-            tree = _parsed("\n" * (line - 1) + lines[line - 1].strip())
+            tree = _parse("\n" * (line - 1) + lines[line - 1].strip())
         found = (
             [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
         )
@@ -106,7 +106,7 @@ class Failure:
             node for node in found if start <= (node.lineno, node.col_offset) and _end(node) <= end
         ] or found
 
-    def value_of(self, node: ast.expr) -> Any:
+    def evaluate(self, node: ast.expr) -> Any:
         """Return the value of an expression; `MISSING` if it cannot be known without running
         code."""
         if (
@@ -114,7 +114,7 @@ class Failure:
             and isinstance(node.slice, ast.Constant)
             and type(node.slice.value) is str
         ):
-            table = as_library_type(self.value_of(node.value))
+            table = as_library_type(self.evaluate(node.value))
             if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
                 columns = islice(table.columns, _COMPARED)
                 return next(
@@ -139,13 +139,13 @@ class Failure:
 
     def _objects(self) -> Iterator[Any]:
         for each in reversed(self.inside):
-            variables = locals_of_frame(each.frame)
+            variables = frame_locals(each.frame)
             yield from (variables[name] for name in _NAMES if name in variables)
             attributes = own_dict(variables.get("self"))
             yield from (attributes[name] for name in _NAMES if name in attributes)
         for node in self.expressions:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-                yield self.value_of(node)
+                yield self.evaluate(node)
 
     def library_values(self, module: str, *classes: str) -> Iterator[Any]:
         """Yield the objects of a library's classes, those of subclasses converted."""
@@ -155,7 +155,7 @@ class Failure:
             if is_one_of(value, module, *classes)
         )
 
-    def name_of(self, value: object) -> str:
+    def find_name(self, value: object) -> str:
         """Return the name of a variable that holds an object; empty if there is none."""
         return next(
             (
@@ -185,7 +185,7 @@ class Failure:
         ]
 
 
-def locals_of_frame(frame: FrameType) -> dict[str, Any]:
+def frame_locals(frame: FrameType) -> dict[str, Any]:
     """Return a copy of a frame's variables; empty if they are in a custom mapping, as in some class
     bodies."""
     found = frame.f_locals
@@ -224,7 +224,7 @@ def did_you_mean(names: Iterable[str]) -> str:
     return f" Did you mean {text}?" if text else ""
 
 
-def listed(names: Iterable[str], room: int = _LIST) -> str:
+def list_names(names: Iterable[str], room: int = _LIST) -> str:
     """List names as far as there is room, and say how many there are in all. Blanks at the ends of
     a name are shown by quotes."""
     shown: list[str] = []
@@ -250,10 +250,12 @@ def _frames(traceback: TracebackType | None) -> Iterator[Frame]:
 
 
 def _is_users(code: CodeType) -> bool:
-    return not code.co_filename.startswith(HERE) and not library_of(code.co_filename, code.co_name)
+    return not code.co_filename.startswith(OUR_FOLDER) and not library_name(
+        code.co_filename, code.co_name
+    )
 
 
-def _parsed(source: str) -> ast.Module | None:
+def _parse(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -19,23 +19,23 @@ from typing import Any, Callable
 
 from .completion.cursor import format_signature
 from .completion.signatures import function_of, parameters
-from .failure import Failure, did_you_mean, listed, locals_of_frame, nearest
+from .failure import Failure, did_you_mean, frame_locals, list_names, nearest
 from .objects import (
     MISSING,
     as_library_type,
     attributes,
+    find_in_class,
+    get_if_loaded,
     has_own_indexes,
-    in_class,
     is_index,
     is_module,
     is_one_of,
     is_own_type,
-    loaded,
     own_dict,
     run_with_timeout,
-    unwrapped,
+    unwrap,
 )
-from .tracebacks import library_of
+from .tracebacks import library_name
 from .variables import looks_secret, one_line, type_name
 
 _MOST = 2_000
@@ -83,7 +83,7 @@ def missing_label(failed: Failure) -> str:
             if type(value) is dict and (
                 absent := [name for name in names if name not in _labels(value)]
             ):
-                return _no_key(absent, _labels(value), failed.name_of(found))
+                return _no_key(absent, _labels(value), failed.find_name(found))
         elif index is None and is_index(value):
             index = value
         elif is_one_of(value, "pandas", "DataFrame", "Series"):
@@ -94,13 +94,13 @@ def missing_label(failed: Failure) -> str:
                 value.columns if is_one_of(value, "polars", "DataFrame") else value.column_names
             )
             if not failed.suggests and (absent := [name for name in names if name not in columns]):
-                return _no_column(absent, columns, failed.name_of(found))
+                return _no_column(absent, columns, failed.find_name(found))
     return ""
 
 
 def _no_key(names: list[Any], keys: list[Any], variable: str) -> str:
     of_what = f" of {variable}" if variable else ""
-    return f"there is no key {_quoted(names)}.{_near(names, keys)} Keys{of_what}: {listed(map(_text, keys))}"
+    return f"there is no key {_quoted(names)}.{_near(names, keys)} Keys{of_what}: {list_names(map(_text, keys))}"
 
 
 def _missing(failed: Failure) -> list[Any]:
@@ -145,7 +145,7 @@ def _labels(labels: Any) -> list[Any]:
 def _columns_of_file(failed: Failure) -> list[Any] | None:
     """Return the columns of a file that pandas was reading."""
     if failed.message.startswith(("Usecols", "Missing column")) and failed.inside:
-        variables = locals_of_frame(failed.inside[-1].frame)
+        variables = frame_locals(failed.inside[-1].frame)
         found = variables.get("names", variables.get("columns"))
         return _labels(found) if type(found) is list or is_index(found) else None
     return None
@@ -154,7 +154,7 @@ def _columns_of_file(failed: Failure) -> list[Any] | None:
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
     """Describe what is missing in a DataFrame or Series. index: the one in which it was searched,
     if known."""
-    name = failed.name_of(original)
+    name = failed.find_name(original)
     columns = _labels(value.columns) if value.ndim == 2 else []
     if value.ndim == 2 and (index is None or index is value.columns):
         absent = [label for label in names if label not in columns]
@@ -175,14 +175,14 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
     )
     of_what = f" of {name}" if name else ""
     room = 120 if more else 300
-    return f"there is no {what} {_quoted(absent)}.{_near(absent, labels)} Labels{of_what}: {listed(map(_text, labels), room)}.{more}"
+    return f"there is no {what} {_quoted(absent)}.{_near(absent, labels)} Labels{of_what}: {list_names(map(_text, labels), room)}.{more}"
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
     """Return the hint for missing columns. table: a name, empty if it has none."""
     what = "is no column" if len(names) == 1 else "are no columns"
     of_what = f" of {table}" if table else ""
-    return f"there {what} {_quoted(names)}.{_near(names, columns)} Columns{of_what}: {listed(map(_text, columns))}"
+    return f"there {what} {_quoted(names)}.{_near(names, columns)} Columns{of_what}: {list_names(map(_text, columns))}"
 
 
 def _quoted(names: list[Any]) -> str:
@@ -251,7 +251,7 @@ def _described(series: Any) -> str:
 def _expression(failed: Failure, series: Any) -> str:
     """Return how the user's line writes a column."""
     if type(series.name) is not str:
-        return failed.name_of(series) or "it"
+        return failed.find_name(series) or "it"
     for node in failed.expressions:
         key = node.slice if isinstance(node, ast.Subscript) else None
         written = (
@@ -263,7 +263,7 @@ def _expression(failed: Failure, series: Any) -> str:
         )
         if written == series.name:
             return one_line(ast.unparse(node), 60)
-    return failed.name_of(series) or one_line(f"df[{series.name!r}]", 60)
+    return failed.find_name(series) or one_line(f"df[{series.name!r}]", 60)
 
 
 def _text_column(failed: Failure, series: Any) -> str:
@@ -294,7 +294,7 @@ def _text_table(failed: Failure, table: Any) -> str:
     if not names:
         return ""
     encode = ", or encode them: pd.get_dummies(df)" if "could not convert" in failed.message else ""
-    return f"columns with text: {listed(names, 200)}. Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
+    return f"columns with text: {list_names(names, 200)}. Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
 
 
 def _plain_text(message: str) -> str:
@@ -361,9 +361,9 @@ def table_attribute(failed: Failure, value: Any, name: str) -> str:
             nearest(name, [*(each for each in columns if type(each) is str), *_methods(value)])
         )
     )
-    table = failed.name_of(value)
+    table = failed.find_name(value)
     of_what = f" of {table}" if table else ""
-    return f"there is no column or method {name!r}.{near} Columns{of_what}: {listed(map(_text, columns))}"
+    return f"there is no column or method {name!r}.{near} Columns{of_what}: {list_names(map(_text, columns))}"
 
 
 def _methods(value: Any) -> list[str]:
@@ -524,11 +524,11 @@ def missing_attribute(failed: Failure) -> str:
     value = as_library_type(value)
     if text := table_attribute(failed, value, name):
         return text
-    series = loaded("pandas", "Series")
+    series = get_if_loaded("pandas", "Series")
     if (
         type_name(value) in ("list", "tuple", "dict", "ndarray")
         and series is not MISSING
-        and in_class(series, name) is not MISSING
+        and find_in_class(series, name) is not MISSING
     ):
         what = "DataFrame" if type(value) is dict else "Series"
         return f"a {type_name(value)} has no .{name}, a pandas {what} has: pd.{what}({'values' if node is None else one_line(ast.unparse(node.value), 60)}).{name}"
@@ -552,7 +552,7 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
     for value in failed.objects():
         if type_name(value) == kind:
             return value
-    return MISSING if node is None else failed.value_of(node.value)
+    return MISSING if node is None else failed.evaluate(node.value)
 
 
 def undefined_name(failed: Failure) -> str:
@@ -593,7 +593,7 @@ def wrong_arguments(failed: Failure) -> str:
     qualified = found["function"]
     owner, _, name = qualified.rpartition(".")
     called = owner.rpartition(".")[2] if name in ("__init__", "__new__") else name
-    written = _called(failed, qualified, called)
+    written = _find_called(failed, qualified, called)
     if not written:
         return ""
     wrong = found.groupdict().get("name")
@@ -602,7 +602,7 @@ def wrong_arguments(failed: Failure) -> str:
     return f"it is called as {_cut(written)}.{near}"
 
 
-def _called(failed: Failure, qualified: str, name: str) -> str:
+def _find_called(failed: Failure, qualified: str, name: str) -> str:
     """Return the function of a name that the user's line calls, with its parameters; empty if it is
     not known."""
     for node in failed.expressions:
@@ -610,12 +610,12 @@ def _called(failed: Failure, qualified: str, name: str) -> str:
             node.func, "attr", getattr(node.func, "id", "")
         ):
             continue
-        value = failed.value_of(node.func)
+        value = failed.evaluate(node.func)
         function, bound = (
             function_of(value) if value is not MISSING else (_method(qualified, name), 1)
         )
         if function is not None:
-            return _written(function, bound, name)
+            return _format_signature(function, bound, name)
         signature = format_signature(value, name)
         if signature.startswith(f"{name}(") and "…" not in signature:
             return " ".join(signature.split())
@@ -627,14 +627,14 @@ def _method(qualified: str, name: str) -> FunctionType | None:
     class."""
     for module, *classes in _TABLES:
         for kind in classes:
-            cls = loaded(module, kind)
-            function = unwrapped(MISSING if cls is MISSING else in_class(cls, name))
+            cls = get_if_loaded(module, kind)
+            function = unwrap(MISSING if cls is MISSING else find_in_class(cls, name))
             if function is not None and qualified in (function.__qualname__, name):
                 return function
     return None
 
 
-def _written(function: FunctionType, bound: int, name: str) -> str:
+def _format_signature(function: FunctionType, bound: int, name: str) -> str:
     """Return a function's name with its parameters and defaults, without annotations."""
     texts = []
     for each in parameters(function, bound):
@@ -676,7 +676,7 @@ def missing_file(failed: Failure) -> str:
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
-        return f"{text} Files {where}: {listed(files[:_FILES], 150)}" + ", …" * (
+        return f"{text} Files {where}: {list_names(files[:_FILES], 150)}" + ", …" * (
             len(files) > _FILES
         )
     return text if tables else f"{text} There are no files {where}."
@@ -684,7 +684,10 @@ def missing_file(failed: Failure) -> str:
 
 def _path(failed: Failure) -> str:
     """Return the path of a file that was not found; empty if it is not known, or of a program."""
-    if failed.inside and library_of(failed.inside[-1].frame.f_code.co_filename, "") == "subprocess":
+    if (
+        failed.inside
+        and library_name(failed.inside[-1].frame.f_code.co_filename, "") == "subprocess"
+    ):
         return ""
     name = OSError.__dict__["filename"].__get__(failed.error)
     if type(name) in (str, bytes):

@@ -169,12 +169,12 @@ class DetachController:
 
     def poll_timeout(self) -> int | None:
         """Milliseconds until `over` may be true; None while there is a host."""
-        return 1000 if self._channel.absent else None
+        return 1000 if self._channel.detached else None
 
     def has_expired(self) -> bool:
         """Whether the kernel has been without a host for so long that it ends."""
         now = time.monotonic()
-        if not self._channel.absent:
+        if not self._channel.detached:
             self._absent_since = self._idle_since = self._stopping_since = None
             return False
         self._absent_since = now if self._absent_since is None else self._absent_since
@@ -204,25 +204,25 @@ class DetachController:
         word, channel = self._holder.receive()
         if word == ATTACH and channel >= 0:
             self.on_purpose = False
-            self._channel.host_came(channel, self._hello())
+            self._channel.attach_host(channel, self._hello())
             self._auto_answer_pending()  # the host before may not have answered
             return True
         if word in (AWAY, BACK):
-            self._channel.away = word == AWAY
-            if self._channel.away:
+            self._channel.link_down = word == AWAY
+            if self._channel.link_down:
                 self._auto_answer_pending()
             return True
         if not word:  # somebody has killed the holder: the kernel ends with its host
             self._holder.close()
             self.fd = -1
-            return not self._channel.absent
+            return not self._channel.detached
         return False
 
     def on_host_closed(self) -> bool:
         """The host has closed its connection; returns whether the kernel waits for another one."""
         if self.asked_to_end or self.fd < 0 or not self._holder.backlog.state.has_run:
             return False
-        self._channel.host_left()
+        self._channel.detach_host()
         self._auto_answer_pending()
         self._left()
         return True

@@ -29,17 +29,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from . import magics, plain_pickle
 from .awaiting import EventLoop
 from .capture import shorten
-from .executor import KEEP, Executor, Outcome, Report
+from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .sandbox import read_only
 from .sandbox.server import MODULES
 from .stdlib import late_import
-from .tracebacks import HERE
+from .tracebacks import OUR_FOLDER
 from .undo.checkpoint import fork_uninterrupted
 from .variables import HIDDEN
 
 if TYPE_CHECKING:
     from .control import HostCalls
-    from .environment import ProcessSurroundings
+    from .environment import CellEnvironment
 
 LIMIT = 60.0
 """Seconds that a cell may run."""
@@ -111,11 +111,9 @@ def _stopped(needs: str) -> Report:
 class LockedFork:
     """Runs one cell at a time in a locked fork. Used on the kernel's main thread."""
 
-    def __init__(
-        self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls
-    ) -> None:
+    def __init__(self, executor: Executor, environment: CellEnvironment, calls: HostCalls) -> None:
         self._executor = executor
-        self._surroundings = surroundings
+        self._environment = environment
         self._calls = calls
 
     def run(self, cell: int, source: str, limit: int | None) -> Report:
@@ -123,10 +121,10 @@ class LockedFork:
         if why := read_only.missing():
             return _stopped(f"cannot be locked: {why}")
         readable = [
-            HERE,
+            OUR_FOLDER,
             *_project_parts(os.getcwd()),
             *filter(None, sys.path),
-            *self._surroundings.loaded,
+            *self._environment.loaded,
         ]
         ours, theirs = socket.socketpair()
         output, into = os.pipe()
@@ -136,7 +134,7 @@ class LockedFork:
         except OSError as error:
             return _stopped(f"could not be forked ({error.strerror})")
         if pid == 0:
-            _Child(self._executor, self._surroundings, self._calls, theirs.fileno()).run(
+            _Child(self._executor, self._environment, self._calls, theirs.fileno()).run(
                 parent, into, readable, cell, source, limit
             )
         theirs.close()
@@ -167,7 +165,7 @@ def _project_parts(folder: str) -> list[str]:
 
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
     """Return a line that tells which names and changes stay in the fork; empty for none."""
-    names = [*report.apart, *(() if keep else (*report.values, *report.deleted))]
+    names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
     changed = [f"`{name}`" for name in names if name in namespace]
     lost = [f"`{name}`" for name in names if name not in namespace]
     parts = [f"changes to {', '.join(changed)} were not kept"] if changed else []
@@ -206,7 +204,7 @@ class _Parent:
                 piece = self._receive()
                 self._data += piece
                 if not piece:
-                    return _stopped(self._how_it_ended())
+                    return _stopped(self._exit_cause())
                 try:
                     if (report := self._read()) is not None:
                         return report
@@ -215,7 +213,7 @@ class _Parent:
                         f"sent results that cannot be read ({type(error).__name__}: {str(error)[:200]})"
                     )
             now, total = time.monotonic(), self._computed()
-            if ready or total != computed or self._runs():
+            if ready or total != computed or self._is_computing():
                 active, computed = now, total
             if now > until:
                 return _stopped(f"ran longer than {LIMIT:.0f} s")
@@ -243,7 +241,7 @@ class _Parent:
         except OSError:
             return 0.0
 
-    def _runs(self) -> bool:
+    def _is_computing(self) -> bool:
         """Whether the fork computes, or waits for a processor or a disk."""
         try:
             with open(f"/proc/{self._pid}/stat", "rb") as stat:
@@ -251,7 +249,7 @@ class _Parent:
         except OSError:
             return False
 
-    def _how_it_ended(self) -> str:
+    def _exit_cause(self) -> str:
         info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         if info is None or info.si_code == os.CLD_EXITED:
             return "ended its process"
@@ -291,7 +289,7 @@ class _Parent:
             message["status"] if message["status"] in ("ok", "error", "interrupted") else "error"
         )
         pieces = [
-            (kind, shorten(str(text), KEEP))
+            (kind, shorten(str(text), MAX_SHOWN))
             for kind, text in message["pieces"][:20]
             if kind in _KINDS
         ]
@@ -370,10 +368,10 @@ class _Child:
     """Locks the process that was just forked, runs the cell, and reports what became of it."""
 
     def __init__(
-        self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls, channel: int
+        self, executor: Executor, environment: CellEnvironment, calls: HostCalls, channel: int
     ) -> None:
         self._executor = executor
-        self._surroundings = surroundings
+        self._environment = environment
         self._calls = calls
         self._channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, _LOWEST)
         self._wants: dict[str, None] = {}
@@ -406,18 +404,18 @@ class _Child:
 
     def _prepare(self) -> None:
         executor = self._executor
-        executor.undo = executor.origins = magics.Reloading.reloader = None
+        executor.undo = executor.attribution = magics.Reloading.reloader = None
         executor.use_loop(EventLoop())
-        self._surroundings.in_fork()
-        self._calls.instead = self._called
+        self._environment.use_in_fork()
+        self._calls.fork_handler = self._serve_call
         self._before = dict(executor.namespace)
         sys.last_value = None
         sys.addaudithook(self._audit)
 
-    def _called(self, name: str, args: dict[str, Any]) -> Any:
+    def _serve_call(self, name: str, args: dict[str, Any]) -> Any:
         """Serve a call of the host: only what is shown gets out."""
         if name == "display":
-            self._surroundings.flush()
+            self._environment.flush()
             self._send({"op": "display", **args})
             os.read(self._channel, 1)
             return None
@@ -432,9 +430,9 @@ class _Child:
                     any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
                 )
                 if writes and type(path) is not int:
-                    self._want("write", path)
+                    self._record_need("write", path)
             elif event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
-                self._want("set the variable", args[0])
+                self._record_need("set the variable", args[0])
             elif event in _VERBS:
                 first = (
                     args[1]
@@ -443,9 +441,9 @@ class _Child:
                     if args
                     else ""
                 )
-                self._want(_VERBS[event], first)
+                self._record_need(_VERBS[event], first)
 
-    def _want(self, verb: str, what: Any) -> None:
+    def _record_need(self, verb: str, what: Any) -> None:
         if isinstance(what, (list, tuple)):
             what = " ".join(map(_text, what))
         text = _text(what)

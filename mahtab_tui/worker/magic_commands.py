@@ -18,13 +18,13 @@ from types import ModuleType
 from typing import Any, Callable
 
 from . import magics
-from .compiling import compiled
+from .compiling import compile_callable
 from .displays import LARGEST_TEXT, Display, show
 from .magics import LINES, SHELL, SUMMARIES, MagicContext
 from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
-from .tracebacks import HERE
-from .variables import HIDDEN, described, kind_of, looks_secret
+from .tracebacks import OUR_FOLDER
+from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
 
 
 class CapturedOutput:
@@ -62,7 +62,7 @@ def capture(rest: str, caller: MagicContext) -> None:
         raise ValueError(
             "%%capture takes at most one name, and --no-stdout or --no-stderr for output to be shown, as in %%capture printed"
         )
-    run = compiled(code, "<%%capture>", *caller)
+    run = compile_callable(code, "<%%capture>", *caller)
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         if "--no-stdout" not in words:
@@ -159,7 +159,7 @@ def _names(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
         for name, value in list(caller.namespace.items())
         if type(name) is str and name not in HIDDEN and name[:1] != "_"
     ]
-    listed = [described(name, value) for name, value in public]
+    listed = [describe_variable(name, value) for name, value in public]
     return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
 
 
@@ -347,7 +347,7 @@ def _own_modules(*, everywhere: bool) -> Iterator[tuple[str, ModuleType, str]]:
             type(path) is not str
             or not path.endswith(".py")
             or "site-packages" in path
-            or path.startswith((_STANDARD, HERE))
+            or path.startswith((_STANDARD, OUR_FOLDER))
         ):
             continue
         if os.path.realpath(path).startswith(project):
@@ -373,7 +373,7 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
         for attribute in (name, *(other for other, old in before.items() if old is value)):
             if (
                 before.get(attribute) is value
-                and kind_of(value) in ("function", "class")
+                and variable_kind(value) in ("function", "class")
                 and attribute in after
             ):
                 namespace[name] = after[attribute]
@@ -443,7 +443,7 @@ def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
         raise ValueError(f"{name} is a notebook for {language}, not for Python")
     for number, source in enumerate(sources, 1):
         where = f"<{os.path.basename(path)}, code cell {number}>"
-        compiling.compiled(lines.transform(source), where, *caller)()
+        compiling.compile_callable(lines.transform(source), where, *caller)()
 
 
 def cd(rest: str, caller: MagicContext) -> None:
@@ -571,7 +571,7 @@ _NAME = "<%time>"
 def time(source: str, caller: MagicContext) -> Any:
     """Run code, which may await, print how long it took, and return the value of its last
     expression."""
-    run = compiled(source, _NAME, *caller)
+    run = compile_callable(source, _NAME, *caller)
     wall, processor = perf_counter(), process_time()
     try:
         return run()
@@ -600,7 +600,7 @@ def prun(source: str, caller: MagicContext) -> Any:
     while words[:1] and words[0] in ("-l", "-s") and len(words) > 1:
         rows, sort = (int(words[1]), sort) if words[0] == "-l" else (rows, words[1])
         del words[:2]
-    run = compiled(" ".join(words), "<%prun>", *caller)
+    run = compile_callable(" ".join(words), "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:
         return profile.runcall(run)

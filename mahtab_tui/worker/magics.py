@@ -24,14 +24,14 @@ class CellHistory:
         self.outputs: dict[int, Any] = {}
         builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
 
-    def entered(self, cell: int, source: str) -> None:
+    def add_source(self, cell: int, source: str) -> None:
         """Record the code of a cell in `In[cell]`, even if earlier cells belong to an earlier
         kernel. Cell 0 is the session's own code."""
         if type(self.inputs) is list and cell > 0:
             self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
             self.inputs[cell] = source
 
-    def result(self, cell: int, value: Any) -> None:
+    def add_result(self, cell: int, value: Any) -> None:
         """Record a value that a cell has shown (never None)."""
         names = builtins.__dict__
         names["___"], names["__"], names["_"] = names.get("__"), names.get("_"), value
@@ -48,7 +48,7 @@ MAGIC = "__mahtab_magic__"
 HELP = "__mahtab_help__"
 """Functions in builtins that are called instead of lines that are not Python."""
 
-SIGNS = frozenset("!%?")
+MAGIC_CHARACTERS = frozenset("!%?")
 """A cell without these has no such line."""
 
 
@@ -64,7 +64,7 @@ _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)
 def transform(source: str) -> str:
     """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not
     changed."""
-    if SIGNS.isdisjoint(source) or is_python(source):
+    if MAGIC_CHARACTERS.isdisjoint(source) or is_python(source):
         return source
     lines = source.split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), 0)
@@ -79,7 +79,7 @@ def transform(source: str) -> str:
         )
     for index, line in enumerate(lines):
         call = _call(line)
-        if call is not None and not _inside(lines[:index]):
+        if call is not None and not _ends_inside(lines[:index]):
             lines[index] = call
     return "\n".join(lines)
 
@@ -98,7 +98,7 @@ def _call(line: str) -> str | None:
     return None
 
 
-def _inside(lines: list[str]) -> bool:
+def _ends_inside(lines: list[str]) -> bool:
     """Tell whether a string or bracket is open after these lines, or the last line continues."""
     from .completion.cursor import tokenize
 
@@ -179,7 +179,7 @@ class UnknownMagicError(Exception):
     __module__ = "builtins"  # a traceback names it without the path to this file
 
 
-def run(command: str, rest: str, caller: MagicContext) -> Any:
+def run_magic(command: str, rest: str, caller: MagicContext) -> Any:
     """Run a magic command and return its value, which is shown. command: without its first percent
     sign."""
     name = command.lstrip("%")
@@ -216,11 +216,11 @@ def show_help(expression: str, level: int) -> None:
     )
 
 
-def install(await_: Await) -> None:
+def install_magics(await_: Await) -> None:
     """Put the functions that `lines.transform` calls into builtins. await_: runs a coroutine to its
     end."""
 
     def magic(command: str, rest: str) -> Any:
-        return run(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
+        return run_magic(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
 
     builtins.__dict__.update({MAGIC: magic, HELP: show_help})

@@ -50,7 +50,7 @@ _WRAPPED = 20
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
-def descends(cls: type, base: object) -> bool:
+def is_subclass(cls: type, base: object) -> bool:
     """Tell whether a class is another class or a subclass of it."""
     for one in mro_of(cls):  # noqa: SIM110 - three times as fast as `any`, and called hundreds of times for each cell
         if one is base:
@@ -58,7 +58,7 @@ def descends(cls: type, base: object) -> bool:
     return False
 
 
-def module_of(cls: type) -> str:
+def class_module(cls: type) -> str:
     """Return the name of the module that a class is from; empty if the class tells something else
     than a name."""
     try:
@@ -70,12 +70,12 @@ def module_of(cls: type) -> str:
 
 def is_class(value: object) -> bool:
     """Tell whether it is a class, ignoring its `__class__`."""
-    return descends(type(value), type)
+    return is_subclass(type(value), type)
 
 
 def is_module(value: object) -> bool:
     """Tell whether it is a module."""
-    return type(value) is types.ModuleType or descends(type(value), types.ModuleType)
+    return type(value) is types.ModuleType or is_subclass(type(value), types.ModuleType)
 
 
 def own_dict(value: object) -> dict[Any, Any]:
@@ -90,7 +90,7 @@ def own_dict(value: object) -> dict[Any, Any]:
     return {}
 
 
-def unwrapped(function: Any) -> types.FunctionType | None:
+def unwrap(function: Any) -> types.FunctionType | None:
     """Return the function inside its decorators (`functools.wraps`); None if it is not a Python
     function."""
     for _ in range(_WRAPPED):
@@ -103,7 +103,7 @@ def unwrapped(function: Any) -> types.FunctionType | None:
     return function if type(function) is types.FunctionType else None
 
 
-def in_class(cls: type, name: str) -> Any:
+def find_in_class(cls: type, name: str) -> Any:
     """Look a name up in a class and its bases; `MISSING` if undefined."""
     for base in mro_of(cls):
         found = class_dict(base).get(name, MISSING)
@@ -117,24 +117,24 @@ def attributes(value: object) -> dict[str, Any]:
     themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
-        found.update(named(class_dict(base)))
+        found.update(copy_text_keys(class_dict(base)))
     if is_class(value):
         found.update(
-            named(found.get("_member_map_"))
+            copy_text_keys(found.get("_member_map_"))
         )  # members of an enumeration before Python 3.11
     else:
-        found.update(named(own_dict(value)))
+        found.update(copy_text_keys(own_dict(value)))
     return found
 
 
 def attribute(value: object, name: str) -> Any:
     """Return an attribute as stored, with slots read; `MISSING` if reading it would run code."""
     if is_class(value):
-        found = in_class(value, name)  # type: ignore[arg-type]
+        found = find_in_class(value, name)  # type: ignore[arg-type]
         if found is MISSING:
-            found = named(in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
+            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
         return found
-    found = in_class(type(value), name)
+    found = find_in_class(type(value), name)
     if type(found) is property:
         return found
     if type(found) is types.MemberDescriptorType:
@@ -145,7 +145,7 @@ def attribute(value: object, name: str) -> Any:
     return own_dict(value).get(name, found)
 
 
-def loaded(module: str, name: str) -> Any:
+def get_if_loaded(module: str, name: str) -> Any:
     """Return a name of a module if the module is loaded; otherwise `MISSING`."""
     found = sys.modules.get(module)
     return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
@@ -154,10 +154,10 @@ def loaded(module: str, name: str) -> Any:
 def is_one_of(value: object, module: str, *names: str) -> bool:
     """Tell whether an object's class is one of these classes of a loaded module."""
     cls = type(value)
-    return any(cls is loaded(module, name) for name in names)
+    return any(cls is get_if_loaded(module, name) for name in names)
 
 
-def named(names: object) -> dict[str, Any]:
+def copy_text_keys(names: object) -> dict[str, Any]:
     """Return what has a name that is a text, copied in one step, since other threads may change
     it."""
     if type(names) not in _DICTS:
@@ -192,32 +192,32 @@ def as_library_type(value: Any) -> Any:
     converted.
     """
     cls = type(value)
-    array = loaded("numpy", "ndarray")
-    if descends(cls, array):
+    array = get_if_loaded("numpy", "ndarray")
+    if is_subclass(cls, array):
         return (
             value
-            if cls is array or descends(cls, loaded("numpy.ma", "MaskedArray"))
+            if cls is array or is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
             else array.view(value, array)
         )
-    tensor = loaded("torch", "Tensor")
-    if descends(cls, tensor):
+    tensor = get_if_loaded("torch", "Tensor")
+    if is_subclass(cls, tensor):
         # A class with its own dispatch, such as a wrapper of tensors, would run code for an alias.
-        dispatched = in_class(cls, "__torch_dispatch__") is not in_class(
+        dispatched = find_in_class(cls, "__torch_dispatch__") is not find_in_class(
             tensor, "__torch_dispatch__"
         )
         return value if cls is tensor or dispatched else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
-        base = loaded("pandas", name)
-        if cls is not base and descends(cls, base):
-            return _over_its_columns(value, base)
+        base = get_if_loaded("pandas", name)
+        if cls is not base and is_subclass(cls, base):
+            return _rewrap_columns(value, base)
     for name, field, module, kind in _POLARS:
-        base = loaded("polars", name)
-        if cls is not base and descends(cls, base):
-            return _over_its_core(value, base, field, loaded(module, kind))
+        base = get_if_loaded("polars", name)
+        if cls is not base and is_subclass(cls, base):
+            return _rewrap_core(value, base, field, get_if_loaded(module, kind))
     return value
 
 
-def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
+def _rewrap_core(value: Any, base: Any, field: str, core: Any) -> Any:
     """Return a plain table with the same Rust object; the object itself if it has none."""
     inner = own_dict(value).get(field)
     if type(inner) is not core:
@@ -227,14 +227,15 @@ def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
     return made
 
 
-def _over_its_columns(value: Any, base: Any) -> Any:
+def _rewrap_columns(value: Any, base: Any) -> Any:
     """Return a plain pandas table with the same data; the object itself if pandas stores it
     differently than since 2.1."""
     fields = own_dict(value)
     manager = fields.get("_mgr", MISSING)
     module = "pandas.core.internals.managers"
     if not any(
-        type(manager) is loaded(module, name) for name in ("BlockManager", "SingleBlockManager")
+        type(manager) is get_if_loaded(module, name)
+        for name in ("BlockManager", "SingleBlockManager")
     ) or not hasattr(base, "_from_mgr"):
         return value
     made = base._from_mgr(manager, axes=manager.axes)
@@ -262,28 +263,28 @@ def is_own_index(value: Any) -> bool:
     names = own_dict(value)
     if "_levels" in names:
         return all(map(is_own_index, names["_levels"]))
-    return is_one_of(value, "pandas", "RangeIndex") or comes_from(
+    return is_one_of(value, "pandas", "RangeIndex") or is_from(
         names.get("_data"), "numpy", "pandas"
     )
 
 
 def is_own_type(dtype: Any) -> bool:
     """Tell whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
-    return descends(type(dtype), loaded("numpy", "dtype")) or comes_from(dtype, "pandas")
+    return is_subclass(type(dtype), get_if_loaded("numpy", "dtype")) or is_from(dtype, "pandas")
 
 
 def is_own_column(series: Any) -> bool:
     """Tell whether a Series of pandas' own class stores its values in an array of numpy or pandas;
     even the dtype of another would run code."""
-    return comes_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
+    return is_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
-def comes_from(value: Any, *packages: str) -> bool:
+def is_from(value: Any, *packages: str) -> bool:
     """Tell whether an object's exact class is the one that its own module, in one of these
     packages, has under its name."""
     cls = type(value)
-    module = module_of(cls)
-    return module.partition(".")[0] in packages and loaded(module, name_of(cls)) is cls
+    module = class_module(cls)
+    return module.partition(".")[0] in packages and get_if_loaded(module, name_of(cls)) is cls
 
 
 _TABLES = (
@@ -298,7 +299,7 @@ _TABLES = (
 
 def is_table(value: Any) -> bool:
     """Tell whether it is an array, tensor or table of a known library, subclasses included."""
-    return any(descends(type(value), loaded(module, name)) for module, name in _TABLES)
+    return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 
 GRACE = 0.2

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .objects import Classes, as_library_type, descends, has_own_indexes, is_one_of, is_own_type
+from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
 from .undo.reach import names_in
 
 SHORTEST = 8
@@ -75,7 +75,7 @@ def private_use(
     }
 
 
-def mentioned(code: str) -> frozenset[str]:
+def mentioned_names(code: str) -> frozenset[str]:
     """Return the names in code, and the words in its strings. In a cell that is not plain Python
     (magics), all words count."""
     try:
@@ -84,7 +84,7 @@ def mentioned(code: str) -> frozenset[str]:
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset(_NAME.findall(code))
-    return frozenset(_mentioned(tree))
+    return frozenset(_names_in_tree(tree))
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
@@ -93,7 +93,7 @@ def reaches_everything(names: frozenset[str]) -> bool:
     return not _ANYWHERE.isdisjoint(names)
 
 
-def _mentioned(tree: ast.AST) -> Iterator[str]:
+def _names_in_tree(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             if not (
@@ -129,7 +129,7 @@ def _used(
 ) -> list[str]:
     """Return the private names that code can reach: by name, through functions of the namespace, or
     inside other variables."""
-    found = set(mentioned(code))
+    found = set(mentioned_names(code))
     for name in list(found):
         value = namespace.get(name)
         if type(value) is types.FunctionType and value.__globals__ is namespace:
@@ -161,14 +161,14 @@ def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
             continue
         seen.add(id(value))
         yield value
-        if not any(descends(type(value), base) for base in (type, types.ModuleType)):
+        if not any(is_subclass(type(value), base) for base in (type, types.ModuleType)):
             pending.extend(_contained(value))
 
 
 def _contained(value: Any) -> list[Any]:
     """Return the objects that an object holds; of a large collection, the first ones."""
     for kind in (list, tuple, set, frozenset, dict):
-        if descends(type(value), kind):
+        if is_subclass(type(value), kind):
             break
     else:
         return gc.get_referents(value)
@@ -199,7 +199,7 @@ def _texts(values: Any) -> list[str]:
     while pending and room > 0 and len(seen) < _OBJECTS and time.monotonic() < ends:
         value = pending.popleft()
         cls = type(value)
-        if descends(cls, str):
+        if is_subclass(cls, str):
             text = str.__str__(value)[:room]
             if text not in found and len(text) >= SHORTEST and _WORDS.fullmatch(text) is None:
                 found[text] = None
@@ -208,7 +208,7 @@ def _texts(values: Any) -> list[str]:
             pending.append(bytes(value[:room]).decode("utf-8", "replace"))
         elif cls in _NUMBERS:
             pending.append("" if cls is int and value.bit_length() > 1_000 else repr(value))
-        elif id(value) not in seen and not any(descends(cls, base) for base in _TEXTLESS):
+        elif id(value) not in seen and not any(is_subclass(cls, base) for base in _TEXTLESS):
             seen.add(id(value))
             pending.extend(_cells(value) or _contained(value))
     return list(found)

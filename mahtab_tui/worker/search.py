@@ -34,8 +34,8 @@ class Logged:
     def log(self) -> list[dict[str, Any]]:
         """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
         attrs."""
-        events: list[dict[str, Any]] = late_import(f"{__package__}.search_log").unpacked(
-            self._fetched()
+        events: list[dict[str, Any]] = late_import(f"{__package__}.search_log").unpack_events(
+            self._load_log()
         )
         return events
 
@@ -43,19 +43,19 @@ class Logged:
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before
         the first."""
-        root: SearchCall | None = late_import(f"{__package__}.search_log").tree_of(
+        root: SearchCall | None = late_import(f"{__package__}.search_log").build_tree(
             self.log, self._contexts
         )
         return root
 
-    def _fetched(self) -> bytes:
+    def _load_log(self) -> bytes:
         if not isinstance(self._packed, bytes):
             self._packed = self._packed()
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a stored variable needs: the log itself."""
-        return {**self.__dict__, "_packed": self._fetched()}
+        return {**self.__dict__, "_packed": self._load_log()}
 
 
 class SearchFailed(Logged, RuntimeError):
@@ -72,7 +72,7 @@ class SearchFailed(Logged, RuntimeError):
     def __reduce__(self) -> Any:
         # By a function: the class is named as if it were in builtins, which it leaves with the
         # kernel.
-        return _failed, (str(self), self._fetched(), self._contexts)
+        return _failed, (str(self), self._load_log(), self._contexts)
 
 
 def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> SearchFailed:
@@ -146,7 +146,7 @@ def rlm(
     given = locals()
     options = {name: given[name] for name in _OPTIONS if given[name] is not None}
     try:
-        contents = late_import(f"{__package__}.contexts").take_all(
+        contents = late_import(f"{__package__}.contexts").read_contexts(
             context, contexts, named, late_import("inspect").signature(rlm).parameters
         )
     except late_import(f"{__package__}.contexts").ContextError as error:
@@ -154,7 +154,7 @@ def rlm(
     for notice in contents.notices:
         print(notice)
     tree = _TREE.get() or _new_tree()
-    with _serving(tree, tools) as described:
+    with _serve_tools(tree, tools) as described:
         about = {
             "kind": contents.kind,
             "parts": contents.parts,
@@ -163,12 +163,12 @@ def rlm(
             "tools": described,
         }
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
-        answer = _answered(str(query), returns, asked, contents, bool(raw))
+        answer = _search(str(query), returns, asked, contents, bool(raw))
     mark_as_text(answer, "markdown")
     return answer
 
 
-def _answered(
+def _search(
     query: str, returns: Any, asked: dict[str, Any], contents: ContextText, raw: bool
 ) -> Answer:
     """Have the host search until the answer has the form that the caller wants."""
@@ -183,32 +183,32 @@ def _answered(
                 ""
                 if sent
                 else _send_text(contents.text, asked["tree"])
-                if Host.is_elsewhere
-                else _written(contents.text, files)
+                if Host.is_remote
+                else _write_text(contents.text, files)
             )
             sent.append(file)
             result = Host.call("rlm", {**asked, "query": query, "file": file})
-            log = _log(result.pop("packed"), asked["tree"])
+            log = _receive_log(result.pop("packed"), asked["tree"])
             if "failed" in result:
                 raise SearchFailed(result["failed"], log, contents.contexts)
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
             return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
-        answer: Answer = answers.answered(
+        answer: Answer = answers.search_for_form(
             query, returns, search, (RuntimeError,), raw=raw, contexts=contents.contexts
         )
     return answer
 
 
-def _log(sent: str | None, tree: str) -> Packed:
+def _receive_log(sent: str | None, tree: str) -> Packed:
     """Return a log that the host has sent, or the way to get it."""
 
     if sent is not None:
-        return _decoded(sent)
-    return lambda: _decoded(Host.call("rlm_log", {"tree": tree}))
+        return _decode_log(sent)
+    return lambda: _decode_log(Host.call("rlm_log", {"tree": tree}))
 
 
-def _decoded(log: str) -> bytes:
+def _decode_log(log: str) -> bytes:
     data: bytes = late_import("base64").b64decode(log)
     return data
 
@@ -236,7 +236,7 @@ def _new_tree() -> str:
     return os.urandom(4).hex()
 
 
-def _written(text: str, opened: contextlib.ExitStack) -> str:
+def _write_text(text: str, opened: contextlib.ExitStack) -> str:
     """Write a text to a file for the host, in memory where the system can, and return its path. opened: closes or removes it.
 
     A frame with a hundred megabytes would be slower.
@@ -264,7 +264,7 @@ def _send_text(text: str, tree: str) -> str:
 
 
 @contextlib.contextmanager
-def _serving(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
+def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
     """Serve a search's calls of functions while the block runs; yields their descriptions. At the end, running calls are ended.
 
     Raises `ValueError` with a sentence for what cannot be a tool.
@@ -273,7 +273,7 @@ def _serving(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[lis
         yield []
         return
     tools: CallerTools = late_import(f"{__package__}.caller_tools").CallerTools(functions)
-    threading.Thread(target=_serve, args=(tree, tools), name="rlm-tools", daemon=True).start()
+    threading.Thread(target=_serve_calls, args=(tree, tools), name="rlm-tools", daemon=True).start()
     try:
         yield tools.described
     finally:
@@ -281,7 +281,7 @@ def _serving(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[lis
         Host.call("rlm_tools_end", {"tree": tree})
 
 
-def _serve(tree: str, tools: CallerTools) -> None:
+def _serve_calls(tree: str, tools: CallerTools) -> None:
     """Run what the host asks for, one call after the other."""
 
     def answer(call: int, result: Mapping[str, Any]) -> None:

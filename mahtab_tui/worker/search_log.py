@@ -38,7 +38,7 @@ class Span(tuple[int, int]):
         return type(self), (self[0], self[1], self.context)
 
 
-def in_contexts(
+def to_context_spans(
     spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
 ) -> tuple[Span, ...]:
     """Return spans of the whole text as spans of its contexts; what is between two contexts is left
@@ -119,14 +119,14 @@ class SearchCall:
         )
 
 
-def packed(events: Sequence[Mapping[str, Any]]) -> bytes:
+def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
     """Compress events."""
     return zlib.compress(
         b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1
     )
 
 
-def unpacked(data: bytes) -> list[dict[str, Any]]:
+def unpack_events(data: bytes) -> list[dict[str, Any]]:
     """Return the events of one or several `packed` results that follow each other."""
     lines = []
     while data:
@@ -136,7 +136,7 @@ def unpacked(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def tree_of(
+def build_tree(
     events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
 ) -> SearchCall | None:
     """Return the newest root of a log; of a call that was run again, the newest run. contexts:
@@ -161,7 +161,7 @@ def tree_of(
             continue
         elif event["tag"] == "rlm-final":
             call.answer, call.state, call.seconds = event["text"], about["state"], about["duration"]
-            call.spans = in_contexts(about["spans"], contexts)
+            call.spans = to_context_spans(about["spans"], contexts)
         elif event["tag"] == "usage":
             _count(call.id, about, calls, above)
         else:

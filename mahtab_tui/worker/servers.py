@@ -15,7 +15,7 @@ from .control import Host
 from .sandbox.tools import plain_data
 from .stdlib import late_import
 from .text_tools import mark_as_text
-from .tracebacks import HERE
+from .tracebacks import OUR_FOLDER
 
 _MOST_CHARACTERS = 20_000_000
 """Characters of all arguments of a call."""
@@ -42,7 +42,7 @@ class Picture(bytes):
         return f"<picture {self.mime}, {len(self):,} bytes>"
 
 
-class NotGiven:
+class OmittedArgument:
     """Stands for an argument that is left to the server. It shows the server's default."""
 
     def __init__(self, shown: str) -> None:
@@ -111,7 +111,7 @@ class Server:
     def __reduce__(self) -> Any:
         return server_named, (self._name,)
 
-    def load_soon(self) -> bool:
+    def load_in_background(self) -> bool:
         """Start the server on a thread, if its tools are not known yet and it was not tried; returns whether it is starting."""
         with self._lock:
             if self._loader is None and self._revision < 0:
@@ -199,7 +199,7 @@ class Tools:
         return "<the tools of all MCP servers: tools.search(words) finds some>"
 
 
-def objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
+def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
     """Make the objects of the namespace, by name. origin: returns the cell that calls."""
     ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
     made: dict[str, Any] = {
@@ -214,7 +214,11 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
     wires = {each["name"]: each["wire"] for each in parameters}
 
     def call(given: dict[str, Any], others: dict[str, Any]) -> Any:
-        named = {wires[name]: value for name, value in given.items() if type(value) is not NotGiven}
+        named = {
+            wires[name]: value
+            for name, value in given.items()
+            if type(value) is not OmittedArgument
+        }
         return server._call(tool["wire"], {**named, **others})
 
     required = [f"{each['name']}: {each['annotation']}" for each in parameters if each["required"]]
@@ -233,13 +237,13 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
     # A file name in our folder, so that tracebacks hide it.
     code = compile(
         source,
-        f"{HERE}/servers/{tool['name']}",
+        f"{OUR_FOLDER}/servers/{tool['name']}",
         "exec",
         __future__.annotations.compiler_flag,
         dont_inherit=True,
     )
     not_given = {
-        each["name"]: NotGiven("…" if each["default"] is None else repr(each["default"]))
+        each["name"]: OmittedArgument("…" if each["default"] is None else repr(each["default"]))
         for each in parameters
     }
     made: dict[str, Any] = {

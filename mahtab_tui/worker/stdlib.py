@@ -23,7 +23,7 @@ _OURS = __name__.rpartition(".")[0] + "."
 _OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
 """Modules whose functions look each other up by name: the user's code gets others."""
 
-_AS_THEY_ARE = ("__main__", "builtins", "linecache", "warnings")
+_NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
 """Modules whose state we share with the user's code."""
 
 _bound: dict[str, ModuleType] = {}
@@ -111,7 +111,7 @@ def bind_library() -> None:
         else:
             bound = ModuleType(name)
             vars(bound).update(vars(module))
-        if name not in _AS_THEY_ARE and not name.startswith(_OURS):
+        if name not in _NOT_BOUND and not name.startswith(_OURS):
             _bound[name] = bound
     ours = [module for name, module in modules if name.startswith(_OURS)]
     for module in [*ours, *_bound.values()]:

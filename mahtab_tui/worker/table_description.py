@@ -8,25 +8,25 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, NamedTuple
 
-from .detail import SCALARS, SEQUENCES, about, literal, short_key, short_value
+from .detail import SCALARS, SEQUENCES, describe_type, literal, short_key, short_value
 from .inspection.arrow_tables import ArrowTable, PolarsTable
 from .inspection.columns import ObjectColumn, cell_text, number_text
 from .inspection.pandas_tables import column_of, dtype_text, has_foreign_zone
 from .objects import (
     MISSING,
     as_library_type,
-    comes_from,
-    descends,
+    get_if_loaded,
     is_class,
+    is_from,
     is_one_of,
     is_own_column,
     is_own_index,
     is_own_type,
-    loaded,
+    is_subclass,
     name_of,
     own_dict,
 )
-from .variables import UNTOLD, looks_secret, one_line, size_of, summary, type_name
+from .variables import UNTOLD, looks_secret, one_line, safe_length, summary, type_name
 
 SHOW_VALUES = True
 """Whether the values of columns with few different texts are listed."""
@@ -242,9 +242,9 @@ def _cell(value: Any) -> str:
         known = (
             cls in SCALARS
             or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
-            or (bool(summary(value)) and size_of(value) is None)
+            or (bool(summary(value)) and safe_length(value) is None)
         )
-    return one_line(text if known else about(value), _CELL)
+    return one_line(text if known else describe_type(value), _CELL)
 
 
 def _label(label: Any) -> str:
@@ -283,7 +283,7 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
 
     def column(at: int) -> _Column:
         array = _array_of(value, at)
-        if not comes_from(array, "numpy", "pandas"):
+        if not is_from(array, "numpy", "pandas"):
             return _build_column(labels[at], dtype(at), 0, None, rows, "")
         return _pandas_column(labels[at], value.iloc[:, at], counter)
 
@@ -291,7 +291,7 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
         array = _array_of(value, at)
         return (
             _pandas_type(value.iloc[:, at])
-            if comes_from(array, "numpy", "pandas")
+            if is_from(array, "numpy", "pandas")
             else f"<{type_name(array)}>"
         )
 
@@ -381,7 +381,7 @@ class _MissingCounter:
         """Count the missing values of a Series of pandas' own; None if that would take too long."""
         numpy = sys.modules["numpy"]
         dtype = series.dtype
-        is_plain = descends(type(dtype), loaded("numpy", "dtype"))
+        is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
         if is_plain and dtype.kind not in "fcmMO":
             return 0
         if time.monotonic() > self._ends:
@@ -395,7 +395,7 @@ class _MissingCounter:
 
     def _count_objects(self, values: Any) -> int | None:
         """Count by exact type: numpy and pandas would ask each object for its class."""
-        none = (None, loaded("pandas", "NA"), loaded("pandas", "NaT"))
+        none = (None, get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT"))
         missing = 0
         for start in range(0, len(values), _CHUNK):
             if time.monotonic() > self._ends:
@@ -533,7 +533,9 @@ def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
 def _is_plain_polars(dtype: Any) -> bool:
     """Tell whether a type of polars, and each inside it, is polars' own."""
     cls = dtype if is_class(dtype) else type(dtype)
-    return loaded("polars", name_of(cls)) is cls and all(map(_is_plain_polars, _parts(dtype)))
+    return get_if_loaded("polars", name_of(cls)) is cls and all(
+        map(_is_plain_polars, _parts(dtype))
+    )
 
 
 def _parts(dtype: Any) -> list[Any]:
@@ -591,7 +593,7 @@ def _arrow_frame(name: str, value: Any) -> _Frame:
 
 def _is_plain_arrow(type: Any) -> bool:
     """Tell whether an Arrow type is no extension, and has none inside."""
-    return comes_from(type, "pyarrow") and all(
+    return is_from(type, "pyarrow") and all(
         _is_plain_arrow(type.field(at).type) for at in range(type.num_fields)
     )
 
@@ -651,11 +653,11 @@ def _extent(value: Any) -> str:
 
 def _is_mapped(value: Any) -> bool:
     """Tell whether an array, or the one that it is a part of, is a file."""
-    memmap = loaded("numpy", "memmap")
-    while memmap is not MISSING and descends(type(value), loaded("numpy", "ndarray")):
-        if descends(type(value), memmap):
+    memmap = get_if_loaded("numpy", "memmap")
+    while memmap is not MISSING and is_subclass(type(value), get_if_loaded("numpy", "ndarray")):
+        if is_subclass(type(value), memmap):
             return True
-        value = loaded("numpy", "ndarray").base.__get__(value)
+        value = get_if_loaded("numpy", "ndarray").base.__get__(value)
     return False
 
 

@@ -33,12 +33,12 @@ def mark_as_text(text: str, form: Form = "plain") -> str:
     return text
 
 
-def form_of(value: object) -> Form | None:
+def text_form(value: object) -> Form | None:
     """Return the form of a text that `mark_as_text` has returned; None for all other values."""
     return next((form for text, form in list(_ReturnedTexts.texts) if text is value), None)
 
 
-def cell_ended() -> None:
+def forget_short_texts() -> None:
     """Forget texts of one character, because Python shares such objects, and the user's `"7"` would
     be taken for a tool's."""
     for text, form in list(_ReturnedTexts.texts):
@@ -89,7 +89,7 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
         until = min(len(lines), hit + context + 1)
         for number in range(first, until):
             mark = ":" if number in matching else "-"
-            result.append(f"{number + 1}{mark} {_cut(lines[number])}")
+            result.append(f"{number + 1}{mark} {_cut_line(lines[number])}")
         last = max(last, until - 1)
     if len(hits) > len(shown):
         result.append(
@@ -98,7 +98,7 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
     return mark_as_text("\n".join(result) if result else f"no line matches {pattern!r}")
 
 
-def _cut(line: str) -> str:
+def _cut_line(line: str) -> str:
     return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
 
 
@@ -108,10 +108,10 @@ def partition(text: str, n: int = 10) -> list[str]:
     Only lines of more than 10,000 characters are cut inside. Raises ValueError if n is less than 1.
     Example: parts = partition(log, 20).
     """
-    return [text[start:end] for start, end in cuts(text, n)]
+    return [text[start:end] for start, end in partition_spans(text, n)]
 
 
-def cuts(text: str, n: int) -> Iterator[tuple[int, int]]:
+def partition_spans(text: str, n: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of each part of a partition."""
     if n < 1:
         raise ValueError("n must be at least 1")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
 
-from .control import Host, make
+from .control import Host, make_host_function
 from .magics import LINES, SHELL
 from .search import arlm, rlm
 from .stdlib import late_import
@@ -82,7 +82,7 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     def run(command: str, names: dict[str, Any] | None = None) -> None:
         """Run a command. names: for `{expression}` in it; None: the caller's."""
         frame = sys._getframe(1)
-        command = _filled(
+        command = _fill_expressions(
             command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
         )
         if needs_terminal(command):
@@ -95,7 +95,7 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     builtins.__dict__.update({SHELL: run, LINES: _lines})
 
 
-def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
+def _fill_expressions(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
     """Replace each ``{expression}`` in a command by its value; what is not a valid expression
     (awk's ``{print $1}``) stays."""
 
@@ -111,7 +111,7 @@ def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any])
 def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
     """Return a command's output as lines; its errors are printed. names: as for `run`."""
     frame = sys._getframe(1)
-    command = _filled(
+    command = _fill_expressions(
         command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
     )
     subprocess = late_import("subprocess")
@@ -214,11 +214,11 @@ def _text(path: str) -> tuple[str, str]:
     """Return a file's text and its encoding, in which bytes that are not valid stay as they are."""
     with open(path, "rb") as file:
         data = file.read()
-    encoding = _encoding_of(data)
+    encoding = _detect_encoding(data)
     return data.decode(encoding, "surrogateescape"), encoding
 
 
-def _encoding_of(data: bytes) -> str:
+def _detect_encoding(data: bytes) -> str:
     """Return the encoding of a file: by its byte order mark, by the line of a script that names it, or by its bytes."""
     marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
     if marked:
@@ -314,10 +314,10 @@ def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
         paths.sort(key=os.path.getmtime, reverse=True)
     except OSError:
         return []
-    return [_described(path) for path in paths[:limit]]
+    return [_describe_session(path) for path in paths[:limit]]
 
 
-def _described(path: str) -> dict[str, Any]:
+def _describe_session(path: str) -> dict[str, Any]:
     title, moment, messages = "", "", 0
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -327,7 +327,7 @@ def _described(path: str) -> dict[str, Any]:
             messages += 1
             moment = str(entry.get("timestamp") or moment)
             if not title and entry["type"] == "user":
-                title = " ".join(_words(entry).split())[:_TITLE]
+                title = " ".join(_entry_text(entry).split())[:_TITLE]
     return {
         "id": os.path.splitext(os.path.basename(path))[0],
         "time": moment,
@@ -345,7 +345,7 @@ def _entry(line: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _words(entry: dict[str, Any]) -> str:
+def _entry_text(entry: dict[str, Any]) -> str:
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
@@ -459,13 +459,15 @@ def install(call_host: CallHost) -> None:
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
     """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `executor.CellAttribution`."""
-    made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers, origins.of_caller)
+    made: dict[str, Any] = late_import(f"{__package__}.servers").make_objects(
+        servers, origins.caller_cell
+    )
     builtins.__dict__.update(made)
     return made
 
 
-def add(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def add_functions(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Put host functions (`kernel.base.HostFunction` as dicts) into builtins, and return them by name."""
-    made = {described["name"]: make(described) for described in functions}
+    made = {described["name"]: make_host_function(described) for described in functions}
     builtins.__dict__.update(made)
     return made

@@ -11,7 +11,7 @@ from itertools import groupby
 from types import TracebackType
 from typing import Any, NamedTuple
 
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of all our code around a cell: the worker's parent, which contains the in-process
 kernel."""
 CELL = "In ["
@@ -65,7 +65,7 @@ def cell_filename(cell: int) -> str:
     return f"{CELL}{cell}]"
 
 
-def library_of(file: str, function: str) -> str:
+def library_name(file: str, function: str) -> str:
     """Return the name of the library that a frame is in; empty for cells and the user's own
     files."""
     if found := _PACKAGES.match(file):
@@ -80,7 +80,7 @@ def library_of(file: str, function: str) -> str:
 
 
 def _is_library(frame: traceback.FrameSummary) -> bool:
-    return library_of(frame.filename, frame.name) != ""
+    return library_name(frame.filename, frame.name) != ""
 
 
 class _ShortStack(traceback.StackSummary):
@@ -107,7 +107,7 @@ class _ShortStack(traceback.StackSummary):
 
 def _fold(frames: list[traceback.FrameSummary]) -> str:
     """Return the line for frames of libraries, with the marks of all."""
-    libraries = list(dict.fromkeys(library_of(frame.filename, frame.name) for frame in frames))
+    libraries = list(dict.fromkeys(library_name(frame.filename, frame.name) for frame in frames))
     names = ", ".join(libraries[:3]) + (", …" if len(libraries) > 3 else "")
     marks = "".join(frame.name[frame.name.rfind("\0", 0, -1) :] for frame in frames)
     return f"  … {len(frames):,} frame{'s' * (len(frames) > 1)} in {names}{marks}\n"
@@ -121,24 +121,26 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
         (index for index, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0
     )
     described.stack[:] = frames[first:]  # without asyncio's frames above the cell
-    for one in _all(described):
-        one.stack = _ShortStack(frame for frame in one.stack if not frame.filename.startswith(HERE))
+    for one in _linked_exceptions(described):
+        one.stack = _ShortStack(
+            frame for frame in one.stack if not frame.filename.startswith(OUR_FOLDER)
+        )
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
         described.stack = _ShortStack(frame for frame in described.stack if not _is_library(frame))
-        return _formatted(described)
-    if all(_is_library(frame) for one in _all(described) for frame in one.stack):
-        for one in _all(described):
+        return _format(described)
+    if all(_is_library(frame) for one in _linked_exceptions(described) for frame in one.stack):
+        for one in _linked_exceptions(described):
             one.stack.folds = False  # type: ignore[attr-defined]
-        return _formatted(described)
-    return _formatted(described, _leave_out_repetitions(described))
+        return _format(described)
+    return _format(described, _drop_repeated(described))
 
 
-def _leave_out_repetitions(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
+def _drop_repeated(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
     """Take away each exception inside a library whose message is repeated by the one that followed
     it. Return its frames."""
     repeated: list[traceback.FrameSummary] = []
-    for one in _all(described):
+    for one in _linked_exceptions(described):
         while (
             inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)
         ) is not None:
@@ -187,11 +189,11 @@ _STRING_HINT = r"Hint: a string in single quotation marks ends on its line: writ
 
 def syntax_error(error: BaseException) -> Traceback:
     """Format a compile error: reason and location, without a stack, since nothing ran."""
-    described = _formatted(traceback.TracebackException(type(error), error, None))
+    described = _format(traceback.TracebackException(type(error), error, None))
     return described.with_last_line(_STRING_HINT) if _UNTERMINATED.match(str(error)) else described
 
 
-def _formatted(
+def _format(
     described: traceback.TracebackException, repeated: Iterable[traceback.FrameSummary] = ()
 ) -> Traceback:
     """Format a traceback, and find the locations in its text with random marks that no message can
@@ -205,7 +207,7 @@ def _formatted(
         location = (file, max(0, line or 0), function)
         return locations.setdefault(location, f"\0{lot}:{len(locations)}\0")
 
-    for one in _all(described):
+    for one in _linked_exceptions(described):
         for frame in one.stack:
             frame.name += mark(frame.filename, frame.lineno, frame.name)
         at = str(
@@ -233,7 +235,9 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
     return TracebackFrame(file[-_LONGEST_NAME:], line, function[:_LONGEST_NAME], row)
 
 
-def _all(described: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+def _linked_exceptions(
+    described: traceback.TracebackException,
+) -> Iterator[traceback.TracebackException]:
     """Yield an exception and all its linked exceptions, which `traceback` has made a tree even if
     they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]

@@ -18,15 +18,15 @@ from .objects import (
     VARKEYWORDS,
     Classes,
     as_library_type,
-    descends,
+    class_module,
+    get_if_loaded,
     is_own_column,
     is_own_index,
-    loaded,
-    module_of,
+    is_subclass,
     mro_of,
     name_of,
     own_dict,
-    unwrapped,
+    unwrap,
 )
 from .stdlib import late_import
 from .undo.reach import can_change_objects, names_in
@@ -56,16 +56,16 @@ _PLAIN = Classes(
 _BIG = 1 << 200
 
 
-def kind_of(value: object) -> str:
+def variable_kind(value: object) -> str:
     """Return ``module``, ``function``, ``class`` or ``data``."""
     cls = type(value)
     if cls in _PLAIN:
         return "data"
-    if descends(cls, types.ModuleType):
+    if is_subclass(cls, types.ModuleType):
         return "module"
     if cls in _FUNCTIONS or name_of(cls) == "ufunc":
         return "function"
-    if descends(cls, type):
+    if is_subclass(cls, type):
         return "class"
     return "data"
 
@@ -75,7 +75,7 @@ def type_name(value: object) -> str:
     return one_line(name_of(type(value)), 40)
 
 
-def counted(number: int, unit: str) -> str:
+def format_count(number: int, unit: str) -> str:
     """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``."""
     if number >= 1_000_000_000:
         text = "%.1f G" % (number / 1e9)
@@ -99,17 +99,17 @@ def one_line(text: str, width: int = WIDTH) -> str:
 
 def _str(value: str) -> str:
     length = str.__len__(value)
-    return f"'{one_line(value)}'" if length <= WIDTH - 2 else counted(length, "chars")
+    return f"'{one_line(value)}'" if length <= WIDTH - 2 else format_count(length, "chars")
 
 
 def _bytes(value: Any) -> str:
     length = len(value)
-    return one_line(repr(bytes(value))) if length <= 20 else counted(length, "bytes")
+    return one_line(repr(bytes(value))) if length <= 20 else format_count(length, "bytes")
 
 
 def _memory(value: memoryview) -> str:
     try:
-        return counted(value.nbytes, "bytes")
+        return format_count(value.nbytes, "bytes")
     except ValueError:
         return "released"
 
@@ -117,14 +117,14 @@ def _memory(value: memoryview) -> str:
 def _int(value: int) -> str:
     if -_BIG < value < _BIG:
         return str(value)
-    return counted(value.bit_length(), "bits")
+    return format_count(value.bit_length(), "bits")
 
 
 def _sized(value: Any) -> str:
-    return counted(len(value), "items")
+    return format_count(len(value), "items")
 
 
-def version_of(names: dict[str, Any]) -> str:
+def module_version(names: dict[str, Any]) -> str:
     """Return a module's version; empty if it has none. torch's version has its own class, whose
     methods are not run."""
     version = names.get("__version__")
@@ -132,7 +132,7 @@ def version_of(names: dict[str, Any]) -> str:
 
 
 def _function(value: Any) -> str:
-    function = unwrapped(value)
+    function = unwrap(value)
     if function is None:
         return ""
     code = function.__code__
@@ -216,7 +216,7 @@ def _moment(value: Any) -> str:
     # The user's own time zone would run their code.
     return (
         value.isoformat(" ")
-        if module_of(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
+        if class_module(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
         else ""
     )
 
@@ -257,9 +257,9 @@ def _library(value: object) -> str | None:
         ):
             return describe(value)
     if (
-        descends(cls, loaded("numpy", "generic"))
-        and loaded("numpy", name_of(cls)) is cls
-        and not descends(cls, loaded("numpy", "void"))
+        is_subclass(cls, get_if_loaded("numpy", "generic"))
+        and get_if_loaded("numpy", name_of(cls)) is cls
+        and not is_subclass(cls, get_if_loaded("numpy", "void"))
     ):
         return _text(value)  # of a scalar; one with fields would write objects in it
     return None
@@ -271,7 +271,7 @@ _LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in 
 subclass runs."""
 
 
-def size_of(value: object) -> int | None:
+def safe_length(value: object) -> int | None:
     """Return the length if it can be read without running user code; otherwise None."""
     for base in mro_of(type(value)):
         length = _LENGTHS.get(id(base))
@@ -287,9 +287,9 @@ def summary(value: object) -> str:
     describe = _BY_ID.get(id(cls))
     if describe is not None:
         return describe(value)
-    kind = kind_of(value)
+    kind = variable_kind(value)
     if kind == "module":
-        return version_of(own_dict(value))
+        return module_version(own_dict(value))
     if kind != "data":
         return ""
     try:
@@ -298,8 +298,8 @@ def summary(value: object) -> str:
         return ""
     if found is not None:
         return found
-    size = size_of(value)
-    return "" if size is None else counted(size, "chars" if descends(cls, str) else "items")
+    size = safe_length(value)
+    return "" if size is None else format_count(size, "chars" if is_subclass(cls, str) else "items")
 
 
 UNTOLD = "••••••••"
@@ -339,16 +339,18 @@ def looks_secret(name: str) -> bool:
     )
 
 
-def hides(name: str, value: object) -> bool:
+def is_hidden(name: str, value: object) -> bool:
     """Tell whether the value of a name is hidden. Containers are not searched; None, True and False
     are shown."""
     cls = type(value)
-    return looks_secret(name) and cls is not bool and any(descends(cls, base) for base in _VALUES)
+    return (
+        looks_secret(name) and cls is not bool and any(is_subclass(cls, base) for base in _VALUES)
+    )
 
 
-def summary_of(name: str, value: object) -> str:
+def masked_summary(name: str, value: object) -> str:
     """Return `summary.summary`, or `UNTOLD` if the value is hidden."""
-    return UNTOLD if hides(name, value) else summary(value)
+    return UNTOLD if is_hidden(name, value) else summary(value)
 
 
 HIDDEN = frozenset(
@@ -359,9 +361,9 @@ HIDDEN = frozenset(
 _LIBRARY = os.path.dirname(types.__file__)
 
 
-def described(name: str, value: object) -> dict[str, Any]:
+def describe_variable(name: str, value: object) -> dict[str, Any]:
     """Describe a variable as the host lists it."""
-    kind, summary = kind_of(value), summary_of(name, value)
+    kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
         summary = late_import(f"{__package__}.detail").fields(value)
     return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}
@@ -369,7 +371,7 @@ def described(name: str, value: object) -> dict[str, Any]:
 
 def _is_of_library(cls: type) -> bool:
     """Return whether a class comes from an installed package or the standard library."""
-    module = sys.modules.get(module_of(cls))
+    module = sys.modules.get(class_module(cls))
     file = own_dict(module).get("__file__") if type(module) is types.ModuleType else None
     return type(file) is str and (
         "site-packages" in file or "dist-packages" in file or file.startswith(_LIBRARY)
@@ -385,13 +387,13 @@ class NamespaceTracker:
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
-        self._seen = self._look()
+        self._seen = self._take_snapshot()
         self._before: MutationDetector | None = None
         self._kinds: CurrentKinds | None = None
 
     def listing(self) -> list[dict[str, Any]]:
         """Every name that is not the interpreter's own."""
-        return [described(name, value) for name, value in self._items()]
+        return [describe_variable(name, value) for name, value in self._items()]
 
     def before_cell(
         self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
@@ -411,10 +413,10 @@ class NamespaceTracker:
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """Return the changes since the last call; `tree` is the source that ran, if there is
         one."""
-        before, now = self._seen, self._look()
+        before, now = self._seen, self._take_snapshot()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
-        inside = self._inside()
+        inside = self._find_mutations()
         result: list[dict[str, Any]] = [
             {"name": name, "change": "deleted", "variable": None}
             for name in before
@@ -427,10 +429,12 @@ class NamespaceTracker:
             )
             if change is not None:
                 value = self._namespace.get(name)
-                result.append({"name": name, "change": change, "variable": described(name, value)})
+                result.append(
+                    {"name": name, "change": change, "variable": describe_variable(name, value)}
+                )
         return result
 
-    def _inside(self) -> tuple[frozenset[str], frozenset[str]]:
+    def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the names whose objects the cell has changed inside, and those for which that is
         not known."""
         before, self._before = self._before, None
@@ -456,14 +460,14 @@ class NamespaceTracker:
             if type(name) is str and name not in HIDDEN
         ]
 
-    def _look(self) -> dict[str, Seen]:
+    def _take_snapshot(self) -> dict[str, Seen]:
         return {
-            name: (id(value), type(value), size_of(value), _visible(value))
+            name: (id(value), type(value), safe_length(value), _visible(value))
             for name, value in self._items()
         }
 
 
-def merged(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one change for each name, of several in their order."""
     merged: dict[str, dict[str, Any]] = {}
     for change in changes:
@@ -480,14 +484,14 @@ def merged(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _visible(value: object) -> str:
     """The part of the summary that an in-place change would show: shapes of tables."""
-    return "" if size_of(value) is not None or type(value) in _IMMUTABLE else summary(value)
+    return "" if safe_length(value) is not None or type(value) in _IMMUTABLE else summary(value)
 
 
 def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
     """Return the names that a cell binds at its top level: assignments, definitions, loops, with,
     except, match, walrus; optionally imports."""
     names: set[str] = set()
-    for node in _own_level(tree):
+    for node in _top_level_nodes(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -505,7 +509,7 @@ def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
     return frozenset(names)
 
 
-def _own_level(tree: ast.Module) -> Iterator[ast.AST]:
+def _top_level_nodes(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the nodes that run at a cell's top level, without the bodies of functions and
     classes."""
     pending = list(ast.iter_child_nodes(tree))

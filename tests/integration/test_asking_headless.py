@@ -18,7 +18,7 @@ from mahtab_tui.cli.headless import (
     _print_answer,
     ask_once,
 )
-from mahtab_tui.session.loading import look_at_files
+from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
 
 CODE = "open('made', 'w')"
@@ -179,7 +179,7 @@ def test_demo_without_an_answer_is_a_failure(
         ask_once(
             question,
             load_settings(model="demo", approval="auto"),
-            look_at_files([project / "orders.csv"]),
+            inspect_files([project / "orders.csv"]),
             as_json=False,
         )
         == code

@@ -11,9 +11,9 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.session import attached
-from mahtab_tui.session.agent_thread import conversation
+from mahtab_tui.session.agent_thread import load_messages
 from mahtab_tui.session.attached import LONGEST, MentionChip
-from mahtab_tui.session.attachments import TOGETHER, Attachment, Attachments
+from mahtab_tui.session.attachments import MOST_CHARACTERS, Attachment, Attachments
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for
@@ -114,9 +114,9 @@ def test_all_attachments_together_are_bounded_and_the_excess_reported(
     assert [bool(each.problem) for each in found] == [False] * 4 + [True] * 2 + [False]
     assert (
         found[4].problem
-        == f"too much: all attachments together may have at most {TOGETHER:,} characters"
+        == f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
     )
-    assert sum(len(each.text) for each in found) <= TOGETHER
+    assert sum(len(each.text) for each in found) <= MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("before", ["", "x"])
@@ -364,7 +364,7 @@ def test_attachments_are_sent_to_the_model_also_after_a_resume(
     assert "<user-chat>" not in sent
     assert "sugar" in sent
     assert sent.endswith("what is in @notes.txt?")
-    resumed = conversation(it.store.records)
+    resumed = load_messages(it.store.records)
     assert "sugar" in resumed[0].context
     assert resumed[1].context == ""
 

@@ -27,10 +27,10 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import LocalDetachable
 from mahtab_tui.session.kernel_control import (
-    end_surplus_kernels,
-    facts_about_waiting_kernels,
-    sentences_about_waiting_kernels,
-    stop_waiting_kernel,
+    describe_detached_kernels,
+    stop_detached_kernel,
+    stop_surplus_kernels,
+    summarize_detached_kernels,
 )
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import save_target
@@ -320,23 +320,23 @@ def test_excess_idle_kernels_end_and_running_ones_are_named(
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()
-    end_surplus_kernels()
-    (sentence,) = sentences_about_waiting_kernels()
+    stop_surplus_kernels()
+    (sentence,) = describe_detached_kernels()
     assert re.match(
         r"Session \w+ is still running cell 1 in the background\. Code: .* \(\d+ s, CPU ", sentence
     )
     assert f"Stop: mahtab-tui sessions stop {SESSION}" in sentence
     assert re.match(
-        r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", facts_about_waiting_kernels()[SESSION]
+        r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", summarize_detached_kernels()[SESSION]
     )
-    assert stop_waiting_kernel(SESSION) == "Its kernel has ended."
-    assert stop_waiting_kernel(SESSION).startswith("No kernel of this machine waits for it.")
+    assert stop_detached_kernel(SESSION) == "Its kernel has ended."
+    assert stop_detached_kernel(SESSION).startswith("No kernel of this machine waits for it.")
     idle = Screen()
     idle.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)
     idle.leave()
     wait_for(lambda: not waiting_kernels(SESSION)[0].has_host)
-    end_surplus_kernels()
+    stop_surplus_kernels()
     wait_for(lambda: not alive(kernel.pid))
 
 

@@ -17,7 +17,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.export.entries import Conversation, select
 from mahtab_tui.export.writing import ENDINGS, write
-from mahtab_tui.session.notebooks import BadExport, export, export_session, order_of
+from mahtab_tui.session.notebooks import ExportError, export, export_session, parse_export
 from mahtab_tui.store.resume import find_session, new_store
 from tests.integration.sessions import Opened
 from tests.services import LocalServer, answering
@@ -36,7 +36,7 @@ CELLS = (
 
 def exported(it: Opened, typed: str, folder: Path) -> Path:
     """Export as ``/export`` does, and wait for it."""
-    order = order_of(typed, "demo", folder)
+    order = parse_export(typed, "demo", folder)
     export(it.session, order)
     wait_for(
         lambda: any(
@@ -102,7 +102,7 @@ def test_private_texts_and_secrets_are_not_exported(
 def test_a_session_with_any_name_is_exported_into_its_folder(
     name: str, file: str, project: Path
 ) -> None:
-    assert order_of("", name, project).path == project / f"{file}.ipynb"
+    assert parse_export("", name, project).path == project / f"{file}.ipynb"
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,14 @@ def test_a_session_with_any_name_is_exported_into_its_folder(
     ],
 )
 def test_wrong_export_command_gives_one_sentence(typed: str, sentence: str, project: Path) -> None:
-    with pytest.raises(BadExport, match=sentence):
-        order_of(typed, "demo", project)
+    with pytest.raises(ExportError, match=sentence):
+        parse_export(typed, "demo", project)
 
 
 def test_quoted_name_may_contain_spaces(project: Path) -> None:
-    assert order_of("'my report.html' whole", "demo", project).path == project / "my report.html"
+    assert (
+        parse_export("'my report.html' whole", "demo", project).path == project / "my report.html"
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_impossible_name_gives_one_sentence(
 ) -> None:
     it = open_session()
     it.run("x = 1")
-    export(it.session, order_of(name, "demo", project))
+    export(it.session, parse_export(name, "demo", project))
     it.store.wait(tags.NOTICE, f"{name} cannot be written: {why}.")
 
 
@@ -186,7 +188,7 @@ def test_missing_folder_gives_one_sentence(
 ) -> None:
     it = open_session()
     it.run("x = 1")
-    export(it.session, order_of("nowhere/x.md", "demo", project))
+    export(it.session, parse_export("nowhere/x.md", "demo", project))
     it.store.wait(tags.NOTICE, "nowhere/x.md cannot be written: No such file or directory.")
 
 

@@ -21,7 +21,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
 from mahtab_tui.session import Session
-from mahtab_tui.session.agent_thread import summary
+from mahtab_tui.session.agent_thread import load_summary
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk, without_surroundings
@@ -203,7 +203,7 @@ def test_failed_summary_is_retried_after_a_resume(open_session: Open) -> None:
     it = open_session(failing, ANSWER, max_history=2)
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
-    assert summary(it.store.records) is None
+    assert load_summary(it.store.records) is None
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
     ask(again, 4, "question 4")
     assert "They counted pears." in str(again.session.agent.agent.messages[0].text)
@@ -305,7 +305,7 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_sessi
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
-    made = summary(it.store.records)
+    made = load_summary(it.store.records)
     assert made is not None
     assert (made.turn, made.text) == (2, SUMMARY["text"])
     assert [record.text for record in it.store.records if record.tag == tags.USER_CHAT] == [
@@ -331,7 +331,7 @@ def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
     it.session.hide("question 1", True)
-    assert summary(it.store.records) is None
+    assert load_summary(it.store.records) is None
 
 
 def test_summary_is_sent_to_a_new_cli_process_that_continues(
@@ -370,5 +370,5 @@ def test_record_of_a_failed_summary_is_ignored() -> None:
         made(tags.SUMMARY, "They counted.", {"turn": 2}),
         made(tags.SUMMARY, "", {"turn": 3}),
     )
-    assert summary([failed]) is None
-    assert summary([whole, failed]) == (2, "They counted.")
+    assert load_summary([failed]) is None
+    assert load_summary([whole, failed]) == (2, "They counted.")

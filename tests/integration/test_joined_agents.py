@@ -44,7 +44,7 @@ def test_call_served_after_its_agent_left_runs_nothing(
 ) -> None:
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
-    it.session.joined_agents.left(guest, stop=False)
+    it.session.joined_agents.remove(guest, stop=False)
     with pytest.raises(AgentCallRefused):
         AgentCalls(it.session).serve(
             guest, AgentCall(lambda message: None), "run", {"code": "x = 1"}

@@ -12,7 +12,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session.info import SessionInfo
-from mahtab_tui.settings.approval_rules import rules_of
+from mahtab_tui.settings.approval_rules import parse_rules
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
 from tests.servers import plain
@@ -95,7 +95,7 @@ def test_auto_mode_asks_nobody(open_with: Open) -> None:
 def test_rules_take_precedence_over_the_approval_mode(
     open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    rules = rules_of(
+    rules = parse_rules(
         (
             'allow: echo.write(*, text="fine*")',
             'deny: echo.write(*, text="never")',

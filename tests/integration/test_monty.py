@@ -19,7 +19,7 @@ import pytest_asyncio
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Text
 from mahtab_tui.sandbox.monty import GAPS, MODULES, MontySandboxes
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.worker.contexts import take_all
+from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.sandbox import confinement
 from mahtab_tui.worker.sandbox.tools import DescribedTool
 from tests.integration.canaries import Canaries, canaries
@@ -162,7 +162,7 @@ async def test_contexts_have_names_and_tools_are_called(
         return {"value": None if args["args"] == [0] else [name, args]}
 
     node.answer = answer
-    text = Text.of(take_all(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
+    text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
     sandbox = await sandboxes.start(
         text, node, tools=[DescribedTool("price", "(n)", "Return a price.")]
     )

@@ -14,8 +14,8 @@ import pytest
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.knowledge.code import CodeSearcher
-from mahtab_tui.mcp.install import command
-from mahtab_tui.mcp.packages import plan
+from mahtab_tui.mcp.install import server_command
+from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.worker.magic_commands import PIP
 from tests.integration.kernels import Cells, executable
 
@@ -103,7 +103,7 @@ def test_kernel_components_import_nothing_from_the_folder(poisoned: Path, cells:
 
 
 def test_pip_for_an_agent_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
-    listing = plan("status", [], sys.executable, project, uv="").commands[0]
+    listing = plan_commands("status", [], sys.executable, project, uv="").commands[0]
     assert listing[:3] == [sys.executable, "-c", PIP]
     done = subprocess.run(
         listing, cwd=project, capture_output=True, text=True, check=False, timeout=120
@@ -116,7 +116,7 @@ def test_client_starts_the_server_without_modules_of_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    assert command()[:2] == [sys.executable, "-P"]
+    assert server_command()[:2] == [sys.executable, "-P"]
 
 
 @pytest.mark.parametrize("path", [None, "", ".", ":/usr/bin", "bin"])

@@ -290,7 +290,7 @@ def test_picture_vanishing_before_reading_is_reported_as_missing(
     question = "what is @a.png?"
     found = Attachments(cells.kernel)
     assert not found.chips(question)[0].missing
-    chips = found._found(question)
+    chips = found._iter_chips(question)
     mention, chip = next(chips)
     path.unlink()
     [gone] = found._attachments(mention, chip, lambda: False)

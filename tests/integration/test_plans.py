@@ -67,7 +67,7 @@ def test_plan_turn_changes_neither_namespace_nor_files(
     (project / "kept").write_text("kept")
     it.run(SETUP)
     before, there = it.value(DIGEST), files(project)
-    it.session.profile.set_planning(True)
+    it.session.info.set_planning(True)
     it.session.submit("ask", "plan it")
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
     wait_for(lambda: not it.session.turn_runs)
@@ -84,7 +84,7 @@ def test_plan_turn_changes_neither_namespace_nor_files(
 def test_read_only_code_runs_while_the_model_plans(open_session: OpenSession) -> None:
     it = open_session("Look.\n\n```python\ntotal = sum(items)\ntotal\n```\n", PROPOSED)
     it.run("items = [1, 2]")
-    it.session.profile.set_planning(True)
+    it.session.info.set_planning(True)
     it.session.submit("ask", "plan it")
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "3\nran apart: `total` was not kept\n"
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
@@ -95,7 +95,7 @@ def test_plan_code_needing_more_is_refused_with_the_reason(
     open_session: OpenSession,
 ) -> None:
     it = open_session("Write.\n\n```python\nopen('made', 'w')\n```\n", PROPOSED, undo_steps=0)
-    it.session.profile.set_planning(True)
+    it.session.info.set_planning(True)
     it.session.submit("ask", "plan it")
     refused = it.store.wait(tags.APPROVAL, state="refused")
     assert isinstance(refused, Approval)

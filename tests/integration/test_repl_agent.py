@@ -352,7 +352,7 @@ def test_stopping_interrupts_the_kernel_process(tmp_path: Path, project: Path) -
 
 
 def test_user_at_a_screen_may_decide_from_another_thread(desk: Desk) -> None:
-    desk.host.profile.approval = "ask"
+    desk.host.info.approval = "ask"
 
     def decide(record: Record) -> None:
         threading.Thread(

@@ -24,7 +24,7 @@ from mahtab_tui.search.log import SessionLog
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
-from mahtab_tui.worker.search_log import unpacked
+from mahtab_tui.worker.search_log import unpack_events
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
@@ -98,14 +98,14 @@ def test_log_uses_little_memory_and_ends_with_a_sentence(
     log = SessionLog()
     for event in story:
         log.add(event)
-    assert unpacked(log.packed()) == [codec.as_json(event) for event in events], (
+    assert unpack_events(log.packed()) == [codec.as_json(event) for event in events], (
         "in several portions"
     )
     monkeypatch.setattr(logs, "MOST", 3_000)
     log = SessionLog()
     for event in story * 50:
         log.add(event)
-    entries = unpacked(log.packed())
+    entries = unpack_events(log.packed())
     assert len(entries) < 30
     assert entries[-1]["text"] == "The log ends here: the search had too many events."
 

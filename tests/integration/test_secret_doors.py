@@ -239,7 +239,7 @@ def test_no_inspector_page_shows_the_key(it: Doors) -> None:
         "class It:\n    '''Its doc.'''\n    def __init__(self): self.k = key\n    def __repr__(self): return f'It({key})'\n    @property\n"
         "    def p(self): return key\nit = It()\nrows = [{'k': key, 'n': 1}, {'k': 'b', 'n': 2}]"
     )
-    look = it.session.look()
+    look = it.session.open_inspector()
 
     def path(name: str) -> Any:
         return look.open((["name", name],)).path
@@ -367,7 +367,7 @@ def test_short_secret_is_masked_alone_and_nothing_else_with_it(it: Doors) -> Non
     assert [
         variable.summary for variable in it.session.kernel.variables() if variable.name == "number"
     ] == [MASK]
-    look = it.session.look()
+    look = it.session.open_inspector()
     assert look.text((["name", "number"],), 0, 99).text == "••"
 
 
@@ -467,7 +467,7 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
         assert "opensesame" not in json.dumps(answer)
     assert "opensesame" not in str(it.session.complete("passw", 5))
     assert "opensesame" not in str(it.session.explain("password", 8))
-    look = it.session.look()
+    look = it.session.open_inspector()
     assert [
         row.summary for row in look.children(look.open((["name", "config"],)).path, 0, 9)[1]
     ] == [MASK]

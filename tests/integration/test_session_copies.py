@@ -113,7 +113,7 @@ def test_private_variable_is_private_in_every_copy_however_old_its_mark(
     copy = fork(id, "cell 2")
     run(session, *(f"x{number} = {number}" for number in range(5)))
     session.close()
-    store = session.ground.get().store
+    store = session.backend.get().store
     assert isinstance(store, SqliteStore)
     assert store.claim is not None
     store.claim.release()

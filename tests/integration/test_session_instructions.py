@@ -37,7 +37,7 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
     assert '<file name="~/.mahtab/AGENTS.md">\nBe brief.\n' in question_of(service, 0)
     assert "Use polars" not in question_of(service, 0)
     assert (
-        it.session.knowledge.in_use()
+        it.session.knowledge.describe_usage()
         == "Instructions: ~/.mahtab/AGENTS.md, AGENTS.md (not trusted)"
     )
     for each in find_instructions(project).untrusted:

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from mahtab_tui.bus import records, tags
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import new_notebook as new_file
-from mahtab_tui.session.notebooks import NoSuchCell, Notebook
+from mahtab_tui.session.notebooks import CellNotFound, Notebook
 from tests.integration.sessions import Opened
 from tests.integration.test_exports import texts
 from tests.notebooks import write
@@ -133,7 +133,7 @@ def test_unrunnable_cell_gives_one_sentence(
     start: Callable[[Notebook], None], sentence: str, open_session: OpenSession, project: Path
 ) -> None:
     _, notebook, _ = opened(open_session, project)
-    with pytest.raises(NoSuchCell) as raised:
+    with pytest.raises(CellNotFound) as raised:
         start(notebook)
     assert str(raised.value) == sentence
 
@@ -148,7 +148,7 @@ def test_cell_with_a_secret_runs_as_written_in_the_file(
     masked = it.session.secrets.mask("key = 'sk-secret-of-mine'\nlen(key)")
     notebook.run(1, masked)
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "17\n"
-    with pytest.raises(NoSuchCell, match="was masked"):
+    with pytest.raises(CellNotFound, match="was masked"):
         notebook.run(1, masked + " + 1")
     notebook.save()
     assert (

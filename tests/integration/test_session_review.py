@@ -221,7 +221,7 @@ def test_code_awaited_by_a_cell_asks_first(open_session: Callable[..., Opened]) 
 def test_in_process_kernel_asks_first(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.decide(Decision("run"))
-    desk.host.profile.approval = "review"
+    desk.host.info.approval = "review"
     desk.run(code("a = 1"), {"text": "Done."}, reflection="never")
     asked = desk.of(tags.APPROVAL)[0]
     assert (

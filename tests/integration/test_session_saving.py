@@ -11,7 +11,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.values import NotSaved, Variable
 from mahtab_tui.session import components
-from mahtab_tui.session.namespace_store import sentence
+from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
 from mahtab_tui.tui.transcript.entries import Note
@@ -145,7 +145,7 @@ def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
     it.session.submit("python", "import os; os._exit(3)")
     assert it.store.wait(tags.RESTORE).text == "The namespace is empty: no variables were saved."
     it.run("items = [1]")
-    it.session.keeping.save(60)
+    it.session.namespace_store.save(60)
     it.session.submit("python", "import os; os._exit(3)")
     it.store.wait(tags.RESTORE, text="1 variable restored.")
     texts = [
@@ -185,7 +185,7 @@ def test_unwritable_variables_are_reported_once(
     assert [record.text for record in it.store.records if record.tag == tags.NOTICE].count(
         message
     ) == 1
-    assert it.session.keeping.behind
+    assert it.session.namespace_store.has_unwritten_changes
 
 
 def test_undo_is_saved_too(open_session: Open, saved_namespace: SavedSession) -> None:
@@ -232,7 +232,7 @@ def test_files_of_others_give_a_warning_and_stay(
 )
 def test_restore_sentence_is_well_formed(back: int, missing: int, message: str) -> None:
     assert (
-        sentence(
+        describe_restored(
             ["x"] * back,
             [NotSaved(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)],
         )

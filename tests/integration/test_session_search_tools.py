@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.session.searches import KernelTools, described_tools
+from mahtab_tui.session.searches import KernelTools, parse_tools
 from tests.integration.sessions import Opened
 from tests.integration.test_session_search import LOG
 from tests.waiting import wait_for
@@ -125,4 +125,4 @@ def test_messages_of_a_kernel_are_not_trusted() -> None:
     ] * 2
     assert [tools.next() for _ in range(3)][-1] is None
     with pytest.raises(ValueError, match="a search has that name already"):
-        described_tools([("grep", "", "")])
+        parse_tools([("grep", "", "")])

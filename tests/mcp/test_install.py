@@ -16,7 +16,13 @@ import pytest
 import yaml
 
 from mahtab_tui import __version__
-from mahtab_tui.mcp.install import ClientName, InstallError, command, configuration_file, install
+from mahtab_tui.mcp.install import (
+    ClientName,
+    InstallError,
+    configuration_file,
+    install,
+    server_command,
+)
 from tests import warm
 from tests.mcp.clients import agent
 
@@ -132,9 +138,9 @@ def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     (project / "mahtab-tui").write_text("#!/bin/sh\n")
     (project / "mahtab-tui").chmod(0o755)
     monkeypatch.setenv("PATH", str(project))
-    assert command() == [str(project / "mahtab-tui"), "mcp"]
+    assert server_command() == [str(project / "mahtab-tui"), "mcp"]
     monkeypatch.setenv("PATH", "")
-    assert Path(command()[0]).is_absolute()
+    assert Path(server_command()[0]).is_absolute()
     for file in (install("claude-code", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
         (server,) = json.loads(file.read_text())["mcpServers"].values()
         assert Path(server["command"]).is_absolute()

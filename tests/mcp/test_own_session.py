@@ -24,7 +24,7 @@ from mahtab_tui.mcp.handlers import (
     EvalArguments,
     ModeArguments,
     ToolHandlers,
-    answer,
+    format_answer,
 )
 from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
 from mahtab_tui.session.sharing import RunningSession
@@ -111,12 +111,12 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
         session = await own.connection("codex")
         await session.evaluate(f"{code}threading.Thread(target=late).start()", None, report)
         (project / "go").touch()
-        while "late words" not in own._unattended._late:
+        while "late words" not in own._handler._late:
             await anyio.sleep(0.01)
         late = own.take_late_output()
         assert (late, own.take_late_output()) == ("late words\n", "")
         done = replace(await session.evaluate("0", None, report), late=late)
-    result = answer(
+    result = format_answer(
         done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain")
     )
     assert result.text == "0\nPrinted since the last call:\nlate words"
@@ -160,7 +160,7 @@ async def test_two_concurrent_calls_join_a_session_once(
     joins: list[str | None] = []
 
     class Joined:
-        name, session, pid, over = "codex", "moon", 1, False
+        name, session, pid, has_ended = "codex", "moon", 1, False
 
         async def close(self) -> None:
             """There is no connection."""
@@ -203,7 +203,7 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
 
     monkeypatch.setattr(
         connection,
-        "session_for",
+        "find_session",
         lambda session, project: RunningSession("moon", str(tmp_path), 1, [], path),
     )
     with listening:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.mcp.packages import PackageError, plan
+from mahtab_tui.mcp.packages import PackageError, plan_commands
 
 
 @pytest.fixture
@@ -32,7 +32,9 @@ def project(tmp_path: Path) -> Path:
 def test_project_itself_is_editable_when_installed(
     project: Path, packages: list[str], commands: list[list[str]]
 ) -> None:
-    steps = plan("develop", packages, str(project / ".venv" / "bin" / "python"), project, uv="uv")
+    steps = plan_commands(
+        "develop", packages, str(project / ".venv" / "bin" / "python"), project, uv="uv"
+    )
     assert steps.commands == [
         ["uv", *(word.format(project=project) for word in words)] for words in commands
     ]
@@ -40,4 +42,4 @@ def test_project_itself_is_editable_when_installed(
 
 def test_missing_packages_are_refused(project: Path) -> None:
     with pytest.raises(PackageError, match="or folders"):
-        plan("develop", [], str(project / ".venv" / "bin" / "python"), project, uv="uv")
+        plan_commands("develop", [], str(project / ".venv" / "bin" / "python"), project, uv="uv")

@@ -221,5 +221,5 @@ async def editing(home: Path, *inputs: tuple[str, str]) -> AsyncIterator[Pilot[N
     remember(home, inputs)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: bool(app.editor._inputs.of("ask")))
+        await until(pilot, lambda: bool(app.editor._inputs.for_mode("ask")))
         yield pilot

@@ -50,7 +50,7 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
         await asyncio.to_thread(app.session.start_kernel)
     assert isinstance(app, MahtabApp | SessionScreensApp)
     await asyncio.to_thread(app.session.cells.run, code)
-    await app.push_screen(InspectorScreen(name, app.session.look(), ran(app).append))
+    await app.push_screen(InspectorScreen(name, app.session.open_inspector(), ran(app).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))
 
 

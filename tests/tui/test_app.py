@@ -245,7 +245,7 @@ async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
 async def test_long_code_being_edited_leaves_no_blank_below_it(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_row, "DEAF", 0.0)  # The key comes at once after the focus.
+    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)  # The key comes at once after the focus.
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)

@@ -200,7 +200,7 @@ async def test_click_on_a_vanished_row_changes_nothing(pilot: Pilot[None], kerne
     await opened(pilot, "price")
     gone = shown(pilot).items[1]
     await write(pilot, "ce(")
-    app_of(pilot).area.completer.take(gone)
+    app_of(pilot).area.completer.accept(gone)
     assert app_of(pilot).editor.text == "price("
 
 
@@ -241,7 +241,7 @@ async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> Non
         (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),),
         0,
         app_of(pilot).area.cursor_screen_offset,
-        asked_for=True,
+        requested=True,
         stale=False,
     )
     text = str(shown(pilot).render())
@@ -277,6 +277,6 @@ async def test_reply_to_an_outdated_request_opens_nothing(
     await opened(pilot, "price")
     await pilot.press("escape")
     late = CompletionRequest(0, "pri", 3, by_key=True, python=True)
-    app_of(pilot).area.completer.answered(late, kernel.complete("pri", 3))
+    app_of(pilot).area.completer.handle_response(late, kernel.complete("pri", 3))
     await pilot.pause()
     assert not shown(pilot).is_open

@@ -319,7 +319,9 @@ async def test_tooltip_shows_how_much_is_saved(
     app = make_app(SESSION)
     monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: ())
     monkeypatch.setattr(
-        app.session.keeping, "in_use", lambda megabytes: f"Saved variables: 12 of {megabytes:,} MB"
+        app.session.namespace_store,
+        "describe_usage",
+        lambda megabytes: f"Saved variables: 12 of {megabytes:,} MB",
     )
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)

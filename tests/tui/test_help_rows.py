@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from mahtab_tui.manual import TOPICS, matching, page
+from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
@@ -96,11 +96,11 @@ async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
 def test_matches_include_their_heading_and_table_header() -> None:
     text = "# One\n\nwords\n\n## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n\n- x\n- y\n\n```sh\nx\n\ny\n```"
     assert (
-        matching(text, "Y")
+        filter_page(text, "Y")
         == "## Two\n\n| a | b |\n| --- | --- |\n| y | 2 |\n\n- y\n\n```sh\nx\n\ny\n```"
     )
-    assert matching(text, "two").startswith("## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |")
-    assert matching(text, "nothing") == ""
+    assert filter_page(text, "two").startswith("## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |")
+    assert filter_page(text, "nothing") == ""
 
 
 @pytest.mark.parametrize("topic", TOPICS)

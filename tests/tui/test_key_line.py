@@ -15,7 +15,7 @@ from textual.widgets import Input, Label
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.transcript.entries import Waiting
+from mahtab_tui.tui.transcript.entries import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
@@ -131,7 +131,7 @@ async def test_key_for_a_waiting_row_is_shown_while_something_waits(
 
 def test_stopped_search_no_longer_waits() -> None:
     about = {"tree": "t", "node": "1", "seq": 0}
-    waiting = Waiting()
+    waiting = PendingRequests()
     fan_out = {
         **about,
         "event": "fan-out",
@@ -149,8 +149,8 @@ def test_stopped_search_no_longer_waits() -> None:
 async def test_maximise_key_runs_code_being_edited(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approval_row, "DEAF", 0.0)
-    monkeypatch.setattr(prompt_row, "DEAF", 0.0)
+    monkeypatch.setattr(approval_row, "IGNORE_KEYS_S", 0.0)
+    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -171,7 +171,7 @@ async def test_maximise_key_runs_code_being_edited(
 async def test_key_answers_nothing_where_the_answers_do_not_fit(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(prompt_row, "DEAF", 0.0)
+    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
     async with app.run_test(size=size) as pilot:

@@ -148,7 +148,7 @@ class Keys(App[None]):
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
-            await self.keys.take(event)
+            await self.keys.enqueue(event)
         else:
             await super().on_event(event)
 

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Completion, Completions
 from mahtab_tui.session import attached as mentions_module
-from mahtab_tui.session.attached import MentionChip, mentions
+from mahtab_tui.session.attached import MentionChip, find_mentions
 from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
 from mahtab_tui.tui.editor.pane import Hint
@@ -49,7 +49,7 @@ class Found:
         assert self.free.wait(30)
         return [
             MentionChip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt")
-            for mention in mentions(question)
+            for mention in find_mentions(question)
         ]
 
 
@@ -106,7 +106,7 @@ async def test_unresponsive_kernel_offers_nothing(
     pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received: list[Completions | None] = []
-    answered = Completer.answered
+    answered = Completer.handle_response
 
     def noted(
         completing: Completer, request: CompletionRequest, answer: Completions | None
@@ -114,7 +114,7 @@ async def test_unresponsive_kernel_offers_nothing(
         answered(completing, request, answer)
         received.append(answer)
 
-    monkeypatch.setattr(Completer, "answered", noted)
+    monkeypatch.setattr(Completer, "handle_response", noted)
     await write(pilot, "`see @n")
     await until(pilot, lambda: shown(pilot).is_open)
     found.busy = True
@@ -219,7 +219,7 @@ def test_many_mentions_are_inserted_together(
         def chips(self, question: str) -> Sequence[MentionChip]:
             return [
                 MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt")
-                for mention in mentions(question)
+                for mention in find_mentions(question)
             ]
 
     sizes = Sizes()

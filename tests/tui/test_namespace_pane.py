@@ -433,7 +433,7 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
         await drawn(pilot)
         assert (pane.has("sock"), pane.has("orders")) == (True, True)
         assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]
-        assert pane.made == 1
+        assert pane.created_count == 1
 
 
 async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(

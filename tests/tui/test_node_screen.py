@@ -10,7 +10,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.search.call_screen import NodeScreen, TextPane, TextRows
-from mahtab_tui.tui.search.call_story import StoryPane
+from mahtab_tui.tui.search.call_story import CallPane
 from mahtab_tui.tui.search.pane import CallSelection
 from tests.tui.editor_app import until
 from tests.tui.search_app import LINE, SearchApp
@@ -40,9 +40,9 @@ def screen_of(app: SearchApp) -> NodeScreen:
 
 def story(app: SearchApp) -> list[str]:
     """All rows of the story, also those that are not seen."""
-    pane = app.screen.query_one(StoryPane)
+    pane = app.screen.query_one(CallPane)
     before, pane.scroll_y = pane.scroll_y, 0
-    rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._story))]
+    rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._rows))]
     pane.scroll_y = before
     return rows
 
@@ -90,7 +90,7 @@ async def test_screen_follows_new_events() -> None:
         await until(
             pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content)
         )
-        pane = app.screen.query_one(StoryPane)
+        pane = app.screen.query_one(CallPane)
         app.pane.fold(list(scribe.turn("1.7", 3, "Still more.", "print(3)", "3\n" * 60)))
         await until(pilot, lambda: 0 < pane.max_scroll_y == pane.scroll_offset.y)
 
@@ -140,20 +140,20 @@ async def test_escape_closes_the_search_first_and_then_the_call() -> None:
 
 async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
     async with opened(running(), "1.5", size=(80, 24)) as (pilot, app):
-        assert app.screen.query_one(StoryPane).display
+        assert app.screen.query_one(CallPane).display
         assert not app.screen.query_one("#node-side").display
         await pilot.press("t")
         await until(pilot, lambda: app.screen.query_one("#node-side").display)
-        assert not app.screen.query_one(StoryPane).display
+        assert not app.screen.query_one(CallPane).display
         await pilot.press("t")
-        assert app.screen.query_one(StoryPane).has_focus
+        assert app.screen.query_one(CallPane).has_focus
 
 
 async def test_calls_link_to_calls_and_back_to_their_parents() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
-        pane = app.screen.query_one(StoryPane)
-        await pilot.click(StoryPane, offset=(10, row - pane.scroll_offset.y))
+        pane = app.screen.query_one(CallPane)
+        await pilot.click(CallPane, offset=(10, row - pane.scroll_offset.y))
         await until(
             pilot,
             lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2",
@@ -246,7 +246,7 @@ async def test_repeated_call_links_to_the_new_one() -> None:
         rows = story(app)
         head = next(number for number, row in enumerate(rows) if row.strip() == "run again")
         assert head < next(number for number, row in enumerate(rows) if "It failed" in row)
-        pane = app.screen.query_one(StoryPane)
+        pane = app.screen.query_one(CallPane)
         pane.scroll_to(y=head, animate=False, force=True)
 
         def seen() -> list[str]:
@@ -254,14 +254,14 @@ async def test_repeated_call_links_to_the_new_one() -> None:
 
         # The story may have been laid out once more since.
         await until(pilot, lambda: "run again" in seen()[:-1])
-        await pilot.click(StoryPane, offset=(5, seen().index("run again") + 1))
+        await pilot.click(CallPane, offset=(5, seen().index("run again") + 1))
         await until(pilot, lambda: screen_of(app).chosen.node.id == "1.11")
 
 
 async def test_last_link_of_a_short_story_is_reachable_from_below() -> None:
     async with opened(done(), "1.6") as (pilot, app):
-        pane = app.screen.query_one(StoryPane)
-        pane._story.rows = pane._story.rows[:3]
+        pane = app.screen.query_one(CallPane)
+        pane._rows.rows = pane._rows.rows[:3]
         pane.scroll_to(y=0, animate=False, force=True)
         pane.action_next_link(-1)
         await pilot.pause()

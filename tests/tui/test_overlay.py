@@ -18,7 +18,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
-from mahtab_tui.tui.graphics.overlay import kitty as kitty_encoded
+from mahtab_tui.tui.graphics.overlay import encode_kitty as kitty_encoded
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
@@ -121,7 +121,7 @@ async def test_typing_redraws_no_picture(make_app: MakeApp, terminal: GraphicsTe
         sent = len(terminal.sent)
         await pilot.press(*"print", "left_parenthesis")
         await pilot.app.query_one("#header").recompose()
-        await pilot.pause(3 * overlay.REST)
+        await pilot.pause(3 * overlay.IDLE_DELAY)
         assert len(terminal.sent) == sent
 
 
@@ -143,7 +143,7 @@ async def test_terminal_is_not_queried_without_a_picture(
     async with make_app(*cell(1)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await pilot.press(*"1+1")
-        await pilot.pause(2 * overlay.REST)
+        await pilot.pause(2 * overlay.IDLE_DELAY)
         assert (terminal.asked, terminal.sent) == (0, [])
 
 
@@ -177,7 +177,7 @@ async def test_moving_picture_is_not_drawn(
         await drawn(pilot)
         watched = Watched(pilot, kitty)
         await watched.standing(2)
-        monkeypatch.setattr(overlay, "REST", LONG_REST)
+        monkeypatch.setattr(overlay, "IDLE_DELAY", LONG_REST)
         watched.pane.focus()
         await pilot.press("up")
         await watched.standing(0)
@@ -296,7 +296,7 @@ async def test_encoding_for_an_old_cell_size_is_discarded(
         assert changed.wait(30)
         return kitty_encoded(image, number)
 
-    monkeypatch.setattr(overlay, "kitty", slow)
+    monkeypatch.setattr(overlay, "encode_kitty", slow)
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: bool(asked))
@@ -343,7 +343,7 @@ async def test_more_pictures_than_the_limit_can_be_visible(
         await drawn(pilot)
         await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.CACHED + 3)
         sent = len(terminal.sent)
-        await pilot.pause(3 * overlay.REST)
+        await pilot.pause(3 * overlay.IDLE_DELAY)
         assert len(terminal.sent) == sent
 
 
@@ -356,11 +356,11 @@ async def test_undrawable_pictures_stay_half_blocks(
         tried.append("")
         raise OSError("broken")
 
-    monkeypatch.setattr(overlay, "kitty", broken)
+    monkeypatch.setattr(overlay, "encode_kitty", broken)
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: bool(tried))
-        await pilot.pause(3 * overlay.REST)
+        await pilot.pause(3 * overlay.IDLE_DELAY)
         assert (len(tried), kitty.sent) == (1, [])
 
 

@@ -18,10 +18,10 @@ async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -
         await drawn(pilot)
         await pilot.press("alt+l")
         await until(pilot, lambda: "plans only" in str(app.query_one(HeaderBar).render()))
-        assert app.session.profile.planning
+        assert app.session.info.planning
         await pilot.press("alt+l")
         await until(pilot, lambda: "ask first" in str(app.query_one(HeaderBar).render()))
-        assert not app.session.profile.planning
+        assert not app.session.info.planning
 
 
 async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp) -> None:
@@ -33,10 +33,10 @@ async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp
         app.editor.focus()
         await pilot.press("enter")
         await until(pilot, lambda: not app.session.inbox.idle)
-        question = app.session.inbox.take("ask")
+        question = app.session.inbox.next_item("ask")
         assert question is not None
         assert question.text == "Carry out your plan now."
-        assert not app.session.profile.planning
+        assert not app.session.info.planning
 
 
 async def test_wrong_word_returns_to_the_editor(make_app: MakeApp) -> None:
@@ -47,4 +47,4 @@ async def test_wrong_word_returns_to_the_editor(make_app: MakeApp) -> None:
         app.editor.focus()
         await pilot.press("enter")
         await until(pilot, lambda: app.editor.text == "/plan now")
-        assert not app.session.profile.planning
+        assert not app.session.info.planning

@@ -21,7 +21,7 @@ from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
-from mahtab_tui.tui.transcript.entries import Cell, text_of
+from mahtab_tui.tui.transcript.entries import Cell, entry_text
 from tests.tui.editor_app import until, write
 from tests.tui.screens_app import ScreensApp
 
@@ -86,7 +86,7 @@ def read(screen: SessionsScreen) -> str:
     if not screen.query(PreviewTranscript):
         return ""
     entries = screen.query_one(PreviewTranscript).viewport.transcript.entries
-    return "\n".join(text_of(entry) for entry in entries)
+    return "\n".join(entry_text(entry) for entry in entries)
 
 
 async def opened(

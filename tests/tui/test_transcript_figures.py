@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.markdown import FIGURE
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
-from mahtab_tui.tui.transcript.entries import Words, text_of
+from mahtab_tui.tui.transcript.entries import Words, entry_text
 from mahtab_tui.tui.transcript.layout import WordsRows
 from tests.tui.test_transcript_keys import KeysApp, marked, press
 from tests.tui.transcript_app import SIZE, cell, shown
@@ -45,7 +45,9 @@ def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> R
 def rows_of(
     text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60
 ) -> WordsRows:
-    rows = WordsRows(Words(party="demo", source=text, named=False, figures=figures), width, palette)
+    rows = WordsRows(
+        Words(author="demo", source=text, named=False, figures=figures), width, palette
+    )
     rows.update()
     return rows
 
@@ -198,7 +200,7 @@ async def test_text_around_code_names_its_own_figures() -> None:
             "not computed: 10",
             "not computed: 12",
         ]
-        assert [text_of(entry) for entry in app.pane.viewport.transcript.entries] == [
+        assert [entry_text(entry) for entry in app.pane.viewport.transcript.entries] == [
             "Here are 10.",
             "x = 1",
             "Then 8 and 12.",

@@ -61,7 +61,7 @@ def test_waiting_code_and_running_code_share_one_entry() -> None:
     transcript = Transcript(since=0)
     transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
     (waiting,) = cells(transcript)
-    assert (waiting.approval, waiting.party, waiting.guest, waiting.code) == (
+    assert (waiting.approval, waiting.author, waiting.agent_index, waiting.code) == (
         "waiting",
         "codex",
         2,
@@ -101,7 +101,7 @@ def test_declined_code_stays_in_the_transcript_with_its_reason() -> None:
 def test_auto_run_code_is_an_entry_too() -> None:
     transcript = Transcript(since=0)
     transcript.fold([record(tags.ASSISTANT_REPL_IN, "x", cell=1, call="guest-9")])
-    assert [(cell.party, cell.person, cell.guest) for cell in cells(transcript)] == [
+    assert [(cell.author, cell.person, cell.agent_index) for cell in cells(transcript)] == [
         ("codex", False, 2)
     ]
 
@@ -134,7 +134,7 @@ def test_each_agent_has_its_own_name_and_colour() -> None:
             "claude-2",
         ]
         assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
-        guests.left(joined[1], stop=False)
+        guests.remove(joined[1], stop=False)
         assert guests.join("codex", lambda text: None, None).colour == 1
     finally:
         close_logging(log)
@@ -149,12 +149,12 @@ def test_rejoining_under_any_name_does_not_lift_a_pause() -> None:
         assert not first.paused
         guests.pause("codex")
         while_there = guests.join("other", lambda text: None, None)
-        guests.left(first, stop=False)
+        guests.remove(first, stop=False)
         again = guests.join("codex", lambda text: None, None)
         renamed = guests.join("somebody", lambda text: None, None)
         assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
         assert [on for party, on in pauses if party == "codex"] == [True, False, True]
-        guests.left(again, stop=False)
+        guests.remove(again, stop=False)
         assert guests.sentence().endswith(
             "Paused, but not connected: codex; /pause NAME clears the pause."
         )
@@ -178,7 +178,7 @@ def test_queued_calls_of_a_paused_agent_are_withdrawn_before_it_leaves() -> None
         call = AgentCall(lambda message: None)
         guest.calls.add(call)
         with call.stoppable(lambda: order.append(f"withdrawn while {pauses}")):
-            guests.left(guest, stop=False)
+            guests.remove(guest, stop=False)
         assert order == ["withdrawn while [('codex', True)]"]
         assert pauses == [("codex", True), ("codex", False)]
     finally:
@@ -202,14 +202,14 @@ def test_user_inputs_queue_before_those_of_agents() -> None:
     try:
         inbox = Inbox(log)
         withdrawn: list[str] = []
-        first, _ = inbox.put_for("codex", "a", lambda: None, lambda: withdrawn.append("a"))
+        first, _ = inbox.put_agent_cell("codex", "a", lambda: None, lambda: withdrawn.append("a"))
         inbox.put("python", "mine")
-        _, before = inbox.put_for("codex", "b", lambda: None, lambda: None)
+        _, before = inbox.put_agent_cell("codex", "b", lambda: None, lambda: None)
         inbox.put("python", "mine too")
         assert before == 2
         assert inbox.cancel(first) is not None
         assert withdrawn == ["a"]
-        items = [inbox.take("python") for _ in range(3)]
+        items = [inbox.next_item("python") for _ in range(3)]
         assert [item and item.text for item in items] == ["mine", "mine too", "b"]
     finally:
         close_logging(log)
@@ -227,12 +227,12 @@ def test_paused_agents_cell_is_shown_waiting_while_others_are_served() -> None:
     try:
         inbox = Inbox(log)
         inbox.hold("codex", True)
-        inbox.put_for("codex", "held", lambda: None, lambda: None)
+        inbox.put_agent_cell("codex", "held", lambda: None, lambda: None)
         assert queues == [["held"]], "though nothing is served before it"
-        inbox.put_for("other", "served", lambda: None, lambda: None)
-        assert [item and item.text for item in (inbox.take("python"),)] == ["served"]
+        inbox.put_agent_cell("other", "served", lambda: None, lambda: None)
+        assert [item and item.text for item in (inbox.next_item("python"),)] == ["served"]
         inbox.hold("codex", False)
-        assert [item and item.text for item in (inbox.take("python"),)] == ["held"]
+        assert [item and item.text for item in (inbox.next_item("python"),)] == ["held"]
         assert queues[-1] == []
     finally:
         close_logging(log)
@@ -247,7 +247,7 @@ def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project:
         call, request = AgentCall(lambda frame: shown.set()), session.joined_agents.new_call()
         threading.Thread(
             target=lambda: ran.set_result(
-                session.joined_agents.approved(guest, call, request, "x = 1")
+                session.joined_agents.request_approval(guest, call, request, "x = 1")
             ),
             daemon=True,
         ).start()

@@ -31,8 +31,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from mahtab_tui.worker.answers import WrongForm, described, read_as
-from mahtab_tui.worker.sandbox.names import readable, with_items
+from mahtab_tui.worker.answers import WrongForm, describe_form, read_as
+from mahtab_tui.worker.sandbox.names import materialize, readable
 
 
 class Level(enum.Enum):
@@ -123,7 +123,7 @@ Number = NewType("Number", int)
 def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: object) -> None:
     read = read_as(wanted, text)
     assert (read, type(read)) == (value, type(value))
-    assert described(wanted)
+    assert describe_form(wanted)
 
 
 @pytest.mark.parametrize(
@@ -202,14 +202,14 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
     ],
 )
 def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value: Any) -> None:
-    text = readable(with_items(given, 1000))  # as FINAL does
+    text = readable(materialize(given, 1000))  # as FINAL does
     if value is WrongForm:
         with pytest.raises(WrongForm):
             read_as(wanted, text)
         return
     read = read_as(wanted, text)
     assert (repr(read), type(read)) == (repr(value), type(value))
-    assert described(wanted)
+    assert describe_form(wanted)
 
 
 @pytest.mark.parametrize(
@@ -253,12 +253,12 @@ def test_wrong_answer_error_names_the_problem(wanted: Any, text: str, message: s
 
 
 def test_types_are_described_for_the_model() -> None:
-    assert described(list[tuple[str, int]]) == "[[a string, an integer], ...]"
+    assert describe_form(list[tuple[str, int]]) == "[[a string, an integer], ...]"
     assert (
-        described(Line)
+        describe_form(Line)
         == '{"text": a string, "level": "low" or "high" (or left out), "parts": [another Line, ...] (or left out)}'
     )
-    assert json.dumps(Invoice.model_json_schema()) in described(list[Invoice])
+    assert json.dumps(Invoice.model_json_schema()) in describe_form(list[Invoice])
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_types_are_described_for_the_model() -> None:
 )
 def test_unsupported_type_is_refused(wanted: Any) -> None:
     with pytest.raises(TypeError, match="cannot describe an answer"):
-        described(wanted)
+        describe_form(wanted)
 
 
 def test_value_cannot_drive_a_terminal_unless_requested_raw() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.worker.answers import Answer, Result, SearchUsage, answered
+from mahtab_tui.worker.answers import Answer, Result, SearchUsage, search_for_form
 
 USAGE = SearchUsage(3, 100, 0.5, 2.0)
 
@@ -39,7 +39,7 @@ def searching(
 
 def test_untyped_answer_is_the_text() -> None:
     queries, search = searching("about twenty", partial=True)
-    answer = answered("how many?", None, search, ())
+    answer = search_for_form("how many?", None, search, ())
     assert (answer, answer.value, answer.state, answer.why) == (
         "about twenty",
         "about twenty",
@@ -52,7 +52,7 @@ def test_untyped_answer_is_the_text() -> None:
 
 def test_answer_of_the_wrong_type_is_sent_back_with_the_problem() -> None:
     queries, search = searching("about twenty", "20")
-    answer = answered("how many?", int, search, ())
+    answer = search_for_form("how many?", int, search, ())
     assert (answer, answer.value, answer.state, answer.why) == ("20", 20, "answered", "")
     assert "data of this form, in JSON: an integer." in queries[0]
     assert 'the answer must be an integer, not "about twenty"' in queries[1]
@@ -66,7 +66,7 @@ def test_answer_is_sent_back_at_most_twice() -> None:
         UserWarning,
         match='does not have the requested form: the answer must be an integer, not "c"',
     ):
-        answer = answered("how many?", int, search, ())
+        answer = search_for_form("how many?", int, search, ())
     assert (answer, answer.value, answer.state) == ("c", None, "partial")
     assert 'not "c"' in answer.why
     assert len(queries) == 3
@@ -75,29 +75,29 @@ def test_answer_is_sent_back_at_most_twice() -> None:
 def test_partial_answer_is_not_sent_back() -> None:
     queries, search = searching("about twenty", partial=True)
     with pytest.warns(UserWarning, match="form"):
-        assert answered("how many?", int, search, ()).value is None
+        assert search_for_form("how many?", int, search, ()).value is None
     assert len(queries) == 1
     _, search = searching("20", partial=True)
-    answer = answered("how many?", int, search, ())
+    answer = search_for_form("how many?", int, search, ())
     assert (answer.value, answer.state, answer.why) == (20, "partial", "The time is up.")
 
 
 def test_late_failure_keeps_the_answer_and_first_failure_is_raised() -> None:
     _, search = searching("about twenty", Failed("The budget is used up."))
     with pytest.warns(UserWarning, match="budget"):
-        answer = answered("how many?", int, search, (Failed,))
+        answer = search_for_form("how many?", int, search, (Failed,))
     assert (answer, answer.value) == ("about twenty", None)
     _, search = searching(Failed("no"))
     with pytest.raises(Failed):
-        answered("how many?", int, search, (Failed,))
+        search_for_form("how many?", int, search, (Failed,))
     queries, search = searching()
     with pytest.raises(TypeError, match="cannot describe an answer"):
-        answered("how many?", len, search, (Failed,))
+        search_for_form("how many?", len, search, (Failed,))
     assert queries == []
 
 
 def test_answer_keeps_its_value_when_copied_or_pickled() -> None:
     _, search = searching("[1]")
-    answer = answered("which?", list[int], search, ())
+    answer = search_for_form("which?", list[int], search, ())
     for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
         assert (type(other), other, other.value, other.usage) == (Answer, "[1]", [1], USAGE)

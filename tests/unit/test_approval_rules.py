@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.session.code_rules import exact_rule, only_call, verdict_of
-from mahtab_tui.settings.approval_rules import rule_of, rules_of, split_rules
+from mahtab_tui.session.code_rules import apply_rules, exact_rule, parse_single_call
+from mahtab_tui.settings.approval_rules import parse_rule, parse_rules, split_rules
 from mahtab_tui.settings.model import SettingsError, load_settings
-from mahtab_tui.settings.values import add_rules, given_settings
+from mahtab_tui.settings.values import add_rules, parse_assignments
 
 WRONG = {
     "read_only": "is not like",
@@ -28,7 +28,7 @@ WRONG = {
 @pytest.mark.parametrize(("rule", "why"), WRONG.items())
 def test_wrong_rule_is_named_with_its_problem(rule: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        rule_of(rule)
+        parse_rule(rule)
 
 
 def test_wrong_rule_gives_one_sentence_at_startup() -> None:
@@ -42,7 +42,7 @@ def test_wrong_rule_gives_one_sentence_at_startup() -> None:
 def test_rules_are_typed_with_semicolons() -> None:
     text = "allow: read_only; deny: f('a;b'); ask: open(*, \"w\")"
     assert split_rules(text) == ["allow: read_only", "deny: f('a;b')", 'ask: open(*, "w")']
-    assert given_settings([f"approval_rules={text}"]) == {"approval_rules": split_rules(text)}
+    assert parse_assignments([f"approval_rules={text}"]) == {"approval_rules": split_rules(text)}
     assert load_settings(approval_rules=text).approval_rules == tuple(split_rules(text))
 
 
@@ -103,7 +103,7 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("rules", "code", "action"), VERDICTS)
 def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> None:
-    assert verdict_of(rules_of(tuple(rules)), code).action == action
+    assert apply_rules(parse_rules(tuple(rules)), code).action == action
 
 
 @pytest.mark.parametrize(
@@ -120,20 +120,20 @@ def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> No
     ],
 )
 def test_a_rule_is_for_exactly_one_call_with_its_arguments(code: str, rule: str) -> None:
-    call = only_call(code)
+    call = parse_single_call(code)
     assert ("" if call is None else exact_rule(call)) == rule
-    assert not rule or verdict_of(rules_of((rule,)), code).action == "allow"
+    assert not rule or apply_rules(parse_rules((rule,)), code).action == "allow"
     assert (
         not rule
-        or verdict_of(
-            rules_of((rule,)), code.replace("x", "y").replace("a*", "ab").replace("-1", "1")
+        or apply_rules(
+            parse_rules((rule,)), code.replace("x", "y").replace("a*", "ab").replace("-1", "1")
         ).action
         == ""
     )
 
 
 def test_code_of_100000_characters_is_read_in_linear_time() -> None:
-    rules = rules_of(("allow: read_only", "deny: f(*)"))
-    assert verdict_of(rules, "x = 1\n" * 16_000).action == "lock"
-    assert verdict_of(rules, "g(" * 2_000 + ")" * 2_000).action == "lock"
-    assert verdict_of(rules, "a" + ".b" * 30_000).action == "lock"
+    rules = parse_rules(("allow: read_only", "deny: f(*)"))
+    assert apply_rules(rules, "x = 1\n" * 16_000).action == "lock"
+    assert apply_rules(rules, "g(" * 2_000 + ")" * 2_000).action == "lock"
+    assert apply_rules(rules, "a" + ".b" * 30_000).action == "lock"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.conversation import sizes_of
+from mahtab_tui.agent.conversation import section_sizes
 from mahtab_tui.llm.prompts import earlier_conversation, render_context, user_turn
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session.components import context_use
@@ -19,7 +19,7 @@ def test_each_part_of_the_conversation_is_counted_once() -> None:
     )
     summary = earlier_conversation("said " * 300)
     messages: list[AnyMessage] = [HumanMessage(f"{summary}\n\n{asked}"), AIMessage("word " * 100)]
-    sizes = sizes_of(messages, {}, 100_000)
+    sizes = section_sizes(messages, {}, 100_000)
     assert 300 <= sizes["earlier-conversation"] <= 400
     assert 2_000 <= sizes["attachments"] <= 2_300
     assert 2_000 <= sizes["outputs"] <= 4_000
@@ -33,7 +33,7 @@ def test_external_texts_are_counted_where_they_appear() -> None:
     asked = render_context(
         "", attachments="</attachments>\n<skills>\n" + "text " * 1_000 + "\n</skills>"
     )
-    sizes = sizes_of([HumanMessage(asked)], {}, 100_000)
+    sizes = section_sizes([HumanMessage(asked)], {}, 100_000)
     assert sizes["attachments"] > 1_000
     assert sizes["skills"] == 0
 

@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.knowledge.confined_folder import decode
 from mahtab_tui.worker import contexts
-from mahtab_tui.worker.contexts import ContextError, ContextText, take
+from mahtab_tui.worker.contexts import ContextError, ContextText, read_context
 
 
 def parts(context: ContextText) -> dict[str, str]:
@@ -53,7 +53,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
     ],
 )
 def test_texts_are_unchanged(given: object) -> None:
-    assert take(given) == ContextText("a text\n")
+    assert read_context(given) == ContextText("a text\n")
 
 
 @pytest.mark.parametrize(
@@ -66,26 +66,26 @@ def test_texts_are_unchanged(given: object) -> None:
     ],
 )
 def test_byte_order_mark_selects_the_encoding(mark: bytes, encoding: str) -> None:
-    assert take(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
+    assert read_context(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
 
 
 def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: Path) -> None:
     data = b"caf\xe9 \xff"
-    context = take(data)
+    context = read_context(data)
     assert context.text == decode(data) == "caf\xe9 \xff"
     assert context.notices == ("The bytes are not valid UTF-8, and were read as Latin-1.",)
     file = tmp_path / "old.txt"
     file.write_bytes(data)
-    assert take(file).text == decode(data)
-    assert parts(take(tmp_path)) == {"old.txt": decode(data)}
-    assert parts(take([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {
+    assert read_context(file).text == decode(data)
+    assert parts(read_context(tmp_path)) == {"old.txt": decode(data)}
+    assert parts(read_context([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {
         "0": decode(data),
         "1": "é",
     }
 
 
 def test_invalid_bytes_after_a_byte_order_mark_are_replaced_with_a_notice() -> None:
-    context = take(codecs.BOM_UTF8 + b"caf\xe9 \xff")
+    context = read_context(codecs.BOM_UTF8 + b"caf\xe9 \xff")
     assert context.text == "caf\ufffd \ufffd"
     assert context.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
 
@@ -93,18 +93,18 @@ def test_invalid_bytes_after_a_byte_order_mark_are_replaced_with_a_notice() -> N
 def test_file_is_read_as_text_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "events.log"
     file.write_text("one\ntwo\n")
-    assert take(file) == ContextText("one\ntwo\n", about="the file events.log")
+    assert read_context(file) == ContextText("one\ntwo\n", about="the file events.log")
     with pytest.raises(ContextError, match=r"missing\.log cannot be read: No such file"):
-        take(tmp_path / "missing.log")
+        read_context(tmp_path / "missing.log")
 
 
 def test_file_name_is_searched_as_text_with_a_notice(project: Path) -> None:
     (project / "events.log").write_text("one\n")
-    context = take("events.log")
+    context = read_context("events.log")
     assert context.text == "events.log"
     assert "pass pathlib.Path('events.log')" in context.notices[0]
-    assert take("other.log") == ContextText("other.log")
-    assert take("a\0b" * 10) == ContextText("a\0b" * 10)
+    assert read_context("other.log") == ContextText("other.log")
+    assert read_context("a\0b" * 10) == ContextText("a\0b" * 10)
 
 
 def test_folder_is_read_as_its_text_files(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_folder_is_read_as_its_text_files(tmp_path: Path) -> None:
         file.write_text(name)
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\x00")
     (tmp_path / "utf16.txt").write_bytes(codecs.BOM_UTF16_LE + "wide".encode("utf-16-le"))
-    context = take(tmp_path)
+    context = read_context(tmp_path)
     assert context.kind == "dict"
     assert parts(context) == {"a.txt": "a.txt", "utf16.txt": "wide", "b/two.txt": "b/two.txt"}
     assert context.notices == (f"Files in {tmp_path} that are not text were left out: 1.",)
@@ -122,12 +122,12 @@ def test_folder_is_read_as_its_text_files(tmp_path: Path) -> None:
 
 def test_unsearchable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ContextError, match="There are no text files"):
-        take(tmp_path)
+        read_context(tmp_path)
     for number in range(4):
         (tmp_path / f"{number}.txt").write_text("x")
     monkeypatch.setattr(contexts, "_FILES", 3)
     with pytest.raises(ContextError, match="more than 3 files"):
-        take(tmp_path)
+        read_context(tmp_path)
 
 
 def test_unreadable_file_of_a_folder_is_skipped(
@@ -136,7 +136,7 @@ def test_unreadable_file_of_a_folder_is_skipped(
     for name in ("open.txt", "shut.txt"):
         (tmp_path / name).write_text(name)
     refuse(monkeypatch, tmp_path / "shut.txt")
-    context = take(tmp_path)
+    context = read_context(tmp_path)
     assert parts(context) == {"open.txt": "open.txt"}
     assert context.notices == (
         f"{tmp_path}/shut.txt cannot be read and was left out: Permission denied.",
@@ -150,13 +150,13 @@ def test_unreadable_folder_is_not_an_empty_one(
     for name in ("open.txt", "shut/in.txt"):
         (tmp_path / name).write_text(name)
     refuse(monkeypatch, tmp_path / "shut")
-    context = take(tmp_path)
+    context = read_context(tmp_path)
     assert parts(context) == {"open.txt": "open.txt"}
     assert context.notices == (
         f"{tmp_path}/shut cannot be read and was left out: Permission denied.",
     )
     with pytest.raises(ContextError, match="shut cannot be read: Permission denied"):
-        take(tmp_path / "shut")
+        read_context(tmp_path / "shut")
 
 
 @pytest.mark.timeout(20)
@@ -166,29 +166,29 @@ def test_endless_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for source in (Path("/dev/zero"), tmp_path / "pipe"):
         with pytest.raises(ContextError, match="is not a file but a device or a pipe"):
-            take(source)
+            read_context(source)
     (tmp_path / "a.txt").write_text("a")
-    assert parts(take(tmp_path)) == {"a.txt": "a"}
+    assert parts(read_context(tmp_path)) == {"a.txt": "a"}
 
 
 def test_impossible_file_names_and_too_large_files_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ContextError, match=r"cannot be read: .*null"):
-        take(Path("a\0b"))
+        read_context(Path("a\0b"))
 
     def full(path: Path) -> bytes:
         raise MemoryError
 
     monkeypatch.setattr(contexts, "_read", full)
     with pytest.raises(ContextError, match="large does not fit into memory"):
-        take(tmp_path / "large")
+        read_context(tmp_path / "large")
 
 
 def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
     for number in range(15):
         (tmp_path / f"{number:02}.txt").write_bytes(b"\xff")
-    context = take(tmp_path)
+    context = read_context(tmp_path)
     assert len(context.notices) == 11
     assert context.notices[-1] == "There are 5 more such notices."
 
@@ -202,7 +202,7 @@ def test_lists_and_dicts_of_texts_become_documents() -> None:
         {"id": 4},
         5,
     ]
-    context = take(documents)
+    context = read_context(documents)
     assert context.kind == "list"
     assert list(parts(context).values()) == [
         "plain",
@@ -213,25 +213,28 @@ def test_lists_and_dicts_of_texts_become_documents() -> None:
         "5",
     ]
     assert list(parts(context)) == list("012345")
-    assert parts(take(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
-    assert take({"x": "first", 2: "second"}) == ContextText(
+    assert parts(read_context(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
+    assert read_context({"x": "first", 2: "second"}) == ContextText(
         "first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12))
     )
-    assert take([]) == ContextText("", "list")
-    assert take(SimpleNamespace(text="alone")) == ContextText("alone")
+    assert read_context([]) == ContextText("", "list")
+    assert read_context(SimpleNamespace(text="alone")) == ContextText("alone")
 
 
 def test_a_table_is_csv_with_its_columns_named() -> None:
     frame = pd.DataFrame({"name": ["Ada", "Grace"], "born": [1815, 1906]})
-    context = take(frame)
+    context = read_context(frame)
     assert context.text == "name,born\nAda,1815\nGrace,1906\n"
     assert context.about == "CSV of a DataFrame of 2 rows with the columns name, born"
-    labelled = take(frame.set_index("name"))
+    labelled = read_context(frame.set_index("name"))
     assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", (
         "an index that says something is not lost"
     )
     assert labelled.about.endswith("the columns name, born")
-    assert "and 50 more" in take(pd.DataFrame({f"c{number}": [1] for number in range(150)})).about
+    assert (
+        "and 50 more"
+        in read_context(pd.DataFrame({f"c{number}": [1] for number in range(150)})).about
+    )
 
 
 FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
@@ -254,14 +257,14 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
     ids=["filtered", "cut", "every second", "named", "of two levels", "of a series"],
 )
 def test_meaningful_index_becomes_a_column(given: object, text: str, columns: str) -> None:
-    context = take(given)
+    context = read_context(given)
     assert (context.text, context.about.rpartition("the columns ")[2]) == (text, columns)
 
 
 def test_tables_among_documents_are_whole_and_series_of_texts_are_documents() -> None:
     long = pd.DataFrame({"n": range(1_000)})
-    assert parts(take({"all": long})) == {"all": take(long).text}
-    assert parts(take(pd.Series(["a", "b"]))) == {"0": "a", "1": "b"}
+    assert parts(read_context({"all": long})) == {"all": read_context(long).text}
+    assert parts(read_context(pd.Series(["a", "b"]))) == {"0": "a", "1": "b"}
 
 
 @pytest.mark.parametrize("given", [None, 5, object(), len])
@@ -269,4 +272,4 @@ def test_unsupported_context_type_is_refused(given: object) -> None:
     with pytest.raises(
         ContextError, match=f"A value of type {type(given).__name__} cannot be searched"
     ):
-        take(given)
+        read_context(given)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.editor.code_area import SourceSpan, bare, spans
+from mahtab_tui.tui.editor.code_area import SourceSpan, find_source_spans, strip_literals
 from mahtab_tui.tui.editor.pasting import (
     clean,
     has_curly_quotes,
     next_indent,
-    pasted_python,
-    straightened,
+    prepare_pasted_python,
+    straighten_quotes,
 )
 
 
@@ -49,23 +49,23 @@ def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> 
 
 def test_brackets_in_strings_and_comments_are_ignored() -> None:
     text = "f('(', [1]) # )"
-    assert [span for span in spans(text) if span.bracket] == [
+    assert [span for span in find_source_spans(text) if span.bracket] == [
         SourceSpan(7, 9, True),
         SourceSpan(1, 10, True),
     ]
 
 
 def test_unmatched_bracket_has_no_span() -> None:
-    assert list(spans("(]")) == []
+    assert list(find_source_spans("(]")) == []
 
 
 def test_bare_text_keeps_only_what_is_code() -> None:
-    assert bare('f(\'a\', """b\nc""")  # d') == 'f("", "")  '
+    assert strip_literals('f(\'a\', """b\nc""")  # d') == 'f("", "")  '
 
 
 @given(st.text(alphabet=st.sampled_from("a()[]{}'\"\\#\n")))
 def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> None:
-    for span in spans(text):
+    for span in find_source_spans(text):
         assert 0 <= span.start <= span.end < len(text)
         if span.bracket:
             assert text[span.start] + text[span.end] in ("()", "[]", "{}")
@@ -103,11 +103,11 @@ def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> 
     ],
 )
 def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
-    assert pasted_python(text, into_empty=True) == python
+    assert prepare_pasted_python(text, into_empty=True) == python
 
 
 def test_pasted_code_keeps_its_indentation_inside_other_code() -> None:
-    assert pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
+    assert prepare_pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_pasted_code_keeps_its_indentation_inside_other_code() -> None:
 )
 def test_curly_quotes_are_straightened(text: str, straight: str) -> None:
     assert has_curly_quotes(text)
-    assert straightened(text) == straight
+    assert straighten_quotes(text) == straight
     assert not has_curly_quotes(straight)
 
 
@@ -134,4 +134,4 @@ def test_clean_text_holds_no_control_characters(text: str) -> None:
 @pytest.mark.timeout(60)
 def test_blanks_behind_a_fence_take_linear_time() -> None:
     text = f"```{' ' * 1_000_000}!"
-    assert pasted_python(text, into_empty=True) == text
+    assert prepare_pasted_python(text, into_empty=True) == text

@@ -22,10 +22,10 @@ from mahtab_tui.export.entries import (
     Conversation,
     NothingToExport,
     Selected,
-    Words,
+    TextEntry,
     select,
 )
-from mahtab_tui.export.writing import ENDINGS, rendered, write
+from mahtab_tui.export.writing import ENDINGS, render, write
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -83,7 +83,7 @@ def chosen(story: list[Record] = STORY, **options: Any) -> Selected:
 
 
 def notebook_of(selected: Selected) -> Any:
-    return nbformat.reads(rendered(selected, ".ipynb"), as_version=4)
+    return nbformat.reads(render(selected, ".ipynb"), as_version=4)
 
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
@@ -134,11 +134,11 @@ def test_cell_number_that_notebooks_do_not_count_is_omitted() -> None:
 
 
 def test_same_session_gives_the_same_notebook() -> None:
-    assert rendered(chosen(), ".ipynb") == rendered(chosen(), ".ipynb")
+    assert render(chosen(), ".ipynb") == render(chosen(), ".ipynb")
 
 
 def test_a_script_is_python_that_jupytext_reads() -> None:
-    script = rendered(chosen(), ".py")
+    script = render(chosen(), ".py")
     ast.parse(script)
     sources = [
         cell.source
@@ -155,15 +155,13 @@ def test_chat_text_never_becomes_code_of_a_script() -> None:
         records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, "x = 1"),
     ]
-    assert [ast.unparse(line) for line in ast.parse(rendered(chosen(story), ".py")).body] == [
-        "x = 1"
-    ]
+    assert [ast.unparse(line) for line in ast.parse(render(chosen(story), ".py")).body] == ["x = 1"]
 
 
 def test_markdown_has_the_outputs_and_no_fence_ends_early() -> None:
     story = cell(1, "print('```')", ("stdout", "```\nstill output\n"))
-    assert "````text\n```\nstill output\n````" in rendered(chosen(story), ".md")
-    assert "ZeroDivisionError: division by zero" in rendered(chosen(), ".md")
+    assert "````text\n```\nstill output\n````" in render(chosen(story), ".md")
+    assert "ZeroDivisionError: division by zero" in render(chosen(), ".md")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -177,7 +175,7 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
         records.Undo("", cells=(3,), undone=True),
         records.Private(name="secret", private=True, cells=(4,)),
     ]
-    everything, shown = rendered(chosen(story), ending), rendered(chosen(story, shown=True), ending)
+    everything, shown = render(chosen(story), ending), render(chosen(story, shown=True), ending)
     assert all(word in everything for word in ("kept-1", "hidden-2", "undone-3"))
     assert "kept-1" in shown
     assert all(word not in shown for word in ("hidden-2", "undone-3"))
@@ -188,11 +186,11 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
 @pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
 def test_long_output_is_exported_with_both_ends_and_the_omitted_count(ending: str) -> None:
     story = cell(1, "print()", ("stdout", "first " + "x" * 5_000 + " last\n"))
-    text = rendered(chosen(story, longest=1_000), ending)
+    text = render(chosen(story, longest=1_000), ending)
     assert "first" in text
     assert "last" in text
     assert "4,012 characters of the output are left out here" in text
-    assert len(text) < len(rendered(chosen(story, longest=None), ending)) - 3_500
+    assert len(text) < len(render(chosen(story, longest=None), ending)) - 3_500
     assert "Outputs of 1 are shortened" in chosen(story, longest=1_000).sentence("f")
 
 
@@ -250,7 +248,7 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
         records.Display("p\n", cell=4, mime="image/png", data=f'"><script>{text}'),
         *cell(4, "p", ("display", "p\n")),
     ]
-    page = rendered(chosen(story), ".html")
+    page = render(chosen(story), ".html")
     reader = Page()
     reader.feed(page)
     assert reader.bad == []
@@ -307,8 +305,8 @@ def test_folder_and_maximum_length_name_are_handled(tmp_path: Path) -> None:
 
 def test_names_of_attachments_are_covered() -> None:
     conversation = Conversation(STORY)
-    conversation.cover(lambda text: text.replace("notes", "•••"))
-    assert "notes" not in rendered(select(conversation, "s1"), ".md")
+    conversation.mask_texts(lambda text: text.replace("notes", "•••"))
+    assert "notes" not in render(select(conversation, "s1"), ".md")
 
 
 def test_empty_session_gives_one_sentence() -> None:
@@ -322,9 +320,9 @@ def test_unanswered_question_is_exported() -> None:
         records.UserReplIn("x", cell=1, party="you"),
     ]
     (question, code) = Conversation(story).entries
-    assert isinstance(question, Words)
+    assert isinstance(question, TextEntry)
     assert isinstance(code, Cell)
-    assert all(rendered(chosen(story), ending) for ending in ENDINGS)
+    assert all(render(chosen(story), ending) for ending in ENDINGS)
 
 
 SEARCH: list[Record] = [
@@ -411,11 +409,11 @@ def test_searches_tool_calls_and_warnings_appear_in_order() -> None:
 
 
 def test_page_folds_annotations_and_script_omits_them() -> None:
-    page = rendered(with_asides(SEARCH_AND_TOOLS), ".html")
+    page = render(with_asides(SEARCH_AND_TOOLS), ".html")
     assert page.count("<details>") == 3
     assert "The disk is &lt;full&gt;." in page
     assert "was *kept*" not in page
-    script = rendered(with_asides(SEARCH_AND_TOOLS), ".py")
+    script = render(with_asides(SEARCH_AND_TOOLS), ".py")
     assert all(word not in script for word in ("details", "print(1)", "line 1", "disk"))
 
 
@@ -425,14 +423,14 @@ def test_a_search_goes_with_its_cell(ending: str) -> None:
     undone = [*SEARCH, *cell(2, "kept"), records.Undo("", cells=(1,), undone=True)]
     private = [*SEARCH, *cell(2, "kept"), records.Private(name="text", private=True, cells=(1,))]
     for story in (hidden, undone):
-        assert "I think" in rendered(with_asides(story), ending)
-        assert "I think" not in rendered(with_asides(story, shown=True), ending)
-    assert "I think" not in rendered(with_asides(private), ending)
+        assert "I think" in render(with_asides(story), ending)
+        assert "I think" not in render(with_asides(story, shown=True), ending)
+    assert "I think" not in render(with_asides(private), ending)
 
 
 def test_secrets_are_covered_in_annotations() -> None:
     conversation = Conversation(SEARCH_AND_TOOLS, asides=True)
-    conversation.cover(
+    conversation.mask_texts(
         lambda text: (
             text.replace("Ann", "•••")
             .replace("line", "•••")
@@ -440,7 +438,7 @@ def test_secrets_are_covered_in_annotations() -> None:
             .replace("won", "•••")
         )
     )
-    text = rendered(select(conversation, "s1"), ".md")
+    text = render(select(conversation, "s1"), ".md")
     assert all(word not in text for word in ("Ann", "line 1", "full", "won*?</summary>"))
 
 
@@ -450,14 +448,14 @@ def test_long_search_counts_the_omitted_calls() -> None:
         for number in range(2, 1_000)
     ]
     selected = with_asides([*SEARCH, *calls], longest=1_000)
-    text = rendered(selected, ".md")
+    text = render(selected, ".md")
     assert "**1.30 · small · again**" in text
     assert "1.500" not in text
     assert re.search(r"… 9\d\d more calls are left out here …", text)
     assert "Outputs of 1 are shortened" in selected.sentence("f")
-    assert "1.999 · small" in rendered(with_asides([*SEARCH, *calls], longest=None), ".md")
+    assert "1.999 · small" in render(with_asides([*SEARCH, *calls], longest=None), ".md")
     tool = records.AssistantTool("x" * 5_000, call="1.0.0", name="read", state="ok")
-    assert "4,000 characters are left out here" in rendered(
+    assert "4,000 characters are left out here" in render(
         with_asides([*cell(1, "x"), tool], longest=1_000), ".html"
     )
 
@@ -477,11 +475,11 @@ def test_page_shows_a_table_or_a_sentence_without_nbconvert(
             *cell(1, "df", ("display", "t\n")),
         ]
     )
-    page = rendered(selected, ".html")
+    page = render(selected, ".html")
     assert "<tbody><tr><td>Bonn</td></tr></tbody></table>" in page
     assert "y: z" not in page
     monkeypatch.setitem(sys.modules, "nbconvert", None)
     with pytest.raises(
         NothingToExport, match=r"A web page needs nbconvert: install mahtab-tui\[html\]\."
     ):
-        rendered(selected, ".html")
+        render(selected, ".html")

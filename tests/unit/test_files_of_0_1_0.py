@@ -14,7 +14,7 @@ import pytest
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import Tree, Trees
-from mahtab_tui.session.agent_thread import conversation
+from mahtab_tui.session.agent_thread import load_messages
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
@@ -82,7 +82,7 @@ def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
     }
     assert [cells[number].status for number in (1, 2, 12)] == ["ok", "error", "cut off"]
     assert [frame.function for frame in cells[2].frames] == ["<module>", "f"]
-    assert [(cell.party, cell.guest, cell.edited) for cell in (cells[7], cells[8])] == [
+    assert [(cell.author, cell.agent_index, cell.edited) for cell in (cells[7], cells[8])] == [
         ("replay", None, True),
         ("codex", 0, False),
     ]
@@ -93,7 +93,7 @@ def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
 
 
 def test_old_session_can_be_continued(past: list[Record]) -> None:
-    messages = conversation(past)
+    messages = load_messages(past)
     assert [(each.role, each.text) for each in messages[:3:2]] == [
         ("user", "Count the data"),
         ("assistant", "It is **6**."),

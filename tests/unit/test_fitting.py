@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.conversation import SHORT, fit, size, with_short_outputs
+from mahtab_tui.agent.conversation import SHORT, estimate_size, fit, with_short_outputs
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
@@ -27,12 +27,12 @@ def test_fitted_conversation_starts_with_the_user_and_ends_with_the_latest(
 ) -> None:
     messages = conversation(*(texts if len(texts) % 2 else texts[1:]))
     fitted = fit(messages, room)
-    assert size(fitted) <= max(room, SHORT * 4)
+    assert estimate_size(fitted) <= max(room, SHORT * 4)
     assert fitted[0].type == "human"
     assert [message.type for message in fitted] == [
         message.type for message in messages[len(messages) - len(fitted) :]
     ]
-    if size(messages) <= room:
+    if estimate_size(messages) <= room:
         assert fitted == messages
     if len(fitted) > 1:
         assert fitted[-1].text == messages[-1].text
@@ -44,7 +44,7 @@ def test_outputs_are_shortened_first_and_alone() -> None:
     )
     code = to_xml(made(tags.USER_REPL_IN, "y" * 2_000, {"cell": 1}))
     messages = conversation(f"{code}\n{output}\n\nwhy?", "z" * 2_000, "and now?")
-    fitted = fit(messages, size(messages) - 1_000)
+    fitted = fit(messages, estimate_size(messages) - 1_000)
     text = str(fitted[0].text)
     assert code in text
     assert text.endswith("</user-repl-out>\n\nwhy?")
@@ -55,7 +55,7 @@ def test_outputs_are_shortened_first_and_alone() -> None:
 
 def test_oldest_messages_are_omitted_next_with_a_note() -> None:
     messages = conversation(*(f"{letter} " * 1_000 for letter in "abcde"))
-    fitted = fit(messages, size(messages) // 2)
+    fitted = fit(messages, estimate_size(messages) // 2)
     assert len(fitted) == 1 or fitted[0].type == "human"
     assert str(fitted[0].text).startswith(BEGINNING_OMITTED)
     assert str(fitted[-1].text).endswith("e " * 1_000)

@@ -126,7 +126,7 @@ def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     assert desk.namespace["b"] == 2
     assert desk.approvals() == ["waiting", "run"]
-    assert desk.host.profile.approval == "auto"
+    assert desk.host.info.approval == "auto"
 
 
 def test_auto_never_waits_and_warns_once_about_permissions(desk: Desk) -> None:

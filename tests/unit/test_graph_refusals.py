@@ -26,7 +26,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 def test_refused_code_does_not_run_or_ask(desk: Desk, approval: ApprovalMode) -> None:
     desk.decide()
-    desk.host.profile.approval = approval
+    desk.host.info.approval = approval
     state = desk.run(
         code(HIDING),
         words(

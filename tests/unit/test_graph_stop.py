@@ -51,7 +51,7 @@ def test_code_of_a_stopped_answer_does_not_run(desk: Desk) -> None:
 
 def test_stop_while_a_block_waits_for_approval(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(code("a = 1")))
-    desk.host.profile.approval = "ask"
+    desk.host.info.approval = "ask"
     desk.when(tags.APPROVAL, lambda record: agent.stop(), state="waiting")
     agent.ask_sync("count")
     assert "a" not in desk.namespace

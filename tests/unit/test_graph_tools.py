@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.agent.tool_calls import CALLS
+from mahtab_tui.agent.tool_calls import MOST_CALLS
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelError
@@ -253,13 +253,13 @@ def test_file_of_a_skill_does_not_replace_its_instructions(desk: Desk) -> None:
 
 
 def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
-    many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, CALLS + 3)]
+    many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MOST_CALLS + 3)]
     state, model = run(desk, calls(*many), text_answer("That is enough."))
     outcomes = [outcome for _, _, outcome in tool_events(desk)]
     assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (
-        CALLS,
+        MOST_CALLS,
         2,
-        CALLS,
+        MOST_CALLS,
     )
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
     assert (

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, TerminalAnswers
-from mahtab_tui.tui.graphics.overlay import kitty, kitty_placed, sixel
+from mahtab_tui.tui.graphics.overlay import encode_kitty, encode_sixel, kitty_draw
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
@@ -30,16 +30,16 @@ def asked() -> TerminalAnswers:
 
 def test_replies_are_filtered_only_while_a_terminal_query_is_pending() -> None:
     answers = TerminalAnswers()
-    assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
+    assert answers.filter_input(KITTY + "\x1b") == (KITTY + "\x1b", "")
     answers.ask()
-    assert answers.take(PLAIN) == ("", "")
-    assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
+    assert answers.filter_input(PLAIN) == ("", "")
+    assert answers.filter_input(KITTY + "\x1b") == (KITTY + "\x1b", "")
 
 
 def test_kitty_is_preferred_to_sixel() -> None:
     answers = asked()
-    assert answers.take(KITTY + CELL + SIXEL) == ("", SIXEL_QUESTIONS)
-    assert answers.take(LIMITS + SIXEL) == ("", "")
+    assert answers.filter_input(KITTY + CELL + SIXEL) == ("", SIXEL_QUESTIONS)
+    assert answers.filter_input(LIMITS + SIXEL) == ("", "")
     assert (answers.protocol, answers.cell, answers.colours, answers.awaited) == (
         "kitty",
         (10, 20),
@@ -50,9 +50,9 @@ def test_kitty_is_preferred_to_sixel() -> None:
 
 def test_terminal_with_sixel_is_queried_for_its_limits() -> None:
     answers = asked()
-    assert answers.take(REFUSED + SIXEL) == ("", SIXEL_QUESTIONS)
+    assert answers.filter_input(REFUSED + SIXEL) == ("", SIXEL_QUESTIONS)
     assert answers.awaited
-    assert answers.take(LIMITS + SIXEL) == ("", "")
+    assert answers.filter_input(LIMITS + SIXEL) == ("", "")
     assert (answers.protocol, answers.colours, answers.largest, answers.awaited) == (
         "sixel",
         256,
@@ -63,21 +63,23 @@ def test_terminal_with_sixel_is_queried_for_its_limits() -> None:
 
 def test_refused_limits_leave_the_defaults() -> None:
     answers = asked()
-    answers.take(SIXEL)
-    assert answers.take("\x1b[?1;3;0S\x1b[?2;3;0S" + SIXEL) == ("", "")
+    answers.filter_input(SIXEL)
+    assert answers.filter_input("\x1b[?1;3;0S\x1b[?2;3;0S" + SIXEL) == ("", "")
     assert (answers.colours, answers.largest) == (16, (800, 480))
 
 
 def test_first_attribute_is_the_terminal_type() -> None:
     answers = asked()
-    answers.take("\x1b[?4;6c")
+    answers.filter_input("\x1b[?4;6c")
     assert (answers.protocol, answers.awaited) == (None, False)
 
 
 @pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
 def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
     answers, replies = asked(), KITTY + CELL + PLAIN
-    typed = answers.take("a" + replies[:cut])[0] + answers.take(replies[cut:] + "b")[0]
+    typed = (
+        answers.filter_input("a" + replies[:cut])[0] + answers.filter_input(replies[cut:] + "b")[0]
+    )
     assert typed == "ab"
     assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
 
@@ -85,8 +87,8 @@ def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
 @pytest.mark.parametrize("keys", ["\x1b", "\x1b[", "\x1b_", "x\x1b"])
 def test_escape_after_a_silence_is_a_key(keys: str) -> None:
     answers = asked()
-    assert answers.take(keys)[0] + answers.silence() == keys
-    assert answers.silence() == ""
+    assert answers.filter_input(keys)[0] + answers.flush_pending() == keys
+    assert answers.flush_pending() == ""
 
 
 @pytest.mark.parametrize(
@@ -104,26 +106,26 @@ def test_escape_after_a_silence_is_a_key(keys: str) -> None:
 def test_other_sequences_pass_through(keys: str) -> None:
     for cut in range(len(keys)):
         answers = asked()
-        assert answers.take(keys[:cut])[0] + answers.take(keys[cut:])[0] == keys
+        assert answers.filter_input(keys[:cut])[0] + answers.filter_input(keys[cut:])[0] == keys
 
 
 def test_unfinished_reply_is_not_typed() -> None:
     answers = asked()
-    assert answers.take("\x1b_Gi=3") == ("", "")
-    assert answers.silence() == ""
+    assert answers.filter_input("\x1b_Gi=3") == ("", "")
+    assert answers.flush_pending() == ""
 
 
 @pytest.mark.parametrize("reply", ["\x1b[6;0;0t", "\x1b[?1;0;0S", "\x1b[?1;0;999999999S"])
 def test_nonsensical_numbers_do_no_harm(reply: str) -> None:
     answers = asked()
-    assert answers.take(reply) == ("", "")
+    assert answers.filter_input(reply) == ("", "")
     assert answers.cell is None
     assert 2 <= answers.colours <= 256
 
 
 def test_kitty_picture_is_a_png_in_chunks() -> None:
     image = Image.effect_noise((200, 100), 90).convert("RGB")
-    parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", kitty(image, 12))
+    parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", encode_kitty(image, 12))
     assert len(parts) > 1
     assert parts[0][0].startswith("a=t,f=100,i=12,")
     assert all("q=2" in keys for keys, _ in parts)
@@ -135,7 +137,7 @@ def test_kitty_picture_is_a_png_in_chunks() -> None:
 
 def test_part_of_a_kitty_picture_is_cut_to_whole_cells() -> None:
     picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
-    placed = kitty_placed(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
+    placed = kitty_draw(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
     assert set(placed[3:-2].split(",")) == {
         "a=p",
         "i=12",
@@ -193,7 +195,7 @@ def test_sixel_picture_matches_the_original(
     image.putpixel((0, 19), (0, 255, 0))
     cell = (10, 20)
     together = Image.new("RGB", size)
-    pieces = sixel(image, cell, 256, largest)
+    pieces = encode_sixel(image, cell, 256, largest)
     for piece in pieces:
         together.paste(decoded(piece.data), (piece.column * cell[0], piece.row * cell[1]))
     assert together.tobytes() == image.tobytes()
@@ -205,7 +207,7 @@ def test_large_sixel_picture_has_the_colours_of_its_pixels() -> None:
     image = Image.effect_noise((700, 400), 90).convert("RGB")
     image.paste("red", (100, 100, 400, 300))
     image.putpixel((0, 0), (0, 0, 255))
-    (piece,) = sixel(image, (10, 20), 16, (1000, 1000))
+    (piece,) = encode_sixel(image, (10, 20), 16, (1000, 1000))
     drawn = decoded(piece.data)
     pixel = drawn.getpixel((200, 200))
     assert isinstance(pixel, tuple)

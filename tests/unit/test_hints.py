@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mahtab_tui.worker.compiling import remember
+from mahtab_tui.worker.compiling import cache_source
 from mahtab_tui.worker.hints import LONGEST, hint_for
 from mahtab_tui.worker.tracebacks import cell_filename, describe_safely
 
@@ -21,7 +21,7 @@ COLUMNS = "Columns of df: PassengerId, Fare, Name, day, price"
 
 def shown_and_hint(code: str, **names: Any) -> tuple[str, str]:
     """The traceback of a cell, and its hint."""
-    remember(code, cell_filename(1))
+    cache_source(code, cell_filename(1))
     try:
         exec(compile(code, cell_filename(1), "exec"), names)
     except Exception as error:
@@ -321,7 +321,7 @@ d = {"Fare": spy, 1: spy}
 def test_no_code_of_user_classes_runs(code: str) -> None:
     names: dict[str, Any] = {"pd": pd}
     exec(SPIES, names)
-    remember(code, cell_filename(1))
+    cache_source(code, cell_filename(1))
     with pytest.raises(Exception) as failed:  # noqa: PT011 - of many kinds
         exec(compile(code, cell_filename(1), "exec"), names)
     text = describe_safely(failed.value).text

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.detail import describe
-from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, kind_of, summary, type_name
+from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, summary, type_name, variable_kind
 
 
 class Bomb(Exception):
@@ -157,7 +157,7 @@ def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
 
 
 def test_kinds_are_distinguished() -> None:
-    assert [kind_of(value) for value in (math, math.sin, boom, Hostile, 1)] == [
+    assert [variable_kind(value) for value in (math, math.sin, boom, Hostile, 1)] == [
         "module",
         "function",
         "function",

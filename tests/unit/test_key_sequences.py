@@ -55,12 +55,12 @@ def read(*reads: str) -> list[Message]:
     messages = [
         message
         for each in reads
-        if (typed := sequences.take(each))
+        if (typed := sequences.filter_input(each))
         for message in parser.feed(typed)
     ]
-    if typed := sequences.silence():
+    if typed := sequences.flush_pending():
         messages += parser.feed(typed)
-    return [*messages, *parser.silence()]
+    return [*messages, *parser.flush_pending()]
 
 
 def keys(*reads: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
 def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
     parser, sequences = KeyParser(), KeySequences()
     for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
-        if typed := sequences.take(each) + (sequences.silence() if not each else ""):
+        if typed := sequences.filter_input(each) + (sequences.flush_pending() if not each else ""):
             list(parser.feed(typed))
         assert len(sequences._pending) <= LONGEST_TYPED + 1
     assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
@@ -93,7 +93,7 @@ def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
 def test_every_key_sequence_known_to_textual_passes() -> None:
     for sequence in ANSI_SEQUENCES_KEYS:
         sequences = KeySequences()
-        assert sequences.take(sequence) + sequences.silence() == sequence
+        assert sequences.filter_input(sequence) + sequences.flush_pending() == sequence
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
 def test_long_sequence_continues_after_a_silence(start: str, rest: str, end: str) -> None:
     sequences = KeySequences()
     assert [
-        sequences.take(start),
-        sequences.silence(),
-        sequences.take(""),
-        sequences.silence(),
+        sequences.filter_input(start),
+        sequences.flush_pending(),
+        sequences.filter_input(""),
+        sequences.flush_pending(),
     ] == [""] * 4
-    assert sequences.take(rest) + sequences.silence() == ""
-    assert sequences.take(end + "b") == "b"
+    assert sequences.filter_input(rest) + sequences.flush_pending() == ""
+    assert sequences.filter_input(end + "b") == "b"
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_long_sequence_continues_after_a_silence(start: str, rest: str, end: str
 )
 def test_key_works_after_a_long_sequence_with_a_lost_end(start: str) -> None:
     sequences = KeySequences()
-    assert sequences.take(start) + sequences.silence() == ""
-    assert [sequences.take("6"), sequences.take("7")] == ["6", "7"]
+    assert sequences.filter_input(start) + sequences.flush_pending() == ""
+    assert [sequences.filter_input("6"), sequences.filter_input("7")] == ["6", "7"]
 
 
 def test_partially_read_reply_is_not_typed() -> None:
@@ -192,9 +192,9 @@ def test_sequences_inside_a_paste_produce_no_keys() -> None:
 @pytest.mark.parametrize(("key", "name"), [("\x03", "ctrl+c"), ("\x1b[113;5u", "ctrl+q")])
 def test_key_ends_a_paste_with_a_lost_end(key: str, name: str) -> None:
     parser, sequences = KeyParser(), KeySequences()
-    list(parser.feed(sequences.take("\x1b[200~lost")))
-    assert sequences.silence() == ""
-    paste, pressed = parser.feed(sequences.take(key))
+    list(parser.feed(sequences.filter_input("\x1b[200~lost")))
+    assert sequences.flush_pending() == ""
+    paste, pressed = parser.feed(sequences.filter_input(key))
     assert isinstance(paste, Paste)
     assert isinstance(pressed, Key)
     assert (paste.text, pressed.key) == ("lost", name)

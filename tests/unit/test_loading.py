@@ -16,8 +16,8 @@ from mahtab_tui.session import loading
 from mahtab_tui.session.loading import (
     MOST_BYTES,
     CannotLoad,
-    loading_cell,
-    look_at_files,
+    inspect_files,
+    make_loading_cell,
     variable_name,
 )
 
@@ -31,8 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
     """Return the value that the cell makes of a file, and its code."""
     Path(name).write_bytes(data)
-    [file] = look_at_files([Path(name)])
-    code = loading_cell(file, Path.cwd(), pandas=pandas).code
+    [file] = inspect_files([Path(name)])
+    code = make_loading_cell(file, Path.cwd(), pandas=pandas).code
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     return namespace[file.name], code
@@ -129,9 +129,9 @@ def test_other_files_are_loaded_by_their_content(name: str, data: bytes, value: 
 def test_binary_file_is_loaded_as_its_path(name: str, data: bytes, note: str) -> None:
     loaded, _ = load(name, data, pandas=False)
     assert loaded == Path(name)
-    assert loading_cell(look_at_files([Path(name)])[0], Path.cwd(), pandas=False).note.startswith(
-        note
-    )
+    assert make_loading_cell(
+        inspect_files([Path(name)])[0], Path.cwd(), pandas=False
+    ).note.startswith(note)
 
 
 def test_a_pickle_is_never_loaded() -> None:
@@ -143,8 +143,8 @@ def test_a_huge_file_is_not_read(folder: Path) -> None:
     with Path("huge.csv").open("wb") as file:
         file.write(b"a,b\n")
         file.truncate(MOST_BYTES + 1)
-    [file_] = look_at_files([Path("huge.csv")])
-    cell = loading_cell(file_, folder, pandas=True)
+    [file_] = inspect_files([Path("huge.csv")])
+    cell = make_loading_cell(file_, folder, pandas=True)
     assert cell.code == "from pathlib import Path\nhuge = Path('huge.csv')"
     assert (
         cell.note == "huge.csv is 0.5 GB, too much to load: huge is its path. rlm() can search it."
@@ -155,7 +155,7 @@ def test_only_the_beginning_of_a_file_is_examined(monkeypatch: pytest.MonkeyPatc
     Path("long.txt").write_bytes(b"x" * 1_000_000)
     read: list[int] = []
     monkeypatch.setattr(loading, "marked_encoding", lambda data: read.append(len(data)))
-    look_at_files([Path("long.txt")])
+    inspect_files([Path("long.txt")])
     assert read == [65_536]
 
 
@@ -170,7 +170,7 @@ def test_unloadable_file_gives_one_sentence(folder: Path) -> None:
         ("a\0b", "ab cannot be read: embedded null byte."),
     ):
         with pytest.raises(CannotLoad) as error:
-            look_at_files([Path(path)])
+            inspect_files([Path(path)])
         assert str(error.value) == sentence
 
 
@@ -197,14 +197,14 @@ def test_two_files_never_share_a_variable(folder: Path) -> None:
     for name in ("data.csv", "data.json", "data.txt"):
         Path(name).write_text("{}")
     assert [
-        file.name for file in look_at_files([Path("data.csv"), Path("data.json"), Path("data.txt")])
+        file.name for file in inspect_files([Path("data.csv"), Path("data.json"), Path("data.txt")])
     ] == ["data", "data_2", "data_3"]
 
 
 def test_file_outside_the_folder_is_named_in_full(folder: Path) -> None:
     Path("data.txt").write_text("x")
-    [file] = look_at_files([Path("data.txt")])
+    [file] = inspect_files([Path("data.txt")])
     assert (
-        loading_cell(file, folder / "sub", pandas=False).code
+        make_loading_cell(file, folder / "sub", pandas=False).code
         == f"data = open({str(folder / 'data.txt')!r}, encoding='utf-8', errors='replace').read()"
     )

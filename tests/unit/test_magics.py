@@ -105,9 +105,9 @@ def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(magics, "HISTORY", 2)
     history = magics.CellHistory()
     for cell, value in enumerate("abc", 1):
-        history.result(cell, value)
+        history.add_result(cell, value)
     assert history.outputs == {2: "b", 3: "c"}
-    history.result(4, history.outputs)
+    history.add_result(4, history.outputs)
     assert history.outputs == {2: "b", 3: "c"}
 
 

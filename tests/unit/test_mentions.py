@@ -11,9 +11,9 @@ from mahtab_tui.session.attached import (
     LINES,
     Mention,
     PartialMention,
+    find_mentions,
     is_large,
-    mention_before,
-    mentions,
+    partial_mention,
 )
 
 
@@ -42,14 +42,14 @@ from mahtab_tui.session.attached import (
     ],
 )
 def test_mentions_are_found(question: str, found: list[Mention]) -> None:
-    assert mentions(question) == found
+    assert find_mentions(question) == found
 
 
 @given(st.text())
 def test_any_text_can_be_scanned(question: str) -> None:
-    for mention in mentions(question):
+    for mention in find_mentions(question):
         assert mention.name
-    mention_before(question)
+    partial_mention(question)
 
 
 @given(
@@ -69,7 +69,7 @@ def test_any_text_can_be_scanned(question: str) -> None:
     )
 )
 def test_label_is_spelled_as_the_user_would_type_it(pointed_at: list[Mention]) -> None:
-    assert mentions(" ".join(mention.label for mention in pointed_at)) == list(
+    assert find_mentions(" ".join(mention.label for mention in pointed_at)) == list(
         dict.fromkeys(pointed_at)
     )
 
@@ -92,7 +92,7 @@ def test_label_is_spelled_as_the_user_would_type_it(pointed_at: list[Mention]) -
     ],
 )
 def test_partial_mention_before_the_cursor_is_found(text: str, stem: PartialMention | None) -> None:
-    assert mention_before(text) == stem
+    assert partial_mention(text) == stem
 
 
 def test_text_is_large_above_a_number_of_lines_or_characters() -> None:

@@ -14,7 +14,7 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.notebooks import NoSuchCell
+from mahtab_tui.session.notebooks import CellNotFound
 from tests.notebooks import notebooks, text_of, write
 from tests.unit.notebook_bench import Bench, again, story
 from tests.unit.test_export import cell as ran
@@ -349,7 +349,7 @@ def test_notebook_in_another_language_warns_before_its_first_run(
     runs: tuple[Callable[[], None], ...] = (it.notebook.run_up_to, lambda: it.notebook.run(1))
     for run in runs:
         it.notebook._asked = ""
-        with pytest.raises(NoSuchCell, match="is for r, and this kernel runs Python"):
+        with pytest.raises(CellNotFound, match="is for r, and this kernel runs Python"):
             run()
         run()
     open_bench(path, kernel_language="r").notebook.run_up_to()
@@ -368,10 +368,12 @@ def test_notebook_cells_queue_after_the_users_and_before_agents(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     inbox = Inbox(open_bench(story(tmp_path)).log)
-    inbox.put_for("agent", "theirs", lambda: None, lambda: None)
+    inbox.put_agent_cell("agent", "theirs", lambda: None, lambda: None)
     inbox.put("python", "mine")
     inbox.put_cells([("b", lambda: None), ("c", lambda: None)], lambda items: None)
-    assert [item.text for item in (inbox.take("python") for _ in range(4)) if item is not None] == [
+    assert [
+        item.text for item in (inbox.next_item("python") for _ in range(4)) if item is not None
+    ] == [
         "mine",
         "b",
         "c",

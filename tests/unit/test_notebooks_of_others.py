@@ -14,7 +14,7 @@ import jupytext
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.export.reading import CannotOpen, outputs_of, read_notebook
+from mahtab_tui.export.reading import NotebookError, cell_outputs, read_notebook
 from tests.notebooks import PIXEL
 from tests.unit.notebook_bench import Bench, again, story
 from tests.unit.test_export import cell as ran
@@ -105,7 +105,9 @@ def test_script_with_too_many_cells_gives_one_sentence(tmp_path: Path) -> None:
         ("c.md", "x" * 3_000_000),
     ):
         (tmp_path / name).write_text(text)
-        with pytest.raises(CannotOpen, match=f"{name} is too large to be shown as cells. --load="):
+        with pytest.raises(
+            NotebookError, match=f"{name} is too large to be shown as cells. --load="
+        ):
             read_notebook(tmp_path / name)
 
 
@@ -180,7 +182,7 @@ def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., B
 def test_invalid_notebook_gives_one_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "\x1b[31mit.ipynb"
     path.write_bytes(content)
-    with pytest.raises(CannotOpen) as raised:
+    with pytest.raises(NotebookError) as raised:
         read_notebook(path)
     assert sentence in str(raised.value)
     assert "\x1b" not in str(raised.value)
@@ -196,10 +198,10 @@ def test_unreadable_file_gives_one_sentence(
     os.mkfifo(tmp_path / "d.py")
     sentences = {"a.py": "is not UTF-8 text.", "b.md": "is not a text file.", "c.ipynb": "is not a regular file.", "d.py": "is not a regular file.", "e.py": "There is no file"}  # fmt: skip
     for name, sentence in sentences.items():
-        with pytest.raises(CannotOpen, match=sentence):
+        with pytest.raises(NotebookError, match=sentence):
             read_notebook(tmp_path / name)
     monkeypatch.setattr("mahtab_tui.export.reading.MOST_BYTES", 2)
-    with pytest.raises(CannotOpen, match="a notebook may have"):
+    with pytest.raises(NotebookError, match="a notebook may have"):
         read_notebook(tmp_path / "a.py")
 
 
@@ -256,11 +258,11 @@ def test_long_outputs_are_shown_partially(tmp_path: Path) -> None:
             *({"output_type": "stream", "text": "y"} for _ in range(1_000)),
         ]
     }
-    shown = list(outputs_of(cell))
+    shown = list(cell_outputs(cell))
     assert len(shown) == 2
     assert sum(len(output.text) for output in shown) < 1_100_000
     assert "characters are left out here" in shown[0].text
-    assert len("".join(output.text for output in outputs_of(cell, whole=True))) == 3_001_000
+    assert len("".join(output.text for output in cell_outputs(cell, whole=True))) == 3_001_000
     assert shown[-1].text == "… 801 more outputs are in the file\n"
 
 
@@ -271,7 +273,9 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
         {"image/png": [PIXEL[:5] + "\n", PIXEL[5:]], "text/plain": "a"},
     ]
     shown = list(
-        outputs_of({"outputs": [{"output_type": "display_data", "data": data} for data in values]})
+        cell_outputs(
+            {"outputs": [{"output_type": "display_data", "data": data} for data in values]}
+        )
     )
     assert [(output.kind, output.text, output.data) for output in shown] == [
         ("display", "[image/png]\n", PIXEL),

@@ -10,7 +10,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.launch import PythonEnvironment, find_environments, has_package
-from mahtab_tui.session.loading import look_at_files
+from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.tui.offers import greeting_lines, make_offer, missing_module, welcome_text
 from tests.records import made
 
@@ -140,7 +140,7 @@ def test_greeting_suggests_actions_for_the_loaded_files(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("short")
 
     def suggested(*names: str) -> dict[str, str]:
-        files = look_at_files([tmp_path / name for name in names])
+        files = inspect_files([tmp_path / name for name in names])
         return {mark: "".join(parts) for mark, *parts in greeting_lines(files)}
 
     both = suggested("note.txt", "app.log", "sales.csv")

@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.worker import private_use as module
-from mahtab_tui.worker.private_use import _contained, mentioned, private_use
+from mahtab_tui.worker.private_use import _contained, mentioned_names, private_use
 
 LONG = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
 
@@ -191,8 +191,8 @@ def test_each_variable_is_traversed_once_for_all_cells(
 
 
 def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
-    assert mentioned("eval('df.head()')") >= {"eval", "df", "head"}
-    assert "df" in mentioned("!echo {df}\n%whos")
-    assert "df" in mentioned("print(df")
-    assert "_" not in mentioned("for _ in x: pass")
-    assert "_" in mentioned("_ + 1")
+    assert mentioned_names("eval('df.head()')") >= {"eval", "df", "head"}
+    assert "df" in mentioned_names("!echo {df}\n%whos")
+    assert "df" in mentioned_names("print(df")
+    assert "_" not in mentioned_names("for _ in x: pass")
+    assert "_" in mentioned_names("_ + 1")

@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.notebook import inert
-from mahtab_tui.export.writing import rendered
+from mahtab_tui.export.notebook import make_inert
+from mahtab_tui.export.writing import render
 from tests.unit.test_export import HOSTILE, Page, cell, chosen, notebook_of
 
 TRUSTING = MarkdownIt("commonmark", {"html": True})
@@ -41,19 +41,19 @@ PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n
     ],
 )
 def test_only_tags_and_pictures_become_a_code_block(text: str, expected: str) -> None:
-    assert inert(text) == expected
+    assert make_inert(text) == expected
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_trusting_and_untrusting_renderers_draw_the_same(text: str) -> None:
-    drawn = TRUSTING.render(inert(text))
-    assert drawn == CAREFUL.render(inert(text))
+    drawn = TRUSTING.render(make_inert(text))
+    assert drawn == CAREFUL.render(make_inert(text))
     assert "<img" not in drawn
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_following_text_is_not_part_of_the_quote(text: str) -> None:
-    assert "<p>after\x02 all</p>" in TRUSTING.render(f"{inert(text)}\n\nafter\x02 all")
+    assert "<p>after\x02 all</p>" in TRUSTING.render(f"{make_inert(text)}\n\nafter\x02 all")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -69,11 +69,11 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
     words = [
         each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"
     ]
-    for markdown in (rendered(chosen(story), ".md"), *words):
+    for markdown in (render(chosen(story), ".md"), *words):
         reader = Page()
         reader.feed(TRUSTING.render(markdown))
         assert reader.bad == []
 
 
 def test_a_very_long_text_is_not_read() -> None:
-    assert inert("<b>\n" * 100_000).startswith("```text\n<b>\n")
+    assert make_inert("<b>\n" * 100_000).startswith("```text\n<b>\n")

@@ -18,7 +18,7 @@ from mahtab_tui.bus.records import (
     UserReplOut,
 )
 from mahtab_tui.kernel.detached import save_last_output, sockets_folder
-from mahtab_tui.session.kernel import with_last_outputs
+from mahtab_tui.session.kernel import add_recovered_output
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -37,7 +37,7 @@ def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Rec
     recovered = []
     for _ in range(2):
         again, _, past = resumed_store(find_session(store.session, None))
-        recovered.append(with_last_outputs(again, past, Secrets(lambda: ["hunter22"])))
+        recovered.append(add_recovered_output(again, past, Secrets(lambda: ["hunter22"])))
         again.close()
         assert again.claim is not None
         again.claim.release()

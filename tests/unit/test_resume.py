@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Kernel, Record
-from mahtab_tui.cli.session_setup import _with_kernel_of
+from mahtab_tui.cli.session_setup import _use_last_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import (
@@ -179,7 +179,7 @@ def test_interrupted_answer_is_reported_as_cut_off(
 def test_session_continues_with_its_kernel(
     last: dict[str, Any], kernel: str | None, python: str | None, problem: str
 ) -> None:
-    settings, notices = _with_kernel_of(
+    settings, notices = _use_last_kernel(
         load_settings(), [Kernel("", state="idle", pid=5, **last), Kernel("", state="dead", pid=0)]
     )
     assert (settings.kernel, settings.python) == (kernel, python)

@@ -185,7 +185,7 @@ def test_slices_of_the_text_count_as_read() -> None:
 def test_loop_over_a_million_slices_sends_little() -> None:
     engine = Engine()
     touches = ReadTracker(engine)
-    context = Source.of("x" * 400_000, touches)
+    context = Source.make("x" * 400_000, touches)
     for offset in range(0, 400_000, 4):
         context[offset : offset + 1]
     touches.flush()

@@ -36,18 +36,18 @@ def kernel() -> KeepingKernel:
 @pytest.fixture
 def keeping(kernel: KeepingKernel) -> NamespaceStore:
     made = NamespaceStore(logging.getLogger("keeping at the end"), cast(Kernel, kernel))
-    made.begin()
+    made.start_restore()
     return made
 
 
 def test_changes_of_the_last_cell_are_written_on_quit(
     keeping: NamespaceStore, kernel: KeepingKernel
 ) -> None:
-    keeping.before("n = 1")
-    keeping.after()
+    keeping.before_cell("n = 1")
+    keeping.after_cell()
     keeping.close(5.0)
     assert kernel.written == [5.0]
-    assert not keeping.behind
+    assert not keeping.has_unwritten_changes
 
 
 def test_quit_during_the_end_of_a_cell_waits_for_it(
@@ -55,16 +55,16 @@ def test_quit_during_the_end_of_a_cell_waits_for_it(
 ) -> None:
     """The cell is counted as ended, and as one that changed something, in one step."""
     ending = threading.Thread(target=keeping.close, args=(5.0,))
-    counted: Any = keeping._changed
+    counted: Any = keeping._schedule_write
 
     def meanwhile() -> None:
         ending.start()
         ending.join(0.2)
         counted()
 
-    monkeypatch.setattr(keeping, "_changed", meanwhile)
-    keeping.before("n = 1")
-    keeping.after()
+    monkeypatch.setattr(keeping, "_schedule_write", meanwhile)
+    keeping.before_cell("n = 1")
+    keeping.after_cell()
     ending.join(60)
     assert kernel.written == [5.0]
 
@@ -72,9 +72,9 @@ def test_quit_during_the_end_of_a_cell_waits_for_it(
 def test_quit_does_not_wait_for_a_running_cell(
     keeping: NamespaceStore, kernel: KeepingKernel
 ) -> None:
-    keeping.before("n = 1")
-    keeping.after()
-    keeping.before("while True: pass")
+    keeping.before_cell("n = 1")
+    keeping.after_cell()
+    keeping.before_cell("while True: pass")
     keeping.close(5.0)
     keeping._writer.join(60)
     assert kernel.written == [0.0]

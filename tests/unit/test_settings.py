@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings, resource_folder
-from mahtab_tui.settings.sources import REMOVED, origin_of_setting
-from mahtab_tui.settings.values import given_settings
+from mahtab_tui.settings.sources import REMOVED, find_origin
+from mahtab_tui.settings.values import parse_assignments
 from tests.trust import trust_project
 
 
@@ -112,7 +112,7 @@ def test_sources_of_each_setting_override_in_order(
     key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = plain_value(getattr(load_settings(), key))
-    assert origin_of_setting(Settings, key, {}) == ("default", None)
+    assert find_origin(Settings, key, {}) == ("default", None)
     expected = {
         "command line": ("command line", None),
         "environment": (f"MAHTAB_{key.upper()}", None),
@@ -129,7 +129,7 @@ def test_sources_of_each_setting_override_in_order(
         given = give(key, source, value, project=project, home=home, monkeypatch=monkeypatch)
         effective = plain_value(getattr(load_settings(**given), key))
         assert (effective, effective != before) == (value, True), source
-        assert origin_of_setting(Settings, key, given) == expected[source]
+        assert find_origin(Settings, key, given) == expected[source]
         before = effective
 
 
@@ -147,9 +147,7 @@ def test_tables_of_several_sources_are_merged_with_a_source_per_entry(
     write(project / ".mahtab" / "config.toml", 'model = "demo"\nkeymap.help = "f1"\n')
     monkeypatch.setenv("MAHTAB_KEYMAP", '{"quit": "f4"}')
     assert load_settings().keymap == {"help": "f1", "jump": "f12", "quit": "f4"}
-    sources = [
-        origin_of_setting(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")
-    ]
+    sources = [find_origin(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")]
     assert [source.text.rpartition("/")[2] for source in sources] == [
         "config.toml, line 2",
         "config.toml, line 3",
@@ -172,7 +170,7 @@ def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
         "openai": "sk-secret-1",
         "anthropic": "sk-secret-3",
     }
-    assert origin_of_setting(Settings, "api_keys.openai", {}).text == ".env, line 1"
+    assert find_origin(Settings, "api_keys.openai", {}).text == ".env, line 1"
     assert (
         "sk-secret"
         not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
@@ -358,4 +356,4 @@ def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> No
     )
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
-        given_settings(["hooks=none"])
+        parse_assignments(["hooks=none"])

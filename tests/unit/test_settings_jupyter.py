@@ -7,7 +7,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.kernel import check_address
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.settings.values import entries
+from mahtab_tui.settings.values import list_settings
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_token_in_the_address_is_masked_everywhere(given: str, address: str) -> 
     assert settings.jupyter_token.get_secret_value() == "sesame"
     assert "sesame" in settings.secrets()
     assert "sesame" not in repr(settings)
-    assert not [each for each in entries(settings) if "sesame" in str(each)]
+    assert not [each for each in list_settings(settings) if "sesame" in str(each)]
 
 
 def test_other_addresses_are_unchanged() -> None:

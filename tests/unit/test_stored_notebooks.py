@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.writing import respelled
+from mahtab_tui.export.writing import preserve_lines
 from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import list_sessions
 
@@ -74,14 +74,14 @@ def test_records_of_notebooks_are_read_as_they_were_written() -> None:
 
 @given(LINES, LINES, LINES)
 def test_unchanged_source_keeps_its_spelling(original: str, read: str, now: str) -> None:
-    assert respelled(original, read, read) == original
-    assert respelled(read, read, now) == now
-    assert respelled(original, read, f"{read}new\n") == f"{original}new\n"
+    assert preserve_lines(original, read, read) == original
+    assert preserve_lines(read, read, now) == now
+    assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
 
 
 def test_long_texts_are_not_compared() -> None:
-    assert respelled("a\n" * 4_000, "b\n" * 4_000, "c\n") == "c\n"
+    assert preserve_lines("a\n" * 4_000, "b\n" * 4_000, "c\n") == "c\n"
 
 
 def test_inserted_line_of_the_author_stays_once_among_new_lines() -> None:
-    assert respelled("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n") == "a\nNEW\nX\nb\n"
+    assert preserve_lines("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n") == "a\nNEW\nX\nb\n"

@@ -79,6 +79,6 @@ def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None
         back = window(text).find("needle", start, backwards=True)
         before = [offset for offset in offsets if offset < start] or offsets
         assert back == ((before[-1], before[-1] + 6) if before else None)
-        assert window(text).number(len(text)) == text.count("\n") + 1
+        assert window(text).line_number(len(text)) == text.count("\n") + 1
     finally:
         text_window.BLOCK = block

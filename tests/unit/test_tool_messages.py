@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, Human
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.conversation import Conversation, fit
-from mahtab_tui.agent.state import ToolCall, gathered
+from mahtab_tui.agent.state import ToolCall, join_chunks
 from mahtab_tui.agent.tool_calls import run_call
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import HiddenEntries
@@ -110,7 +110,7 @@ def test_replaced_question_removes_its_calls(desk: Desk) -> None:
 
 
 def test_a_message_that_is_not_streamed_has_its_calls_too() -> None:
-    found = gathered(
+    found = join_chunks(
         [
             AIMessage(
                 "", tool_calls=[{"id": None, "name": "find", "args": {"a": 1}, "type": "tool_call"}]
@@ -120,7 +120,7 @@ def test_a_message_that_is_not_streamed_has_its_calls_too() -> None:
     assert found is not None
     assert found[1] == [{"id": "call_0", "name": "find", "arguments": {"a": 1}, "problem": ""}]
     broken = {"id": "x", "name": "look", "args": "{", "error": None, "type": "invalid_tool_call"}
-    found = gathered(
+    found = join_chunks(
         [
             AIMessage(
                 "",
@@ -171,7 +171,7 @@ def test_keepalives_leave_no_empty_block_in_the_message() -> None:
         AIMessageChunk(content=""),
         *calls(("find", {})),
     ]
-    found = gathered(pieces)
+    found = join_chunks(pieces)
     assert found is not None
     assert found[0].content == [block]
 

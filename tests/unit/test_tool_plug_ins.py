@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from mahtab_tui.tools import Tool, ToolError, Workplace
-from mahtab_tui.worker.control import make
+from mahtab_tui.worker.control import make_host_function
 from tests.unit.test_tools import toolset
 
 
@@ -230,7 +230,7 @@ def test_tool_loaded_by_an_earlier_session_is_available_again(
     monkeypatch.setitem(
         vars(builtins),
         "count_lines",
-        make(toolset(tmp_path).tools["count_lines"].host_functions()[0]._asdict()),
+        make_host_function(toolset(tmp_path).tools["count_lines"].host_functions()[0]._asdict()),
     )
     assert "count_lines" in toolset(tmp_path).tools
 
@@ -246,7 +246,9 @@ def test_schema_with_non_json_values_becomes_a_namespace_function_too(
         Host, "call", staticmethod(lambda name, args: tools.run(name, json.loads(json.dumps(args))))
     )
     [function] = [
-        make(function._asdict()) for function in tools.functions() if function.name == "odd_one"
+        make_host_function(function._asdict())
+        for function in tools.functions()
+        if function.name == "odd_one"
     ]
     assert str(inspect.signature(function)) == (
         "(word: 'str', times: 'int' = 1, path: 'Path' = 'a/b', colour: 'Colour' = 1, only: 'object' = None, names: 'set[str]' = ['x']) -> 'str'"

@@ -16,7 +16,7 @@ from mahtab_tui.servers.schema import (
     identifier,
     with_required,
 )
-from mahtab_tui.worker.servers import objects
+from mahtab_tui.worker.servers import make_objects
 
 check = ArgumentChecker().check
 
@@ -29,7 +29,7 @@ def made(tool: ToolSignature) -> Any:
     """The function that a kernel makes of it."""
     from mahtab_tui.worker.servers import _function
 
-    server = objects([{"name": "it", "about": ""}], lambda: None)["it"]
+    server = make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
     return _function(
         server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
     )

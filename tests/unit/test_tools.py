@@ -14,7 +14,7 @@ from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
 from mahtab_tui.knowledge.skills import SkillsLoader
 from mahtab_tui.tools import ToolError, get_all_tools
 from mahtab_tui.tools.toolset import Toolset
-from mahtab_tui.worker.control import make
+from mahtab_tui.worker.control import make_host_function
 from tests.skills import write_skill
 from tests.unit.test_confined_folder import ESCAPES
 
@@ -137,7 +137,7 @@ def test_namespace_functions_use_the_same_definitions(
     tools = toolset(tmp_path)
     asked: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append((name, args))))
-    made = {function.name: make(function._asdict()) for function in tools.functions()}
+    made = {function.name: make_host_function(function._asdict()) for function in tools.functions()}
     assert list(made) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
     assert (
         str(inspect.signature(made["read_file"]))
@@ -168,7 +168,7 @@ def test_numbers_of_other_libraries_arrive_as_numbers(
     [function] = [
         function for function in toolset(tmp_path).functions() if function.name == "search_skills"
     ]
-    make(function._asdict())("x", numpy.int64(7))
+    make_host_function(function._asdict())("x", numpy.int64(7))
     assert (asked, type(asked[0])) == ([7], int)
 
 

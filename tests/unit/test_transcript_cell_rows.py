@@ -11,7 +11,7 @@ from tests.unit.test_transcript_rows import PALETTE, lines
 
 
 def test_changes_are_limited_and_counted() -> None:
-    cell = Cell(party="you", person=True, code="x", number=1)
+    cell = Cell(author="you", person=True, code="x", number=1)
     cell.changes = [Change(f"n{number}", "added", type="int", summary="1") for number in range(24)]
     rows = CellRows(cell, 1_000, PALETTE)
     rows.update()
@@ -21,7 +21,7 @@ def test_changes_are_limited_and_counted() -> None:
 
 
 def test_changes_wrap_between_names() -> None:
-    cell = Cell(party="you", person=True, code="x", number=1)
+    cell = Cell(author="you", person=True, code="x", number=1)
     cell.changes = [
         Change(name, "added", type="Series", summary="(31,)") for name in ("a", "b", "c")
     ]
@@ -72,7 +72,7 @@ def test_changes_wrap_between_names() -> None:
 )
 def test_change_shows_the_previous_value(change: dict[str, str], expected: str) -> None:
     rows = CellRows(
-        Cell(party="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
+        Cell(author="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
     )
     rows.update()
     assert rows[len(rows) - 1].text.strip() == expected
@@ -89,7 +89,7 @@ def test_change_shows_the_previous_value(change: dict[str, str], expected: str) 
     ],
 )
 def test_cell_shows_its_final_status(status: str, mark: str) -> None:
-    cell = Cell(party="you", person=True, code="x", number=1, status=status, duration=0.08)
+    cell = Cell(author="you", person=True, code="x", number=1, status=status, duration=0.08)
     rows = CellRows(cell, 60, PALETTE)
     rows.update()
     right = "".join(text for text, _ in rows[0].right)
@@ -98,7 +98,7 @@ def test_cell_shows_its_final_status(status: str, mark: str) -> None:
 
 
 def test_skipped_block_shows_the_reason() -> None:
-    cell = Cell(party="claude", person=False, code="x", approval="skipped", reason="too\nslow")
+    cell = Cell(author="claude", person=False, code="x", approval="skipped", reason="too\nslow")
     rows = CellRows(cell, 60, PALETTE)
     rows.update()
     assert rows[0].text == "code · claude   skipped: too slow"

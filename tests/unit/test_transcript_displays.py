@@ -17,13 +17,13 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import HtmlTable, read_table
 from mahtab_tui.bus.records import Record, UserReplOutStream
-from mahtab_tui.tui.graphics.pictures import half_blocks, opened, size_of
+from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
 from mahtab_tui.tui.rows.grid import grid_rows, last_offset
 from mahtab_tui.tui.transcript import entries
 from mahtab_tui.tui.transcript.output import (
     HEAD,
     HIGHEST,
-    SHOWN,
+    RICH_DISPLAYS,
     TAIL,
     DisplayLine,
     OutputBuffer,
@@ -308,20 +308,20 @@ def test_size_of_a_picture_is_read_from_its_header(
         else {}
     )
     file = base64.b64encode(encoded(Image.new("RGB", (width, height)), form, **options)).decode()
-    assert size_of(file) == (width, height)
+    assert read_size(file) == (width, height)
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n"]))
 def test_any_bytes_have_a_size_or_none(data: bytes, beginning: bytes) -> None:
-    size = size_of(base64.b64encode(beginning + data).decode())
+    size = read_size(base64.b64encode(beginning + data).decode())
     assert size is None or min(size) > 0
 
 
 def test_a_file_in_base64_is_read_as_the_decoded_one() -> None:
     with Image.open(io.BytesIO(base64.b64decode(PHOTO))) as whole:
-        assert opened(PHOTO, 1_000_000).tobytes() == whole.tobytes()
+        assert open_picture(PHOTO, 1_000_000).tobytes() == whole.tobytes()
     with pytest.raises(ValueError, match="too many"):
-        opened(PHOTO, 100)
+        open_picture(PHOTO, 100)
 
 
 def test_undrawable_display_shows_all_lines_of_its_text() -> None:
@@ -342,9 +342,9 @@ def test_only_the_first_and_last_of_very_many_tables_are_drawn() -> None:
         )
     assert (len(output), output.omitted) == (HEAD + TAIL, 100)
     drawn = lines(output)
-    assert sum("table" in line for line in drawn) <= SHOWN
+    assert sum("table" in line for line in drawn) <= RICH_DISPLAYS
     assert (drawn[0].strip(), drawn[-1].strip()) == ("table 0", f"table {HEAD + TAIL + 99}")
-    assert f"text {SHOWN}" in drawn
+    assert f"text {RICH_DISPLAYS}" in drawn
 
 
 def test_displays_appear_between_printed_lines() -> None:
@@ -424,13 +424,13 @@ def test_late_watcher_of_a_cell_sees_the_right_pictures() -> None:
 
 def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
     number, whole = (
-        SHOWN + 10,
+        RICH_DISPLAYS + 10,
         record(
             tags.USER_REPL_OUT,
-            "frame\n" * (SHOWN + 10),
+            "frame\n" * (RICH_DISPLAYS + 10),
             cell=1,
             status="ok",
-            kinds=[["display", 6]] * (SHOWN + 10),
+            kinds=[["display", 6]] * (RICH_DISPLAYS + 10),
         ),
     )
     shown = [
@@ -446,12 +446,13 @@ def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
     piece = record(tags.USER_REPL_OUT_STREAM, "frame\n", cell=1, kind="display")
     begun = record(tags.USER_REPL_IN, "f()", cell=1)
     live = folded(begun, *(one for each in shown for one in (each, piece)))
-    assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == SHOWN
+    assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == RICH_DISPLAYS
     resumed = folded(begun, *shown, whole)
     live.fold([whole])
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
     assert [
-        lines(cell_of(resumed).output)[at].strip() for at in (0, SHOWN // 2 - 1, SHOWN // 2, -1)
+        lines(cell_of(resumed).output)[at].strip()
+        for at in (0, RICH_DISPLAYS // 2 - 1, RICH_DISPLAYS // 2, -1)
     ] == ["0", "19", "frame", str(number - 1)]
 
 

@@ -124,8 +124,8 @@ def test_background_output_appears_under_the_last_cell() -> None:
         record(tags.USER_REPL_OUT, "again\n", cell=1, late=True),
     )
     cell = cell_of(transcript)
-    assert cell.later is not None
-    assert [line.text for line in cell.later] == ["from a thread", "again"]
+    assert cell.late_output is not None
+    assert [line.text for line in cell.late_output] == ["from a thread", "again"]
     assert (cell.status, len(cell.output)) == ("ok", 0)
 
 
@@ -336,10 +336,10 @@ def test_only_changed_entries_are_reported() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "a", cell=1), record(tags.USER_REPL_IN, "b", cell=2)
     )
-    assert transcript.take_changed() == [0, 1]
+    assert transcript.pop_changed() == [0, 1]
     transcript.fold([record(tags.USER_REPL_OUT_STREAM, "x", cell=1, kind="stdout")])
-    assert transcript.take_changed() == [0]
-    assert transcript.take_changed() == []
+    assert transcript.pop_changed() == [0]
+    assert transcript.pop_changed() == []
 
 
 def test_old_outputs_are_shortened_when_the_total_is_too_long(
@@ -389,7 +389,7 @@ def test_clearing_leaves_running_cells() -> None:
     transcript = folded(
         record(tags.NOTICE, "gone", level="info"),
         record(tags.USER_REPL_IN, "long()", cell=1),
-    ).renewed()
+    ).copy_running()
     transcript.fold([record(tags.USER_REPL_OUT_STREAM, "more\n", cell=1, kind="stdout")])
     assert outline(transcript) == [("code", "long()")]
     assert output_of(cell_of(transcript)) == [("stdout", "more")]
@@ -438,10 +438,10 @@ def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
     transcript = folded(*cell(1, "error"))
     assert transcript.last_error is cell_of(transcript)
     assert cell_of(transcript).offers_explanation
-    transcript.take_changed()
+    transcript.pop_changed()
     transcript.fold(cell(2, "ok"))
     assert not cell_of(transcript).offers_explanation
-    assert transcript.take_changed() == [0, 1]
+    assert transcript.pop_changed() == [0, 1]
     assert transcript.last_error is cell_of(transcript)
     transcript.fold(cell(3, "error", tags.ASSISTANT_REPL_IN))
     assert not cell_of(transcript, 2).offers_explanation, "the model mends its own"

@@ -33,10 +33,10 @@ def doing(transcript: Transcript) -> str:
 def test_tool_call_is_one_entry_from_start_to_end() -> None:
     transcript = folded(answer("Let me see."), tool("running"))
     assert doing(transcript) == "waits for read_file"
-    transcript.take_changed()
+    transcript.pop_changed()
     transcript.fold([tool("ok", "     1  x = 1")])
     assert doing(transcript) == ""
-    assert transcript.take_changed() == [1]
+    assert transcript.pop_changed() == [1]
     transcript.fold([tool("error", "File not found: y", call="1.0.1")])
     _, first, second = transcript.entries
     assert isinstance(first, ToolUse)
@@ -74,11 +74,11 @@ def test_loaded_skill_is_noted() -> None:
 def test_attachments_appear_under_their_question() -> None:
     transcript = Transcript(0.0)
     transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
-    transcript.take_changed()
+    transcript.pop_changed()
     transcript.fold(
         [record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")]
     )
-    assert list(transcript.take_changed()) == [0]
+    assert list(transcript.pop_changed()) == [0]
     transcript.fold(
         [record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")]
     )

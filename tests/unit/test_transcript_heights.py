@@ -32,7 +32,7 @@ def test_sums_stay_right_through_appends_and_changes(
             numbers[index] = height
     heights.append(more)
     numbers.append(more)
-    assert [heights.above(index) for index in range(len(numbers) + 1)] == [
+    assert [heights.rows_before(index) for index in range(len(numbers) + 1)] == [
         sum(numbers[:index]) for index in range(len(numbers) + 1)
     ]
     assert heights.total == sum(numbers)

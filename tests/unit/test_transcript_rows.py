@@ -12,8 +12,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.tui.rows.code import CodeRows
-from mahtab_tui.tui.rows.markdown import fitted
-from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, with_mark, word_cuts
+from mahtab_tui.tui.rows.markdown import fit_columns
+from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
 from mahtab_tui.tui.transcript.entries import Note, Words
 from mahtab_tui.tui.transcript.layout import WordsRows, note_rows
@@ -76,7 +76,7 @@ def lines(rows: Rows) -> list[str]:
 
 
 def words_rows(source: str, width: int = 60) -> WordsRows:
-    rows = WordsRows(Words(party="claude", source=source), width, PALETTE)
+    rows = WordsRows(Words(author="claude", source=source), width, PALETTE)
     rows.update()
     return rows
 
@@ -149,7 +149,7 @@ def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
 
 @given(st.lists(st.integers(0, len(MARKDOWN)), max_size=8), st.integers(20, 80))
 def test_streamed_markdown_is_drawn_like_complete_markdown(offsets: list[int], width: int) -> None:
-    words = Words(party="claude")
+    words = Words(author="claude")
     rows = WordsRows(words, width, PALETTE)
     for offset in sorted(offsets):
         words.source = MARKDOWN[:offset]
@@ -231,9 +231,9 @@ def test_link_whose_text_is_its_address_is_shown_once() -> None:
 
 
 def test_widest_columns_shrink_first() -> None:
-    assert fitted([10, 40, 4], 34) == [10, 20, 4]
-    assert fitted([3, 3], 100) == [3, 3]
-    assert fitted([10**12, 10], 34) == [24, 10]
+    assert fit_columns([10, 40, 4], 34) == [10, 20, 4]
+    assert fit_columns([3, 3], 100) == [3, 3]
+    assert fit_columns([10**12, 10], 34) == [24, 10]
 
 
 def test_output_is_bounded_with_the_omitted_count() -> None:
@@ -320,13 +320,13 @@ def test_notes_have_a_mark_for_their_level() -> None:
 def test_row_that_existed_only_as_an_estimate_is_empty() -> None:
     """Empty lines of an answer are drawn as one, which is known once it is laid out."""
     window = Window(
-        [Words(party="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
+        [Words(author="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
     )
-    window.take([0])
-    assert window.row(window.position_of(window.total - 1)).text == ""
-    assert window.row(window.position_of(window.total - 1)).text == "its end"
+    window.update_heights([0])
+    assert window.row(window.position_at(window.total - 1)).text == ""
+    assert window.row(window.position_at(window.total - 1)).text == "its end"
 
 
 def test_marked_entry_without_columns_is_drawn() -> None:
     strip = Strip([], 0)
-    assert with_mark(strip, Style(bold=True)).cell_length == 0
+    assert mark_strip(strip, Style(bold=True)).cell_length == 0

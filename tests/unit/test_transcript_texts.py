@@ -14,10 +14,15 @@ from mahtab_tui.tui.transcript.entries import (
     Question,
     ToolUse,
     Words,
-    output_of,
-    text_of,
+    entry_text,
+    output_text,
 )
-from mahtab_tui.tui.transcript.view import SearchMatch, position_to_number, row_of, selected_text
+from mahtab_tui.tui.transcript.view import (
+    SearchMatch,
+    match_position,
+    position_to_number,
+    selected_text,
+)
 from mahtab_tui.tui.transcript.viewport import RowPosition, Window, pinned_rows
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
@@ -25,36 +30,36 @@ from tests.unit.transcripts import cell_of, folded, record
 
 def window(*entries: Entry, width: int = 20) -> Window:
     made = Window(entries, width, PALETTE)
-    made.take(range(len(entries)))
+    made.update_heights(range(len(entries)))
     return made
 
 
 def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
-    return Cell(party="x", person=person, guest=guest, code=code)
+    return Cell(author="x", person=person, agent_index=guest, code=code)
 
 
 def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
-    call = ToolUse(party="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
+    call = ToolUse(author="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
     entries = [
         cell("\nx = 1\n"),
-        Words(party="x", source="Yes.\n"),
+        Words(author="x", source="Yes.\n"),
         call,
         Question(text="why\x07?"),
         Note(level="info", text="so"),
     ]
-    assert [text_of(entry) for entry in entries] == [
+    assert [entry_text(entry) for entry in entries] == [
         "x = 1",
         "Yes.",
         'look {"path": "a"}\nfound',
         "why?",
         "so",
     ]
-    assert text_of(ToolUse(party="x", name="look", arguments="{}")) == "look {}"
+    assert entry_text(ToolUse(author="x", name="look", arguments="{}")) == "look {}"
 
 
 def test_omitted_lines_are_noted_in_position() -> None:
     printed = "".join(f"{number}\n" for number in range(2_000))
-    texts = output_of(
+    texts = output_text(
         cell_of(
             folded(
                 record(tags.USER_REPL_IN, "x", cell=1), record(tags.USER_REPL_OUT, printed, cell=1)
@@ -68,7 +73,9 @@ def test_omitted_lines_are_noted_in_position() -> None:
 def test_each_match_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
     found = [
-        row_of(SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)).row
+        match_position(
+            SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)
+        ).row
         for number in range(5)
     ]
     assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mahtab_tui.tui.transcript.entries import ToolUse
-from mahtab_tui.tui.transcript.layout import LONGEST, EntryRows, guess, tool_rows
+from mahtab_tui.tui.transcript.layout import LONGEST, EntryRows, estimate_rows, tool_rows
 from tests.unit.test_transcript_rows import PALETTE
 
 
 def use(arguments: str, text: str = "", state: str = "ok") -> ToolUse:
-    return ToolUse(party="demo", name="look", arguments=arguments, text=text, state=state)
+    return ToolUse(author="demo", name="look", arguments=arguments, text=text, state=state)
 
 
 def head(arguments: str, state: str = "ok") -> str:
@@ -66,4 +66,4 @@ def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:
 def test_height_is_known_before_drawing_if_nothing_wraps(text: str) -> None:
     rows = EntryRows(entry := use("{}", text), 40, PALETTE)
     rows.update()
-    assert guess(entry, 40) == len(rows)
+    assert estimate_rows(entry, 40) == len(rows)

@@ -158,7 +158,7 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
     settings = load_settings()
     assert getattr(settings, key) == default
     assert settings.untrusted == (waiting(path, key),)
-    assert not settings.of_project(key)
+    assert not settings.is_from_project(key)
 
     done = run("trust", "--yes")
     assert done.exit_code == 0
@@ -205,7 +205,7 @@ def test_harmless_values_are_used_at_once(project: Path, home: Path, source: str
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "1e999", "0x10", "9" * 400, "no number"])
 def test_limit_that_is_not_clearly_lower_needs_trust(limit: str) -> None:
-    assert sources.guarded({"max_usd": limit}, {"max_usd": 2.0})
+    assert sources.values_needing_trust({"max_usd": limit}, {"max_usd": 2.0})
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,9 @@ def test_limit_that_is_not_clearly_lower_needs_trust(limit: str) -> None:
     ],
 )
 def test_project_cannot_bind_typing_stopping_answering_or_user_keys(keys: str) -> None:
-    assert sources.guarded({"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}})
+    assert sources.values_needing_trust(
+        {"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}}
+    )
 
 
 def test_no_allowed_project_key_stops_quits_answers_or_approves() -> None:
@@ -241,12 +243,12 @@ def test_no_allowed_project_key_stops_quits_answers_or_approves() -> None:
             "quit",
         ):
             for key in command.keys.split(","):
-                assert sources.guarded({"keymap": {"help": key}}, {}), command.id
+                assert sources.values_needing_trust({"keymap": {"help": key}}, {}), command.id
 
 
 @pytest.mark.parametrize("command", GROUPS)
 def test_project_maps_only_viewing_and_navigation_commands(command: str) -> None:
-    waits = bool(sources.guarded({"keymap": {command: "f2"}}, {}))
+    waits = bool(sources.values_needing_trust({"keymap": {command: "f2"}}, {}))
     group = GROUPS[command]
     assert waits or group in ("Input", "Panes", "Screen")
     assert waits or command not in ("quit", "copy", "suggest", "edit-input", "theme")
@@ -289,7 +291,7 @@ def test_users_own_file_applies_even_if_the_project_is_their_home(
         (),
     )
     write(home, "config.toml", "skills_dir", ["inside"])
-    assert not load_settings().of_project("skills_dir")
+    assert not load_settings().is_from_project("skills_dir")
 
 
 def test_untrusted_value_does_not_hide_the_users_own(home: Path, project: Path) -> None:
@@ -400,15 +402,15 @@ def test_skill_folders_named_by_a_project_file_need_trust(
     write(project, "config.toml", "skills_dir", ["inside"])
     trust_project()
     settings = load_settings()
-    assert settings.of_project("skills_dir")
+    assert settings.is_from_project("skills_dir")
     inside = ProjectFolder(project / "inside", project)
     assert inside in skill_folders(project, settings.skills_dir, of_project=True)
     assert (
         skill_folders(project, [project.parent], of_project=True)[-1] == project.parent
     )  # allowed, or it would not have come here
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "inside")
-    assert not load_settings().of_project("skills_dir")
-    assert not load_settings(skills_dir=("inside",)).of_project("skills_dir")
+    assert not load_settings().is_from_project("skills_dir")
+    assert not load_settings(skills_dir=("inside",)).is_from_project("skills_dir")
 
 
 def test_links_out_of_a_project_named_skill_folder_are_refused(

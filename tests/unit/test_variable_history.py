@@ -6,7 +6,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.session.private_names import Rebuilding
+from mahtab_tui.session.private_names import VariableHistory
 from tests.records import made
 
 
@@ -57,7 +57,7 @@ STORY = [
 def test_source_cells_and_their_dependencies_come_in_order(
     name: str, missing: set[str], cells: list[int]
 ) -> None:
-    code = Rebuilding(STORY).code_for(name, missing)
+    code = VariableHistory(STORY).code_for(name, missing)
     assert [
         int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")
     ] == cells
@@ -70,7 +70,7 @@ def test_names_read_by_a_function_count_wherever_they_are_defined() -> None:
         *cell(3, "items = [root(3)]", ("items", "rebound")),
         *cell(4, "base = 5", ("base", "added")),
     ]
-    code = Rebuilding(story).code_for("items", {"items", "root", "base"})
+    code = VariableHistory(story).code_for("items", {"items", "root", "base"})
     assert [line for line in code.splitlines() if line.startswith("# cell ")] == [
         "# cell 1",
         "# cell 3",
@@ -79,7 +79,7 @@ def test_names_read_by_a_function_count_wherever_they_are_defined() -> None:
 
 
 def test_rebuilt_code_is_one_cell() -> None:
-    assert Rebuilding(STORY).code_for("sock", set()) == (
+    assert VariableHistory(STORY).code_for("sock", set()) == (
         "# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))"
     )
 
@@ -91,5 +91,7 @@ def test_undone_cells_count_only_after_a_redo() -> None:
         undo(2),
         *cell(2, "", ("v", "rebound"), restored=True)[1:],
     ]
-    assert Rebuilding(story).code_for("v", set()) == "# cell 1\nv = 1"
-    assert Rebuilding([*story, undo(2, undone=False)]).code_for("v", set()) == "# cell 2\nv = 2"
+    assert VariableHistory(story).code_for("v", set()) == "# cell 1\nv = 1"
+    assert (
+        VariableHistory([*story, undo(2, undone=False)]).code_for("v", set()) == "# cell 2\nv = 2"
+    )

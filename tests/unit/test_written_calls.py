@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from mahtab_tui.agent import ReplAgent
-from mahtab_tui.agent.tool_calls import written_calls
+from mahtab_tui.agent.tool_calls import parse_written_calls
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import strip_copied_tags
 from tests.agents import Desk, code, words
@@ -42,7 +42,9 @@ def desk(project: Path) -> Iterator[Desk]:
     ],
 )
 def test_written_call_is_parsed(text: str) -> None:
-    rest, (call,) = written_calls(f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS)
+    rest, (call,) = parse_written_calls(
+        f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS
+    )
     assert (call["name"], call["arguments"], call["problem"]) == (
         "read_file",
         {"path": "app.py"},
@@ -63,12 +65,12 @@ def test_written_call_is_parsed(text: str) -> None:
     ],
 )
 def test_other_text_is_unchanged(text: str) -> None:
-    assert written_calls(text, TOOLS) == (text, [])
+    assert parse_written_calls(text, TOOLS) == (text, [])
 
 
 @given(st.text(alphabet="`{}[]<>_tol/c ='\"name\n:,python", max_size=200))
 def test_any_text_is_accepted(text: str) -> None:
-    written_calls(text, TOOLS)
+    parse_written_calls(text, TOOLS)
 
 
 def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:

@@ -202,7 +202,7 @@ def cycle_approval(context: CommandContext) -> None:
     keys="alt+l",
 )
 def plan(context: CommandContext, argument: str) -> None:
-    profile = context.session.profile
+    profile = context.session.info
     match argument.strip():
         case "":
             profile.set_planning(not profile.planning)

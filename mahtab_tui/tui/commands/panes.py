@@ -422,7 +422,7 @@ def palette(context: CommandContext) -> None:
     footer=True,
 )
 def help(context: CommandContext, topic: str) -> None:
-    from mahtab_tui.manual import NoTopic, page
+    from mahtab_tui.manual import TopicNotFound, page
     from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
 
     try:
@@ -431,7 +431,7 @@ def help(context: CommandContext, topic: str) -> None:
                 help_rows(context.commands, context.settings.keymap), page(topic or KEYS).topic
             )
         )
-    except NoTopic as error:
+    except TopicNotFound as error:
         context.refuse(str(error), f"/help {topic}")
 
 

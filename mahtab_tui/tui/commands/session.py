@@ -102,7 +102,7 @@ def mcp(context: CommandContext) -> None:
                 title,
                 "messages.txt",
                 lambda: text,
-                session.look(),
+                session.open_inspector(),
                 Path(session.kernel.info().local_folder),
             )
         )
@@ -164,8 +164,8 @@ def export(context: CommandContext, typed: str) -> None:
 
     session = context.session
     try:
-        order = notebooks.order_of(typed, session.profile.name, project_folder())
-    except notebooks.BadExport as error:
+        order = notebooks.parse_export(typed, session.info.name, project_folder())
+    except notebooks.ExportError as error:
         context.refuse(str(error), f"/export {typed}")
         return
 
@@ -241,11 +241,11 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
     if session.notebook is None:
         app.notify(NO_NOTEBOOK, severity="warning", markup=False, timeout=3)
         return
-    from mahtab_tui.session.notebooks import NoSuchCell
+    from mahtab_tui.session.notebooks import CellNotFound
 
     try:
         start(session.notebook)
-    except NoSuchCell as error:
+    except CellNotFound as error:
         app.notify(str(error), severity="warning", markup=False, timeout=3)
 
 

@@ -41,7 +41,7 @@ class SourceSpan(NamedTuple):
     bracket: bool
 
 
-def spans(text: str) -> Iterator[SourceSpan]:
+def find_source_spans(text: str) -> Iterator[SourceSpan]:
     """Yield the strings and pairs of brackets of a text, in the order of their ends. Brackets
     without a partner are left out."""
     opened: list[tuple[str, int]] = []
@@ -55,20 +55,20 @@ def spans(text: str) -> Iterator[SourceSpan]:
             opened.append((bracket, piece.start()))
 
 
-def bare(text: str) -> str:
+def strip_literals(text: str) -> str:
     """Remove comments, and empty all strings."""
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
-def outside_of_strings(text: str, changed: Callable[[str], str]) -> str:
+def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
     """Apply a function to the text outside of strings and comments."""
     parts: list[str] = []
     end = 0
     for piece in _PIECE.finditer(text):
         if not piece["bracket"]:
-            parts += [changed(text[end : piece.start()]), piece[0]]
+            parts += [convert(text[end : piece.start()]), piece[0]]
             end = piece.end()
-    return "".join([*parts, changed(text[end:])])
+    return "".join([*parts, convert(text[end:])])
 
 
 STEP = "    "
@@ -152,10 +152,10 @@ class CodeArea(TextArea):
         self.selection = selection
 
     def on_mount(self) -> None:
-        self._take_colours()
-        self.app.theme_changed_signal.subscribe(self, lambda theme: self._take_colours())
+        self._apply_theme_colours()
+        self.app.theme_changed_signal.subscribe(self, lambda theme: self._apply_theme_colours())
 
-    def _take_colours(self) -> None:
+    def _apply_theme_colours(self) -> None:
         self.register_theme(
             _editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
         )
@@ -228,9 +228,9 @@ class CodeArea(TextArea):
         if self.selection.is_empty:
             row = self.cursor_location[0]
             line = self.document.get_line(row)
-            self.delete((row, 0), (row, len(line) - len(_dedented(line))))
+            self.delete((row, 0), (row, len(line) - len(_dedent(line))))
         else:
-            self._shift_lines(_dedented)
+            self._shift_lines(_dedent)
 
     def action_delete_left(self) -> None:
         """Delete back to the previous stop in leading white space; otherwise one character, or the
@@ -242,12 +242,12 @@ class CodeArea(TextArea):
         else:
             super().action_delete_left()
 
-    def _shift_lines(self, shifted: Callable[[str], str]) -> None:
+    def _shift_lines(self, shift: Callable[[str], str]) -> None:
         (first, _), (last, column) = sorted(self.selection)
         if column == 0:
             last -= 1
         lines = [self.document.get_line(row) for row in range(first, last + 1)]
-        self.replace("\n".join(map(shifted, lines)), (first, 0), (last, len(lines[-1])))
+        self.replace("\n".join(map(shift, lines)), (first, 0), (last, len(lines[-1])))
         self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
 
     # Pasting inserts the whole text and never runs it.
@@ -262,12 +262,16 @@ class CodeArea(TextArea):
         self._insert_paste(self.app.clipboard)
 
     def _insert_paste(self, text: str) -> None:
-        from mahtab_tui.tui.editor.pasting import clean, pasted_python
+        from mahtab_tui.tui.editor.pasting import clean, prepare_pasted_python
 
-        text = pasted_python(text, into_empty=not self.text.strip()) if self.python else clean(text)
-        self._replace_via_keyboard(self.collapsed(text), *self.selection)
+        text = (
+            prepare_pasted_python(text, into_empty=not self.text.strip())
+            if self.python
+            else clean(text)
+        )
+        self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
-    def collapsed(self, text: str) -> str:
+    def collapse_paste(self, text: str) -> str:
         """Return what to insert for a pasted text."""
         return text
 
@@ -290,7 +294,10 @@ class CodeArea(TextArea):
 
         offset, text = len(self.get_text_range((0, 0), cursor)), self.text
         pairs = {
-            end: span for span in spans(text) if span.bracket for end in (span.start, span.end)
+            end: span
+            for span in find_source_spans(text)
+            if span.bracket
+            for end in (span.start, span.end)
         }
         pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None)
         return tuple(location(text, end) for end in pair[:2]) if pair else ()
@@ -365,5 +372,5 @@ def location(text: str, offset: int) -> Location:
     return text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset) - 1
 
 
-def _dedented(line: str) -> str:
+def _dedent(line: str) -> str:
     return line[min(len(STEP), len(line) - len(line.lstrip(" "))) :]

@@ -48,7 +48,7 @@ class CompletionList(Widget):
         super().__init__()
         self.display = False
         self.items: tuple[Completion, ...] = ()
-        self.asked_for = False
+        self.requested = False
         """Whether the user has opened the list or moved in it: then Enter takes the chosen row."""
         self._label_width = self._chosen = self._top = self._more = 0
         self._stale = False
@@ -62,12 +62,12 @@ class CompletionList(Widget):
         return self.items[self._chosen]
 
     def open(
-        self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool
+        self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool, stale: bool
     ) -> None:
         """Show a list below the screen's cell `at`, or above it if there is no room. A row that the
         user has moved to stays chosen."""
         before = self.chosen.label if self.is_open and self._chosen else None
-        self.items, self._more, self._stale, self.asked_for = items, more, stale, asked_for
+        self.items, self._more, self._stale, self.requested = items, more, stale, requested
         self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
         self._top = 0
         self._follow()
@@ -102,7 +102,7 @@ class CompletionList(Widget):
             if abs(step) == 1
             else max(0, min(len(self.items) - 1, self._chosen + step))
         )
-        self.asked_for = True
+        self.requested = True
         self._follow()
         self.refresh()
 
@@ -134,7 +134,7 @@ class CompletionList(Widget):
         return line.stylize("bold on $person 30%") if index == self._chosen else line
 
     def _foot(self) -> Content:
-        keys = "Tab or Enter accepts" if self.asked_for else "Tab accepts"
+        keys = "Tab or Enter accepts" if self.requested else "Tab accepts"
         more = (
             f" · {len(self.items) + self._more:,} in all"
             if self._more or len(self.items) > ROWS
@@ -163,7 +163,7 @@ class CompletionList(Widget):
 Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
 
-_WORTH_ASKING = re.compile(
+_TRIGGER = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
 """Text before the cursor that triggers completion while typing; the last alternative is an open
@@ -171,7 +171,7 @@ string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
-_PENDING = 0.3
+_PENDING_RETRY = 0.3
 """Seconds until completions are asked for again that a server will bring."""
 CACHED = 5_000
 """Maximum number of remembered names."""
@@ -208,19 +208,19 @@ class Completer:
         self._complete_question = complete_question
         self._slash = slash
         self._cache = CompletionCache()
-        self._asked = 0
+        self._request_number = 0
         """The number of the newest request; responses to older ones are dropped."""
         self._prefix = ""
         """The text before what a completion replaces."""
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the thread: the area is gone."""
         if "_thread" in vars(self):
             self._thread.close()
 
     # Keys
 
-    def take_key(self, event: Key) -> bool:
+    def handle_key(self, event: Key) -> bool:
         """Handle a key for the list; returns False if the key is not for it."""
         shown = self._list
         if not shown.is_open:
@@ -229,55 +229,55 @@ class Completer:
             shown.move(_STEPS[event.key])
         elif event.key == "escape":
             self.close()
-        elif event.key == "enter" and shown.asked_for:
-            self.take(shown.chosen)
+        elif event.key == "enter" and shown.requested:
+            self.accept(shown.chosen)
         else:
             if event.key == "enter":
                 self.close()
             return False
         return True
 
-    def take_tab(self) -> bool:
+    def handle_tab(self) -> bool:
         """Insert the chosen completion, or ask for completions; returns False if Tab is for the
         text."""
-        area, before = self._area, self._before
+        area, before = self._area, self._text_before_cursor
         if self._list.is_open:
-            self.take(self._list.chosen)
+            self.accept(self._list.chosen)
         elif (
-            self._knowing(area.python) is not None
+            self._completer_for(area.python) is not None
             and area.selection.is_empty
-            and (before.strip() if area.python else self._begun(before))
+            and (before.strip() if area.python else self._starts_mention_or_command(before))
         ):
             self._ask(by_key=True)
         else:
             return False
         return True
 
-    def edited(self, *, by_character: bool) -> None:
+    def update_after_edit(self, *, by_character: bool) -> None:
         """Update completions after the user changed the text. by_character: they typed a character
         other than a line break."""
-        area, before = self._area, self._before
-        self._asked += 1
-        if self._knowing(area.python) is None or not (by_character or self._list.is_open):
+        area, before = self._area, self._text_before_cursor
+        self._request_number += 1
+        if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
             worth_it = False
         elif not area.python:
-            worth_it = self._begun(before)
+            worth_it = self._starts_mention_or_command(before)
         else:
             worth_it = bool(
-                _WORTH_ASKING.search(before) or (self._list.is_open and re.search(r"\w$", before))
+                _TRIGGER.search(before) or (self._list.is_open and re.search(r"\w$", before))
             )
         if worth_it:
             self._narrow()
-            self._ask(by_key=self._list.is_open and self._list.asked_for)
+            self._ask(by_key=self._list.is_open and self._list.requested)
         else:
             self.close()
 
     def close(self) -> None:
         """Close the list, and drop pending responses."""
-        self._asked += 1
+        self._request_number += 1
         self._list.close()
 
-    def take(self, item: Completion) -> None:
+    def accept(self, item: Completion) -> None:
         """Insert a completion of the open list; one that the list no longer has is ignored."""
         if not self._list.is_open or item not in self._list.items:
             return
@@ -310,17 +310,17 @@ class Completer:
             self._list.close()
 
     @property
-    def _before(self) -> str:
+    def _text_before_cursor(self) -> str:
         """The line's text before the cursor."""
         row, column = self._area.cursor_location
         return self._area.document.get_line(row)[:column]
 
-    def _begun(self, before: str) -> bool:
+    def _starts_mention_or_command(self, before: str) -> bool:
         """Return whether the line's text before the cursor ends with a mention or starts a
         command."""
-        from mahtab_tui.session.attached import mention_before
+        from mahtab_tui.session.attached import partial_mention
 
-        return mention_before(before) is not None or (
+        return partial_mention(before) is not None or (
             self._area.cursor_location[0] == 0
             and self._slash.complete(before, len(before)) is not None
         )
@@ -333,19 +333,23 @@ class Completer:
 
         return LatestWorker(self._ask_kernel, "completion")
 
-    def _knowing(self, python: bool) -> Complete | None:
+    def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
     def _ask(self, *, by_key: bool) -> None:
-        self._asked += 1
+        self._request_number += 1
         self._thread.ask(
             CompletionRequest(
-                self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python
+                self._request_number,
+                self._area.text,
+                self._area.cursor_index,
+                by_key,
+                self._area.python,
             )
         )
 
     def _ask_again(self, number: int, by_key: bool) -> None:
-        if number == self._asked:
+        if number == self._request_number:
             self._ask(by_key=by_key)
 
     def _ask_kernel(self, request: CompletionRequest) -> None:
@@ -353,30 +357,36 @@ class Completer:
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
-        complete = self._knowing(request.python)
+        complete = self._completer_for(request.python)
         assert complete is not None
         found: Completions | None = None
         with contextlib.suppress(KernelError):
             found = self._slash.complete(request.code, request.cursor) or complete(
                 request.code, request.cursor
             )
-        self._area.call_later(self.answered, request, found)
+        self._area.call_later(self.handle_response, request, found)
 
-    def answered(self, request: CompletionRequest, found: Completions | None) -> None:
+    def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
         """Show the response to a request if it is still wanted. found: None if the kernel did not
         answer."""
         area = self._area
-        if request.number != self._asked or request.python != area.python or not area.has_focus:
+        if (
+            request.number != self._request_number
+            or request.python != area.python
+            or not area.has_focus
+        ):
             return
         if (request.code, request.cursor) != (area.text, area.cursor_index):
             return
         if found is not None:
             if request.python:
-                self._cache.keep(request.code, request.cursor, found)
+                self._cache.store(request.code, request.cursor, found)
             self._show(found, request, stale=False)
             if found.pending:
-                number = self._asked
-                self._area.set_timer(_PENDING, lambda: self._ask_again(number, request.by_key))
+                number = self._request_number
+                self._area.set_timer(
+                    _PENDING_RETRY, lambda: self._ask_again(number, request.by_key)
+                )
         elif request.python:
             self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
         else:
@@ -384,7 +394,7 @@ class Completer:
 
     def _show(self, found: Completions, request: CompletionRequest, stale: bool) -> None:
         typed = request.code[found.start : request.cursor]
-        opened = self._list.is_open and self._list.asked_for
+        opened = self._list.is_open and self._list.requested
         files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
         self._prefix = request.code[: found.start]
         # Needless: the string may not be a file's name, or its only item is typed already.
@@ -397,7 +407,7 @@ class Completer:
             self._insert(found.items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
-            self._list.open(found.items, found.more, at, asked_for=request.by_key, stale=stale)
+            self._list.open(found.items, found.more, at, requested=request.by_key, stale=stale)
 
 
 class CompletionCache:
@@ -408,7 +418,7 @@ class CompletionCache:
         self._last: tuple[str, Completions] | None = None
         self._names: dict[str, Completion] = {}
 
-    def keep(self, code: str, cursor: int, found: Completions) -> None:
+    def store(self, code: str, cursor: int, found: Completions) -> None:
         self._last = code, found
         if _NAME.search(code[:cursor]):
             self._names.update(
@@ -428,17 +438,17 @@ class CompletionCache:
             tuple(self._names.values()) if name and name[1] else (),
         )
         if self._last is not None:
-            asked, found = self._last
+            cached_code, found = self._last
             if (
                 found.start <= cursor
-                and code[: found.start] == asked[: found.start]
+                and code[: found.start] == cached_code[: found.start]
                 and re.fullmatch(r"\w*", code[found.start : cursor])
             ):
                 start, items = found.start, found.items
         stem = code[start:cursor]
-        beginning = [item for item in items if item.label.lower().startswith(stem.lower())]
+        matching = [item for item in items if item.label.lower().startswith(stem.lower())]
         fitting = sorted(
-            beginning,
+            matching,
             key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)),
         )
         return Completions(start, tuple(fitting), 0)

@@ -41,34 +41,34 @@ class InlineSuggester:
         self._thread: LatestWorker[SuggestionRequest] = LatestWorker(
             self._ask_model, "suggestion", PAUSE
         )
-        self._requested = 0
+        self._request_number = 0
         """The number of the newest request; older ones are stopped and dropped."""
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the thread: the area is gone."""
-        self._requested += 1
+        self._request_number += 1
         self._thread.close()
 
     def ask(self, *, at_once: bool) -> None:
         """Request a suggestion if the cursor is at the end of the text. at_once: without a
         pause."""
-        self._requested += 1
+        self._request_number += 1
         if (
             self._area.text.strip()
             and self._area.selection.is_empty
             and self._area.cursor_at_end_of_text
         ):
             self._thread.ask(
-                SuggestionRequest(self._requested, self._area.whole_text, self._area.python),
+                SuggestionRequest(self._request_number, self._area.whole_text, self._area.python),
                 at_once=at_once,
             )
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove the suggestion, and drop a pending one."""
-        self._requested += 1
+        self._request_number += 1
         self._area.suggestion = ""
 
-    def take(self) -> bool:
+    def accept(self) -> bool:
         """Insert the suggestion; returns False if there is none, or the list of completions is
         open."""
         if not self._area.suggestion or self._completions.is_open:
@@ -78,15 +78,15 @@ class InlineSuggester:
 
     def _ask_model(self, request: SuggestionRequest) -> None:
         """Serve a request, on the thread."""
-        if request.number == self._requested:
+        if request.number == self._request_number:
             text = self._suggest(
-                request.text, request.python, lambda: request.number == self._requested
+                request.text, request.python, lambda: request.number == self._request_number
             )
-            self._area.call_later(self._answered, request, text)
+            self._area.call_later(self._handle_response, request, text)
 
-    def _answered(self, request: SuggestionRequest, text: str) -> None:
+    def _handle_response(self, request: SuggestionRequest, text: str) -> None:
         if (
-            request.number == self._requested
+            request.number == self._request_number
             and self._area.cursor_at_end_of_text
             and not self._completions.is_open
         ):

@@ -25,7 +25,7 @@ from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Complete, CompletionList
-from mahtab_tui.tui.editor.prompt_area import Draft, Inputs, PromptArea
+from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
 from mahtab_tui.tui.find import FindRow
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ class Hint(Static):
         self._question = ""
         self._chips: Sequence[MentionChip] = ()
         self._find = find
-        self._looking: LatestWorker[str] | None = None
+        self._worker: LatestWorker[str] | None = None
         """Made with the first question."""
 
     def on_unmount(self) -> None:
-        if self._looking is not None:
-            self._looking.close()
+        if self._worker is not None:
+            self._worker.close()
 
     def show(self, mode: Mode, *, replaces: str) -> None:
         """Show the keys of a mode. replaces: the name of the entry that the input replaces; empty
@@ -76,19 +76,21 @@ class Hint(Static):
         self._mode, self._replaces = mode, replaces
         self._draw()
 
-    def look_at(self, question: str) -> None:
+    def show_mentions(self, question: str) -> None:
         """Look up the mentions of the question that is being written; empty for none."""
         self._question = question
         if question and self._find is not None:
-            if self._looking is None:
+            if self._worker is None:
                 from mahtab_tui.tui.workers import LatestWorker
 
-                self._looking = LatestWorker(partial(self._look, self._find), "attachments", PAUSE)
-            self._looking.ask(question)
+                self._worker = LatestWorker(
+                    partial(self._find_mentions, self._find), "attachments", PAUSE
+                )
+            self._worker.ask(question)
         elif self._chips:
             self._show_chips(question, ())
 
-    def _look(self, find: FindChips, question: str) -> None:
+    def _find_mentions(self, find: FindChips, question: str) -> None:
         """Look up the mentions, on the thread, by what is loaded after the first picture."""
         IMPORTS.wait_for_screen()
         self.call_later(self._show_chips, question, find(question))
@@ -112,13 +114,13 @@ class Hint(Static):
             self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
         else:
             self.update(
-                Content("  ").join(map(_drawn, self._chips))
+                Content("  ").join(map(_draw_chip, self._chips))
                 if self._chips
                 else Content(_KEYS[self._mode])
             )
 
 
-def _drawn(chip: MentionChip) -> Content:
+def _draw_chip(chip: MentionChip) -> Content:
     label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
     return Content.assemble(
         (f" {label} ", "$moon on $panel"),
@@ -146,7 +148,7 @@ _CODE_NODES = (
 def is_prose(text: str) -> bool:
     """Return whether a text is a sentence of at least three words that is no Python."""
     words = text[: LONGEST + 1].split()
-    if len(text) > LONGEST or len(words) < 3 or _parsed(text) is not None:
+    if len(text) > LONGEST or len(words) < 3 or _parse(text) is not None:
         return False
     return 5 * sum(_WORD.fullmatch(word) is not None for word in words) >= 4 * len(words)
 
@@ -154,11 +156,11 @@ def is_prose(text: str) -> bool:
 def is_code(text: str) -> bool:
     """Return whether a text is Python that does something, rather than words that happen to be
     Python, too."""
-    tree = _parsed(text) if len(text) <= LONGEST else None
+    tree = _parse(text) if len(text) <= LONGEST else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
 
-def _parsed(text: str) -> ast.Module | None:
+def _parse(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -208,7 +210,7 @@ class EditorPane(Widget):
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
-        self._inputs = Inputs(history)
+        self._inputs = InputHistory(history)
         self._completions = CompletionList()
         self._explain = explain
         self._card: HelpCard | None = None
@@ -290,10 +292,10 @@ class EditorPane(Widget):
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
 
-    def mention(self, what: str) -> None:
+    def mention(self, target: str) -> None:
         """Add a mention to the question in the editor, or begin one."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""
-        self.mode, self.text = "ask", f"{question} {what} ".lstrip()
+        self.mode, self.text = "ask", f"{question} {target} ".lstrip()
 
     def toggle_mode(self) -> None:
         """Switch between Python and Ask; the text stays."""
@@ -302,7 +304,7 @@ class EditorPane(Widget):
     def watch_mode(self, mode: Mode) -> None:
         if self.is_attached:
             self._show_mode()
-            self._look_at_text()
+            self._refresh_mentions()
             self.post_message(self.ModeChanged(mode))
 
     def _show_mode(self) -> None:
@@ -314,11 +316,11 @@ class EditorPane(Widget):
         self._hint.show(self.mode, replaces=self._replaces)
 
     @on(TextArea.Changed, "#code")
-    def _look_at_text(self) -> None:
+    def _refresh_mentions(self) -> None:
         from mahtab_tui.tui.editor.pasting import has_curly_quotes
 
         text = self._area.whole_text
-        self._hint.look_at(text if self.mode == "ask" else "")
+        self._hint.show_mentions(text if self.mode == "ask" else "")
         if self.mode == "python":
             self._hint.offer(
                 _PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else ""
@@ -370,7 +372,7 @@ class EditorPane(Widget):
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:
         message.stop()
-        self._area.completer.take(message.item)
+        self._area.completer.accept(message.item)
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:

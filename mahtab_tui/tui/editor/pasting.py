@@ -10,7 +10,7 @@ import warnings
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session.attached import is_large
-from mahtab_tui.tui.editor.code_area import bare, outside_of_strings, spans
+from mahtab_tui.tui.editor.code_area import find_source_spans, map_outside_strings, strip_literals
 from mahtab_tui.worker.magics import is_python, transform
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
@@ -59,12 +59,12 @@ def next_indent(before: str) -> str:
     """Return the indentation of a new line after the text before the cursor."""
     start = before.rfind("\n") + 1
     # A string or bracket that ends in this line belongs to the line in which it starts.
-    for span in sorted(spans(before), reverse=True):
+    for span in sorted(find_source_spans(before), reverse=True):
         if span.start < start <= span.end:
             start = before.rfind("\n", 0, span.start) + 1
     statement = before[start:]
     indent = statement[: len(statement) - len(statement.lstrip())]
-    if bare(statement).rstrip().endswith((":", "(", "[", "{")):
+    if strip_literals(statement).rstrip().endswith((":", "(", "[", "{")):
         return indent + STEP
     if _LEAVES_BLOCK.match(statement):
         return indent[: -len(STEP)]
@@ -82,27 +82,27 @@ def clean(text: str) -> str:
     return plain(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def pasted_python(text: str, *, into_empty: bool) -> str:
+def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
     """Prepare Python from anywhere: indent by spaces, and remove prompts and fences; a session's
     output and text between fences become comments.
 
     into_empty: also remove the indentation common to all lines.
     """
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
-    text = _without_fences(text)
+    text = _strip_fences(text)
     dedented = textwrap.dedent(text)
     if _SESSION.match(dedented.lstrip("\n")):
-        return "\n".join(map(_without_prompt, dedented.strip("\n").split("\n")))
+        return "\n".join(map(_strip_prompt, dedented.strip("\n").split("\n")))
     return dedented if into_empty else text
 
 
-def _without_prompt(line: str) -> str:
+def _strip_prompt(line: str) -> str:
     if prompt := _PROMPT.match(line):
         return line[prompt.end() :]
     return f"# {line}" if line.strip() else ""
 
 
-def _without_fences(text: str) -> str:
+def _strip_fences(text: str) -> str:
     """Return the code of a Markdown text that starts with a fence, or whose only fence is its last
     line; otherwise the text."""
     lines = text.split("\n")
@@ -149,12 +149,12 @@ def has_curly_quotes(text: str) -> bool:
     """Return whether there are curly quotes outside of strings and comments; in a long text,
     anywhere."""
     found = _CURLY.search(text) is not None
-    return found and (len(text) > LONG or _CURLY.search(bare(text)) is not None)
+    return found and (len(text) > LONG or _CURLY.search(strip_literals(text)) is not None)
 
 
-def straightened(text: str) -> str:
+def straighten_quotes(text: str) -> str:
     """Make quotes straight; those inside strings stay if the result is valid Python."""
-    outside = outside_of_strings(text, lambda piece: piece.translate(_STRAIGHT))
+    outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
     return outside if is_python(outside) else text.translate(_STRAIGHT)
 
 

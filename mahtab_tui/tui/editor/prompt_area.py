@@ -28,14 +28,14 @@ _PATIENCE = 1.0
 """Seconds to wait for the last input to be written on leaving."""
 
 
-class Inputs:
+class InputHistory:
     """All inputs by mode, newest first, and the position in each mode."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._past: list[HistoryEntry] = []
         self._new: list[tuple[str, Mode]] = []
-        self._to_write: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
+        self._write_queue: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
         self._thread = threading.Thread(
             target=self._read_and_write, name="input-history", daemon=True
         )
@@ -46,10 +46,10 @@ class Inputs:
 
     def close(self) -> None:
         """Write all new inputs."""
-        self._to_write.put(None)
+        self._write_queue.put(None)
         self._thread.join(_PATIENCE)
 
-    def of(self, mode: Mode) -> list[str]:
+    def for_mode(self, mode: Mode) -> list[str]:
         """Return the inputs of a mode, each once; those of this session first."""
         now = (text for text, its_mode in self._new if its_mode == mode)
         past = (entry.text for entry in self._past if entry.mode == mode)
@@ -58,12 +58,12 @@ class Inputs:
     def step(self, step: int, mode: Mode, present: str) -> str | None:
         """Move to an older (1) or newer (-1) input that begins with the draft, and return it; None
         if there is none. present: the current text."""
-        return self._cursors[mode].step(step, self.of(mode), present)
+        return self._cursors[mode].step(step, self.for_mode(mode), present)
 
-    def entered(self, text: str, mode: Mode) -> None:
+    def add(self, text: str, mode: Mode) -> None:
         """Add an input at once, because the key after Enter may be Up."""
         self._new.insert(0, (text, mode))
-        self._to_write.put((text, mode))
+        self._write_queue.put((text, mode))
         self.reset()
 
     def reset(self) -> None:
@@ -72,7 +72,7 @@ class Inputs:
 
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
-        while (entry := self._to_write.get()) is not None:
+        while (entry := self._write_queue.get()) is not None:
             IMPORTS.wait_for_screen()  # writing masks secrets, with what is loaded after the first picture
             self._history.add(*entry)
 
@@ -85,7 +85,7 @@ class HistoryCursor:
         self._index = 0
         self._prefix = ""
         """The draft, with which the inputs begin that are walked through."""
-        self._changed: dict[int, str] = {}
+        self._edits: dict[int, str] = {}
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
         """See `Inputs.step`. inputs: newest first."""
@@ -93,14 +93,14 @@ class HistoryCursor:
             self._prefix = present
         index = self._index + step
         while 0 < index <= len(inputs) and not (
-            index in self._changed or _continues(inputs[index - 1], self._prefix)
+            index in self._edits or _continues(inputs[index - 1], self._prefix)
         ):
             index += step
         if not 0 <= index <= len(inputs):
             return None
-        self._changed[self._index] = present
+        self._edits[self._index] = present
         self._index = index
-        return self._changed.get(index, inputs[index - 1])
+        return self._edits.get(index, inputs[index - 1])
 
 
 def _continues(text: str, prefix: str) -> bool:
@@ -141,7 +141,7 @@ class PromptArea(CodeArea):
     def __init__(
         self,
         completions: CompletionList,
-        inputs: Inputs,
+        inputs: InputHistory,
         complete: Complete | None,
         complete_question: Complete | None,
         slash: SlashCompletions,
@@ -171,7 +171,7 @@ class PromptArea(CodeArea):
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
             self._change_mode("ask" if self.python else "python")
-        elif not self.completer.take_key(event):
+        elif not self.completer.handle_key(event):
             return
         event.stop()
         event.prevent_default()
@@ -180,9 +180,9 @@ class PromptArea(CodeArea):
         self.completer.close()
 
     def on_unmount(self) -> None:
-        self.completer.end()
+        self.completer.stop()
         if self.suggester is not None:
-            self.suggester.end()
+            self.suggester.stop()
 
     def watch_selection(self, selection: Selection) -> None:
         """Close the completions and drop the suggestion when the cursor moves away."""
@@ -191,7 +191,7 @@ class PromptArea(CodeArea):
             return
         self.completer.close()
         if self.suggester is not None:
-            self.suggester.forget()
+            self.suggester.clear()
 
     def update_suggestion(self) -> None:
         """Ask for a new suggestion after the text changed, unless the user types the current
@@ -204,19 +204,19 @@ class PromptArea(CodeArea):
     ) -> EditResult | None:
         with self.as_typed():
             result = super()._replace_via_keyboard(insert, start, end)
-        self.completer.edited(by_character=len(insert) == 1 and insert != "\n")
+        self.completer.update_after_edit(by_character=len(insert) == 1 and insert != "\n")
         return result
 
     def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
         with self.as_typed():
             result = super()._delete_via_keyboard(start, end)
-        self.completer.edited(by_character=False)
+        self.completer.update_after_edit(by_character=False)
         return result
 
     def action_indent(self) -> None:
         """Insert the suggestion or the chosen completion, or ask for completions; otherwise
         indent."""
-        if not (self.suggester and self.suggester.take()) and not self.completer.take_tab():
+        if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
             super().action_indent()
 
     # Mode and submitting
@@ -230,7 +230,7 @@ class PromptArea(CodeArea):
         """Submit the text, if any, and empty the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
-            self._inputs.entered(text, self.mode)
+            self._inputs.add(text, self.mode)
             self.load_text("")
             self._pastes = None  # the editor is empty, and its text cannot come back
             draft, self.draft = self.draft, None
@@ -247,7 +247,7 @@ class PromptArea(CodeArea):
 
     # History
 
-    def _walk(self, step: int) -> None:
+    def _step_history(self, step: int) -> None:
         """Show an older input (1) or a newer one (-1), at once, because the next key is meant for
         it."""
         if (text := self._inputs.step(step, self.mode, self.text)) is not None:
@@ -258,20 +258,20 @@ class PromptArea(CodeArea):
         from mahtab_tui.tui.editor.pasting import clean
 
         text = clean(text)
-        self._show_instead(text)
+        self._replace_text(text)
         self._recalled = (text, self.selection)
 
-    def _show_instead(self, text: str) -> None:
+    def _replace_text(self, text: str) -> None:
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
     @property
-    def _untouched(self) -> bool:
+    def _matches_history(self) -> bool:
         """Whether text and cursor are as the history set them: then Up and Enter apply to the input
         as a whole."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
-        if not self._untouched:
+        if not self._matches_history:
             return super().may_run()
         from mahtab_tui.tui.editor.pasting import is_complete
 
@@ -279,15 +279,15 @@ class PromptArea(CodeArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and (
-            self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)
+            self._matches_history or self.navigator.is_first_wrapped_line(self.cursor_location)
         ):
-            self._walk(1)
+            self._step_history(1)
         else:
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         if not select and self.navigator.is_last_wrapped_line(self.cursor_location):
-            self._walk(-1)
+            self._step_history(-1)
         else:
             super().action_cursor_down(select)
 
@@ -306,7 +306,7 @@ class PromptArea(CodeArea):
     def whole_text(self) -> str:
         return self.text if self._pastes is None else self._pastes.expand(self.text)
 
-    def collapsed(self, text: str) -> str:
+    def collapse_paste(self, text: str) -> str:
         if self._pastes is None:
             from mahtab_tui.tui.editor.pasting import Pastes
 
@@ -317,15 +317,15 @@ class PromptArea(CodeArea):
         """Show the pasted texts in full; undo collapses them again."""
         text = self.whole_text
         if text != self.text:
-            self._show_instead(text)
+            self._replace_text(text)
 
     def action_straighten(self) -> None:
         """Make curly quotes straight; undo makes them curly again."""
-        from mahtab_tui.tui.editor.pasting import has_curly_quotes, straightened
+        from mahtab_tui.tui.editor.pasting import has_curly_quotes, straighten_quotes
 
         text = self.whole_text
         if self.python and has_curly_quotes(text):
-            self._show_instead(self.collapsed(straightened(text)))
+            self._replace_text(self.collapse_paste(straighten_quotes(text)))
 
     def action_delete_left(self) -> None:
         if not self.text:

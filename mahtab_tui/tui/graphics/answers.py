@@ -20,8 +20,8 @@ _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
     r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S|\x1b\[\?2;0;(?P<widest>\d{1,9});(?P<highest>\d{1,9})S|\x1b\[\?[12];[1-3][\d;]{0,24}S"
 )
-_BEGUN = re.compile(r"\x1b(_(G[^\x1b]{0,256}\x1b?)?|\[(\?[\d;]{0,64}|6[\d;]{0,10})?)?\Z")
-_PERHAPS_A_KEY = 2
+_INCOMPLETE = re.compile(r"\x1b(_(G[^\x1b]{0,256}\x1b?)?|\[(\?[\d;]{0,64}|6[\d;]{0,10})?)?\Z")
+_POSSIBLE_KEY = 2
 """A held-back start of an answer that is no longer than this may also be a key."""
 
 
@@ -46,7 +46,7 @@ class TerminalAnswers:
         self.awaited = True
         return QUESTIONS
 
-    def take(self, typed: str) -> tuple[str, str]:
+    def filter_input(self, typed: str) -> tuple[str, str]:
         """Remove answers from typed input; returns the rest, and further queries to send."""
         if not self.awaited:
             return typed, ""
@@ -56,17 +56,17 @@ class TerminalAnswers:
             rest.append(typed[start : answer.start()])
             start = answer.end()
             question += self._read(answer)
-        return self._without_begun("".join((*rest, typed[start:]))), question
+        return self._split_incomplete("".join((*rest, typed[start:]))), question
 
-    def _without_begun(self, typed: str) -> str:
+    def _split_incomplete(self, typed: str) -> str:
         """Hold back an incomplete answer at the end of the input."""
-        if self.awaited and (begun := _BEGUN.search(typed)):
+        if self.awaited and (begun := _INCOMPLETE.search(typed)):
             typed, self._pending = typed[: begun.start()], begun[0]
         return typed
 
-    def silence(self) -> str:
+    def flush_pending(self) -> str:
         """Return the held-back text if it may be a key: nothing else came for a while."""
-        if len(self._pending) > _PERHAPS_A_KEY:
+        if len(self._pending) > _POSSIBLE_KEY:
             return ""
         pending, self._pending = self._pending, ""
         return pending

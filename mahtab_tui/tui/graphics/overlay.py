@@ -45,7 +45,7 @@ class GraphicsPiece(NamedTuple):
     data: str
 
 
-def kitty(image: Image.Image, number: int) -> str:
+def encode_kitty(image: Image.Image, number: int) -> str:
     """Encode a picture for Kitty's protocol, to be stored under a number."""
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=1)
@@ -59,24 +59,24 @@ def kitty(image: Image.Image, number: int) -> str:
     return "".join(parts)
 
 
-def kitty_placed(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
+def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
     """Return the sequence that draws a part of a stored picture at the cursor."""
     picture, (across, down) = part.picture, cell
     pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
     return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
 
 
-def kitty_removed(number: int, placement: int) -> str:
+def kitty_remove(number: int, placement: int) -> str:
     """Return the sequence that removes a drawn part; the picture stays stored."""
     return f"\x1b_Ga=d,d=i,i={number},p={placement},q=2\x1b\\"
 
 
-def kitty_forgotten(number: int) -> str:
+def kitty_delete(number: int) -> str:
     """Return the sequence that deletes a stored picture and all its drawn parts."""
     return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
 
 
-def sixel(
+def encode_sixel(
     image: Image.Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
 ) -> list[GraphicsPiece]:
     """Encode a picture as Sixel, in pieces of whole cells up to the terminal's largest size. Waits
@@ -84,7 +84,7 @@ def sixel(
 
     Raises `OSError` and `subprocess.SubprocessError`.
     """
-    quantized = _quantized(image, colours)
+    quantized = _quantize(image, colours)
     width, height = (max(1, most // size) * size for most, size in zip(largest, cell, strict=True))
     boxes = [
         (left, top, min(width, image.width - left), min(height, image.height - top))
@@ -109,7 +109,7 @@ def sixel(
     ]
 
 
-def _quantized(image: Image.Image, colours: int) -> Image.Image:
+def _quantize(image: Image.Image, colours: int) -> Image.Image:
     """Reduce a picture to a palette, which is computed from a sample of the pixels: all of them
     would take seconds."""
     from PIL import Image
@@ -122,9 +122,9 @@ def _quantized(image: Image.Image, colours: int) -> Image.Image:
     return image.quantize(palette=sample.quantize(colours), dither=Image.Dither.NONE)
 
 
-REST = 0.12
+IDLE_DELAY = 0.12
 """Seconds without a change before pictures are drawn."""
-NICE = 10
+THREAD_NICENESS = 10
 """Niceness of the encoding thread."""
 CACHED = 8
 """Maximum number of cached pictures, unless more are visible."""
@@ -166,7 +166,7 @@ class Overlay:
         self._numbers = count(1)
         self._timer: Timer | None = None
 
-    def before(self, wanted: list[PicturePart], update: RenderableType) -> None:
+    def prepare_update(self, wanted: list[PicturePart], update: RenderableType) -> None:
         """Prepare for an update of the screen. wanted: the visible parts of pictures."""
         if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
             return
@@ -174,12 +174,12 @@ class Overlay:
         self._wanted = wanted
         self._check_graphics(terminal)
         for part in list(self._drawn):
-            if part not in wanted or (not self._drawn[part] and _painted(update, part.region)):
+            if part not in wanted or (not self._drawn[part] and _paints(update, part.region)):
                 terminal.send(self._drawn.pop(part))
         if wanted != was_wanted or len(self._drawn) < before:
             if self._timer is not None:
                 self._timer.stop()
-            self._timer = self._app.set_timer(REST, self._draw) if self._wanted else None
+            self._timer = self._app.set_timer(IDLE_DELAY, self._draw) if self._wanted else None
 
     def _draw(self) -> None:
         """Draw the encoded pictures, and encode the next one."""
@@ -226,8 +226,8 @@ class Overlay:
 
         def encode() -> None:
             try:
-                _step_back()
-                ready, data = _encoded(part, graphics, number)
+                _lower_priority()
+                ready, data = _encode_part(part, graphics, number)
             except Exception:  # the thread's outermost frame: the half blocks stay
                 ready, data = _EncodedPicture(), ""
             self._app.call_later(self._add_encoded, graphics, key, ready, data)
@@ -251,7 +251,7 @@ class Overlay:
 
     def _forget(self, terminal: TerminalDriver, key: Hashable) -> None:
         if number := self._ready.pop(key).number:
-            terminal.send(kitty_forgotten(number))
+            terminal.send(kitty_delete(number))
 
     def _send(
         self,
@@ -265,10 +265,8 @@ class Overlay:
         removal = ""
         if ready.number:
             placement = next(self._numbers)
-            pieces = [
-                GraphicsPiece(0, 0, kitty_placed(ready.number, placement, part, graphics.cell))
-            ]
-            removal = kitty_removed(ready.number, placement)
+            pieces = [GraphicsPiece(0, 0, kitty_draw(ready.number, placement, part, graphics.cell))]
+            removal = kitty_remove(ready.number, placement)
         if drawn := "".join(
             f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}"
             for piece in pieces
@@ -277,7 +275,7 @@ class Overlay:
         return removal
 
 
-def _painted(update: RenderableType, region: Region) -> bool:
+def _paints(update: RenderableType, region: Region) -> bool:
     """Return whether an update paints any cell of a region."""
     if not isinstance(update, ChopsUpdate):
         return True
@@ -287,23 +285,27 @@ def _painted(update: RenderableType, region: Region) -> bool:
     )
 
 
-def _step_back() -> None:
+def _lower_priority() -> None:
     """Lower this thread's priority below the one that draws and reads keys. Only Linux has
     priorities of threads."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))
+        os.setpriority(
+            os.PRIO_PROCESS, thread, max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
+        )
 
 
-def _encoded(part: PicturePart, graphics: _Graphics, number: int) -> tuple[_EncodedPicture, str]:
+def _encode_part(
+    part: PicturePart, graphics: _Graphics, number: int
+) -> tuple[_EncodedPicture, str]:
     """Encode a picture, or a part of it; returns it with the data to send to the terminal first."""
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell
     image = picture.scaled(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
     if graphics.protocol == "kitty":
-        return _EncodedPicture(number=number), kitty(image, number)
+        return _EncodedPicture(number=number), encode_kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
     return _EncodedPicture(
-        pieces=tuple(sixel(cut, graphics.cell, graphics.colours, graphics.largest))
+        pieces=tuple(encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest))
     ), ""

@@ -34,7 +34,7 @@ _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG markers that are followed by the size."""
 
 
-def size_of(data: str) -> tuple[int, int] | None:
+def read_size(data: str) -> tuple[int, int] | None:
     """Return the width and height of a PNG or JPEG in base64, in pixels; None for anything else."""
     file = _file(data)
     try:
@@ -43,7 +43,7 @@ def size_of(data: str) -> tuple[int, int] | None:
             width, height = struct.unpack("!II", beginning[16:])
         elif beginning.startswith(b"\xff\xd8"):
             file.seek(2)
-            width, height = _size_of_jpeg(file)
+            width, height = _read_jpeg_size(file)
         else:
             return None
     except (ValueError, struct.error):
@@ -51,7 +51,7 @@ def size_of(data: str) -> tuple[int, int] | None:
     return (width, height) if width and height else None
 
 
-def opened(data: str, largest: int) -> Image:
+def open_picture(data: str, largest: int) -> Image:
     """Open a picture; it is decoded when its pixels are used. Raises Pillow's errors for broken
     files, and `ValueError` if it is too large."""
     from PIL import Image
@@ -62,7 +62,7 @@ def opened(data: str, largest: int) -> Image:
     return image
 
 
-def _size_of_jpeg(file: BinaryIO) -> tuple[int, int]:
+def _read_jpeg_size(file: BinaryIO) -> tuple[int, int]:
     """Find the size of a JPEG. Raises `ValueError` and `struct.error`."""
     for _ in range(_SEGMENTS):
         ground, mark = struct.unpack("!BB", file.read(2))
@@ -169,7 +169,7 @@ class PictureWidget:
         raise NotImplementedError
 
 
-def parts_seen(screen: Screen[Any]) -> Iterator[PicturePart]:
+def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
     """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel
     makes some terminals scroll."""
     before: list[Region] = []
@@ -225,7 +225,7 @@ CELLS = 20_000
 """Maximum total size of the cached pictures, unless more are visible."""
 
 
-class Drawings:
+class HalfBlockCache:
     """Draws the visible pictures one at a time, and drops a result that is no longer visible. Main
     thread only."""
 
@@ -233,30 +233,30 @@ class Drawings:
         self,
         fetcher: Fetcher,
         console: Callable[[], Console],
-        seen: Callable[[], Iterable[Picture]],
-        came: Callable[[Picture], None],
-        failed: Callable[[Picture], None],
+        visible: Callable[[], Iterable[Picture]],
+        on_drawn: Callable[[Picture], None],
+        on_failed: Callable[[Picture], None],
     ) -> None:
         """seen: returns the visible pictures. came, failed: called when a picture is drawn, or
         cannot be drawn."""
         self._fetcher = fetcher
         self._console = console
-        self._seen = seen
-        self._came = came
-        self._failed = failed
+        self._visible = visible
+        self._on_drawn = on_drawn
+        self._on_failed = on_failed
         self._drawn: dict[Picture, list[Strip]] = {}
         """No rows for a picture that cannot be drawn."""
         self._drawing = False
 
-    def of(self, picture: Picture) -> list[Strip] | None:
+    def get(self, picture: Picture) -> list[Strip] | None:
         """Return the rows of a picture; None if it is not drawn."""
         return self._drawn.get(picture) or None
 
-    def refresh_view(self) -> None:
+    def draw_next(self) -> None:
         """Draw the next picture, after the visible ones may have changed."""
         if (
             self._drawing
-            or (picture := next((one for one in self._seen() if one not in self._drawn), None))
+            or (picture := next((one for one in self._visible() if one not in self._drawn), None))
             is None
         ):
             return
@@ -264,17 +264,17 @@ class Drawings:
         self._fetcher.ask(
             "half blocks",
             lambda: half_blocks(picture, console),
-            lambda rows: self._take(picture, rows),
-            lambda _: self._take(picture, []),
+            lambda rows: self._store(picture, rows),
+            lambda _: self._store(picture, []),
         )
 
-    def _take(self, picture: Picture, rows: list[Strip]) -> None:
+    def _store(self, picture: Picture, rows: list[Strip]) -> None:
         self._drawing = False
-        seen = set(self._seen())
-        if picture in seen:
+        visible = set(self._visible())
+        if picture in visible:
             self._drawn[picture] = rows
-            for old in [old for old in self._drawn if old not in seen]:
+            for old in [old for old in self._drawn if old not in visible]:
                 if sum(drawing.columns * drawing.rows for drawing in self._drawn) > CELLS:
                     del self._drawn[old]
-            (self._came if rows else self._failed)(picture)
-        self.refresh_view()
+            (self._on_drawn if rows else self._on_failed)(picture)
+        self.draw_next()

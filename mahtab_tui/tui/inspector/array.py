@@ -26,7 +26,7 @@ from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, Obje
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
-from mahtab_tui.tui.graphics.pictures import Drawings, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.inspector.table_model import bars
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
@@ -254,7 +254,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._picture: Picture | None = None
         """The picture whose rows are drawn now."""
         self._rows: list[Strip] = []
-        self._drawings = Drawings(
+        self._drawings = HalfBlockCache(
             self.fetcher,
             lambda: self.app.console,
             lambda: [self._fitted] if self._fitted else [],
@@ -290,7 +290,7 @@ class PictureView(View, PictureWidget, can_focus=True):
             max(1, round(image.height * scale / down)),
         )
         self._fitted = Picture(object(), columns, lines, lambda: image)
-        self._drawings.refresh_view()
+        self._drawings.draw_next()
 
     def action_open_outside(self) -> None:
         """Show it in the system's viewer, once while the key is held down."""
@@ -306,7 +306,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         )
 
     def _draw_picture(self, picture: Picture) -> None:
-        self._picture, self._rows = picture, self._drawings.of(picture) or []
+        self._picture, self._rows = picture, self._drawings.get(picture) or []
         self.refresh()
 
     def pictures(self) -> Iterator[PicturePart]:

@@ -21,7 +21,7 @@ from mahtab_tui.kernel.inspector_client import (
     TableArrangement,
     TablePage,
 )
-from mahtab_tui.tui.rows.row import fitted
+from mahtab_tui.tui.rows.row import fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 MIN_WIDTH, MAX_WIDTH = 5, 36
@@ -356,7 +356,7 @@ class TableDrawing(NamedTuple):
     def _label(self, text: str, background: Style) -> list[Segment]:
         return [
             Segment(
-                f" {fitted(text, self.label_width)}" + " " * COLUMN_GAP,
+                f" {fit_text(text, self.label_width)}" + " " * COLUMN_GAP,
                 background + self.palette.muted,
             )
         ]
@@ -395,7 +395,7 @@ class TableDrawing(NamedTuple):
 
     def _aligned(self, column: int, text: str) -> str:
         width = self.columns.width(column)
-        text = fitted(text, width).rstrip()
+        text = fit_text(text, width).rstrip()
         space = " " * (width - cell_len(text))
         heading = self.columns.headings.get(column)
         return space + text if heading is not None and heading.right else text + space

@@ -130,7 +130,7 @@ class BlockWindow(TextWindow):
         super().__init__(self._get, source.size)
         self._source = source
 
-    def number(self, offset: int) -> int:
+    def line_number(self, offset: int) -> int:
         """The number of the line that has a place, from 1."""
         if not self.chars:
             return 1
@@ -465,13 +465,13 @@ class TextView(View, LongTextView, can_focus=True):
 
     # Drawing
 
-    def left_of(self, row: TextRow) -> list[Span]:
+    def row_prefix(self, row: TextRow) -> list[Span]:
         number = (f"{row.number:,}" if row.number is not None else "").rjust(self._gutter - 2)
         if row.start in self._marked:
             return [(number + "▸ ", self.palette.muted + self.palette.moon)]
         return [(number + "  ", self.palette.muted)]
 
-    def ground(self, row: TextRow) -> Style | None:
+    def line_style(self, row: TextRow) -> Style | None:
         return self.palette.panel if row.start in self._marked else None
 
     @property
@@ -485,13 +485,13 @@ class TextView(View, LongTextView, can_focus=True):
         here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
         return " " if self.top == 0 and end >= chars else "▐" if here else "▕", self.palette.muted
 
-    def colours_in(self, row: TextRow) -> list[StyledPart]:
+    def part_styles(self, row: TextRow) -> list[StyledPart]:
         colours = (
             self._colours.spans(row.start, row.end, self.palette)
             if self._colours is not None
             else ()
         )
-        return [*colours, *super().colours_in(row)]
+        return [*colours, *super().part_styles(row)]
 
     # Actions
 

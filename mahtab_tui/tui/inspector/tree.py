@@ -19,7 +19,7 @@ from mahtab_tui.kernel.inspector_client import Child, ObjectPath
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.on_screens import TREE_COMMANDS
 from mahtab_tui.tui.inspector.view import Subject, View
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fitted
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 ITEMS = 100
@@ -227,11 +227,11 @@ class TreeRows:
             (indent, Style.null()),
             (mark, palette.moon if cycle else palette.muted),
             (
-                fitted(one_line(child.label), max(4, self._label - len(indent) - 2)),
+                fit_text(one_line(child.label), max(4, self._label - len(indent) - 2)),
                 palette.muted if kind or child.kind == "function" else palette.text + BOLD,
             ),
             ("  ", Style.null()),
-            (fitted(plain(child.type), self._type), palette.muted),
+            (fit_text(plain(child.type), self._type), palette.muted),
             ("  ", Style.null()),
             (
                 "the object that contains it" if cycle else plain(child.summary),

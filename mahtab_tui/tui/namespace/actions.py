@@ -13,14 +13,14 @@ from textual.app import App
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.namespace.rows import Preview
 from mahtab_tui.tui.port import NamespacePort
-from mahtab_tui.tui.rows.row import fitted
+from mahtab_tui.tui.rows.row import fit_text
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 
 
-def rename(
+def rename_variable(
     app: App[Any], port: NamespacePort, name: str, used: Callable[[str], bool], *, private: bool
 ) -> None:
     """Ask for a new name, and rename the variable. used: returns whether there is a variable with
@@ -29,27 +29,27 @@ def rename(
     def chosen(new: str | None) -> None:
         if not new or new == name:
             return
-        known_as = unicodedata.normalize("NFKC", new)
+        normalized = unicodedata.normalize("NFKC", new)
         if not _is_name(new):
             problem = f"{new} is not a valid variable name."
-        elif used(known_as):
+        elif used(normalized):
             problem = f"There is already a variable {new}; nothing was renamed."
         else:
             if private:
-                port.mark_private(known_as, True)
-            port.run(f"{new} = {_written(name)}; del {_written(name)}")
+                port.mark_private(normalized, True)
+            port.run(f"{new} = {_variable_expression(name)}; del {_variable_expression(name)}")
             return
         app.notify(problem, severity="warning", markup=False, timeout=3)
 
     app.push_screen(Prompt(f"New name for {one_line(name)}", one_line(name)), chosen)
 
 
-def delete(app: App[Any], port: NamespacePort, name: str) -> None:
+def delete_variable(app: App[Any], port: NamespacePort, name: str) -> None:
     """Delete the variable, after confirmation."""
 
     def sure(yes: bool | None) -> None:
         if yes:
-            port.run(f"del {_written(name)}")
+            port.run(f"del {_variable_expression(name)}")
 
     app.push_screen(
         Confirm(
@@ -65,7 +65,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
-def _written(name: str) -> str:
+def _variable_expression(name: str) -> str:
     """Return code for a variable. Code may put any text into the namespace as a name."""
     return name if _is_name(name) else f"globals()[{name!r}]"
 
@@ -76,31 +76,33 @@ _TEXT = 4_000
 """Characters of a text that are fetched."""
 
 
-def preview_of(look: InspectorClient, name: str, height: int, width: int) -> Preview:
+def load_preview(inspector: InspectorClient, name: str, height: int, width: int) -> Preview:
     """Fetch what a variable begins with; waits for the kernel. Raises `KernelError`."""
     path: ObjectPath = (["name", name],)
     try:
-        opened = look.open(path)
+        opened = inspector.open(path)
         kind = opened.views[0] if opened.views else ""
         if kind == "table":
-            lines = _table(look, opened, height, width)
+            lines = _table_lines(inspector, opened, height, width)
         elif kind == "text":
-            lines = look.text(opened.path, 0, _TEXT).text.splitlines()[:height]
+            lines = inspector.text(opened.path, 0, _TEXT).text.splitlines()[:height]
         else:
-            children = look.children(opened.path, 0, height)[1]
+            children = inspector.children(opened.path, 0, height)[1]
             lines = [f"{each.label}  {each.summary or each.type}" for each in children]
     finally:
-        look.close()
-    return Preview(name, tuple(fitted(one_line(line), width).rstrip() for line in lines))
+        inspector.close()
+    return Preview(name, tuple(fit_text(one_line(line), width).rstrip() for line in lines))
 
 
-def _table(look: InspectorClient, opened: InspectedObject, height: int, width: int) -> list[str]:
+def _table_lines(
+    inspector: InspectorClient, opened: InspectedObject, height: int, width: int
+) -> list[str]:
     """Return the first rows of the first columns, as many as fit."""
     from mahtab_tui.kernel.inspector_client import TableArrangement  # no part of the first picture
 
     columns = range(min(opened.columns, width // 4))
-    headings = look.headings(opened.path, columns)
-    cells = look.rows(opened.path, 0, max(1, height - 1), columns, TableArrangement()).cells
+    headings = inspector.headings(opened.path, columns)
+    cells = inspector.rows(opened.path, 0, max(1, height - 1), columns, TableArrangement()).cells
     lines = [""] * (1 + max(map(len, cells), default=0))
     for heading, values in zip(headings, cells, strict=False):
         texts = [
@@ -110,7 +112,7 @@ def _table(look: InspectorClient, opened: InspectedObject, height: int, width: i
         room = min(max(map(cell_len, texts)), _COLUMN)
         if cell_len(lines[0]) + room > width:
             break
-        shown = [fitted(text, room) for text in texts]
+        shown = [fit_text(text, room) for text in texts]
         if heading.right:
             shown = [text.rstrip().rjust(len(text)) for text in shown]
         lines = [f"{line}{text}  " for line, text in zip(lines, shown, strict=False)]

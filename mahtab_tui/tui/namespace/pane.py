@@ -35,7 +35,7 @@ _PREVIEW_FROM = 160
 """Columns of the screen from which there is a preview."""
 _PREVIEW_LEAST = 5
 """Lines that it needs."""
-_OF_PORT = ("open", "rename", "mark_private", "delete", "copy_name")
+_PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
@@ -60,31 +60,31 @@ class NamespacePane(RowsView, can_focus=True):
         self.filtering = False
         self._fetcher: Fetcher | None = None
         self._preview = Preview()
-        self._fading: Timer | None = None
+        self._fade_timer: Timer | None = None
         self._faded = 0.0
 
     def fold(self, records: Sequence[Record]) -> None:
         if self._rows.fold(records):
             self._drawn.ground = self.background_colors[1]
-            self._arranged()
+            self._refresh_rows()
             self._faded = time.time() + FADE
-            if self._fading is None:
-                self._fading = self.set_interval(FADE / FADE_STEPS, self._fade)
+            if self._fade_timer is None:
+                self._fade_timer = self.set_interval(FADE / FADE_STEPS, self._fade)
 
     def has(self, name: str) -> bool:
         return name in self._rows
 
     @property
-    def made(self) -> int:
-        return self._rows.made
+    def created_count(self) -> int:
+        return self._rows.created_count
 
     def _fade(self) -> None:
         self.refresh()
-        if time.time() > self._faded and self._fading is not None:
-            self._fading.stop()
-            self._fading = None
+        if time.time() > self._faded and self._fade_timer is not None:
+            self._fade_timer.stop()
+            self._fade_timer = None
 
-    def _arranged(self) -> None:
+    def _refresh_rows(self) -> None:
         """Lay out and draw after the shown variables have changed."""
         self._rows.arrange()
         if self._laid_out is not None:
@@ -108,7 +108,7 @@ class NamespacePane(RowsView, can_focus=True):
             return
         port, row, height = (
             self._port,
-            self._chosen,
+            self._existing_row,
             self.size.height - self.head - len(self._drawn) - 2,
         )
         if row is None or self.app.size.width < _PREVIEW_FROM or height < _PREVIEW_LEAST:
@@ -136,8 +136,8 @@ class NamespacePane(RowsView, can_focus=True):
         if (
             self._laid_out is None
             or preview_line < 0
-            or self._chosen is None
-            or self._chosen.name != self._preview.name
+            or self._existing_row is None
+            or self._existing_row.name != self._preview.name
         ):
             return super().render_line(y)
         palette = self._laid_out[1]
@@ -165,7 +165,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Ignore keys that change something while the list can only be read."""
-        return (self._port is not None or action not in _OF_PORT) and super().check_action(
+        return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(
             action, parameters
         )
 
@@ -202,7 +202,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     def _filter(self, text: str) -> None:
         self._rows.filter = text
-        self._arranged()
+        self._refresh_rows()
         if text:  # watched variables stay on top, even if they do not match
             self.go_to(
                 next(
@@ -224,51 +224,57 @@ class NamespacePane(RowsView, can_focus=True):
             self.action_open()
 
     @property
-    def _chosen(self) -> VariableRow | None:
+    def _existing_row(self) -> VariableRow | None:
         """The row on which keys act; None if there is none, or its variable is gone."""
-        row = self._marked
+        row = self._row_at_cursor
         return None if row is None or row.name not in self._rows else row
 
     @property
-    def _marked(self) -> VariableRow | None:
+    def _row_at_cursor(self) -> VariableRow | None:
         return self._rows.shown[self.cursor] if self._rows.shown else None
 
     def action_open(self) -> None:
         """Look inside; of a variable that is not kept, bring the cells that made it into the
         editor."""
-        if (row := self._marked) is not None and row.away and row.name not in self._rows:
+        if (
+            (row := self._row_at_cursor) is not None
+            and row.not_restored
+            and row.name not in self._rows
+        ):
             if row.absent and self._port is not None:
                 self._port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
-        elif (row := self._chosen) is not None and self._port is not None:
+        elif (row := self._existing_row) is not None and self._port is not None:
             self._port.inspect_variable(row.name)
 
     def action_rename(self) -> None:
-        from mahtab_tui.tui.namespace.actions import rename
+        from mahtab_tui.tui.namespace.actions import rename_variable
 
-        if (row := self._chosen) is not None and self._port is not None:
-            rename(self.app, self._port, row.name, self.has, private=row.name in self._rows.private)
+        if (row := self._existing_row) is not None and self._port is not None:
+            rename_variable(
+                self.app, self._port, row.name, self.has, private=row.name in self._rows.private
+            )
 
     def action_mark_private(self) -> None:
-        if (row := self._chosen) is not None and self._port is not None:
+        if (row := self._existing_row) is not None and self._port is not None:
             self._port.mark_private(row.name, row.name not in self._rows.private)
 
     def action_delete(self) -> None:
-        from mahtab_tui.tui.namespace.actions import delete
+        from mahtab_tui.tui.namespace.actions import delete_variable
 
-        if (row := self._chosen) is not None and self._port is not None:
-            delete(self.app, self._port, row.name)
+        if (row := self._existing_row) is not None and self._port is not None:
+            delete_variable(self.app, self._port, row.name)
 
     def action_copy_name(self) -> None:
         from mahtab_tui.tui.external import copy
 
-        if (row := self._chosen) is not None:
+        if (row := self._existing_row) is not None:
             copy(self.app, row.label)
 
     def action_watch_variable(self) -> None:
         """Watch or unwatch the variable at the cursor, and keep the cursor on it."""
-        if (row := self._chosen) is not None:
+        if (row := self._existing_row) is not None:
             self._rows.watched ^= {row.name}
-            self._arranged()
+            self._refresh_rows()
             if row in self._rows.shown:
                 self.go_to(self._rows.shown.index(row))
 
@@ -279,13 +285,13 @@ class NamespacePane(RowsView, can_focus=True):
     def show_changes(self, shown: bool) -> None:
         """Show what the last cell of the model changed, or all variables."""
         self._rows.changes = shown
-        self._arranged()
+        self._refresh_rows()
 
     def action_sort(self) -> None:
         sorts = list(SORTS)
         self._rows.sort = sorts[(sorts.index(self._rows.sort) + 1) % len(sorts)]
-        self._arranged()
+        self._refresh_rows()
 
     def action_specials(self) -> None:
         self._rows.specials = not self._rows.specials
-        self._arranged()
+        self._refresh_rows()

@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.color import Color
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.rows.row import Row, Span, fitted, with_separators
+from mahtab_tui.tui.rows.row import Row, Span, add_separators, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ class VariableRow(NamedTuple):
     type: str
     summary: str
     kind: str
-    party: str
+    author: str
     cell: int
-    perhaps: bool
+    uncertain: bool
     """Whether a later cell may have changed it in place."""
     number: int
     """The number of the change; a higher one is more recent."""
     time: float
     """When it changed, in seconds since the epoch."""
-    guest: int | None = None
+    agent_index: int | None = None
     """The number of the colour of the agent who changed it."""
     sign: str = ""
     """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
-    away: bool = False
+    not_restored: bool = False
     """Whether an earlier kernel had it, and this one does not, or not yet."""
     absent: bool = False
     """Whether it does not come back; `summary` says why."""
@@ -73,9 +73,9 @@ class VariableRow(NamedTuple):
         """A mark of who created or last changed it, and in which cell; with a ``?`` if a later cell
         may have changed it."""
         if not self.cell:
-            return self.party
-        mark = "◇" if self.guest is not None else "❯" if self.party == "you" else "◈"
-        return f"{mark} {self.cell}{'?' if self.perhaps else ''}"
+            return self.author
+        mark = "◇" if self.agent_index is not None else "❯" if self.author == "you" else "◈"
+        return f"{mark} {self.cell}{'?' if self.uncertain else ''}"
 
     @property
     def clock(self) -> str:
@@ -89,20 +89,20 @@ class VariableRow(NamedTuple):
         return self.kind != "data" or self.name.startswith("_")
 
 
-def row_of(record: Namespace, change: Change, number: int) -> VariableRow:
+def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
     """Convert a change of a `namespace` record."""
     return VariableRow(
         name=change.name,
         type=plain(change.type or ""),
-        summary=with_separators(plain(change.summary or "")),
+        summary=add_separators(plain(change.summary or "")),
         kind=change.kind or "data",
-        party=plain(record.party or ""),
+        author=plain(record.party or ""),
         cell=record.cell or 0,
-        perhaps=change.change == "perhaps",
+        uncertain=change.change == "perhaps",
         number=number,
         time=record.time,
-        guest=record.guest,
-        away=change.change in ("restoring", "absent"),
+        agent_index=record.guest,
+        not_restored=change.change in ("restoring", "absent"),
         absent=change.change == "absent",
     )
 
@@ -136,17 +136,19 @@ class NamespaceChanges:
         if record.cell is None or record.cell != self._cell or record.restored:
             return False
         self.rows = [
-            _compared(row_of(record, change, index), change, known)
+            _add_old_value(to_row(record, change, index), change, known)
             for index, change in enumerate(record.changes)
         ]
         return True
 
 
-def _compared(row: VariableRow, change: Change, known: Mapping[str, VariableRow]) -> VariableRow:
+def _add_old_value(
+    row: VariableRow, change: Change, known: Mapping[str, VariableRow]
+) -> VariableRow:
     """Add the previous type and value to a row."""
     from mahtab_tui.kernel.values import CHANGE_SIGNS
 
-    row = row._replace(perhaps=False)  # its sign shows this
+    row = row._replace(uncertain=False)  # its sign shows this
     sign = CHANGE_SIGNS.get(change.change, "~")
     before = known.get(row.name)
     if sign == "−":
@@ -212,10 +214,10 @@ class VariableRows:
 
     def __contains__(self, name: str) -> bool:
         row = self._rows.get(name)
-        return row is not None and not row.away
+        return row is not None and not row.not_restored
 
     @property
-    def made(self) -> int:
+    def created_count(self) -> int:
         """How many variables cells have created, without modules and names that begin with
         ``_``."""
         return sum(
@@ -224,7 +226,7 @@ class VariableRows:
         )
 
     @property
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         """How many matching variables are hidden because they are modules, functions, classes or
         begin with ``_``."""
         if self.specials or self.changes:
@@ -263,9 +265,11 @@ class VariableRows:
             if change.change == "deleted":
                 self._rows.pop(name, None)
                 continue
-            row = row_of(record, change, self._number + 1)
-            if row.perhaps and (known := self._rows.get(name)) is not None:
-                self._rows[name] = known._replace(type=row.type, summary=row.summary, perhaps=True)
+            row = to_row(record, change, self._number + 1)
+            if row.uncertain and (known := self._rows.get(name)) is not None:
+                self._rows[name] = known._replace(
+                    type=row.type, summary=row.summary, uncertain=True
+                )
             else:
                 self._number += 1
                 self._rows[name] = row
@@ -279,10 +283,10 @@ PRIVATE = "⊘"
 """Stands before the name of a private variable."""
 
 _EMPTY = "Variables appear here as they are made: type, size, and who made or changed them."
-_OPENS = " Enter looks inside."
+_OPENS_HINT = " Enter looks inside."
 _NO_CHANGES = "Shows what the model's last cell added, changed and deleted."
 
-_LOOKED_AT = 200
+_MEASURED_ROWS = 200
 """Number of rows from which the column widths are computed."""
 _NAME, _VALUE, _TYPE = 20, 24, 14
 """Columns of names and types at most, and of values before types are left out for them."""
@@ -307,10 +311,10 @@ class Columns(NamedTuple):
     """0 if there is no room for it."""
 
     @classmethod
-    def of(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
+    def fit(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
         """Compute the widths for some rows: names as wide as needed, the rest for the value. marks:
         room before the names."""
-        seen = rows[:_LOOKED_AT]
+        seen = rows[:_MEASURED_ROWS]
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
         room -= time + 1 if time else 0
@@ -330,7 +334,7 @@ class Columns(NamedTuple):
 
     def line(self, name: str, value: str, type: str, by: str, time: str) -> str:
         return " ".join(
-            fitted(text, width)
+            fit_text(text, width)
             for text, width in zip((name, value, type, by, time), self, strict=True)
             if width
         )
@@ -345,7 +349,7 @@ class NamespaceRows:
         """The pane's background, to which highlighted rows fade."""
         self._names = names
         self._opens = opens
-        self._columns = Columns.of([], 40)
+        self._columns = Columns.fit([], 40)
         self._sentence: list[str] = []
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -355,7 +359,7 @@ class NamespaceRows:
     def arrange(self) -> None:
         """Lay out again after other variables are shown."""
         marks = len(PRIVATE) + 1 if self._names.private else 0
-        self._columns = Columns.of(self._names.shown, self._width, marks)
+        self._columns = Columns.fit(self._names.shown, self._width, marks)
         self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
 
     def __len__(self) -> int:
@@ -375,11 +379,14 @@ class NamespaceRows:
         marks = f"{'● ' * watched}{f'{PRIVATE} ' * (name.name in self._names.private)}"
         spans: list[Span] = [
             (
-                fitted(marks + name.shown_name, columns.name) + " ",
-                palette.muted if name.away else BOLD + signs.get(name.sign, Style.null()),
+                fit_text(marks + name.shown_name, columns.name) + " ",
+                palette.muted if name.not_restored else BOLD + signs.get(name.sign, Style.null()),
             ),
-            (fitted(name.value, columns.value) + " ", palette.muted if name.away else Style.null()),
-            *([(fitted(name.type, columns.type) + " ", palette.muted)] if columns.type else []),
+            (
+                fit_text(name.value, columns.value) + " ",
+                palette.muted if name.not_restored else Style.null(),
+            ),
+            *([(fit_text(name.type, columns.type) + " ", palette.muted)] if columns.type else []),
             *self._author(name),
             *([(f" {name.clock}", palette.muted)] if columns.time else []),
         ]
@@ -388,14 +395,14 @@ class NamespaceRows:
     def _author(self, name: VariableRow) -> list[Span]:
         """Draw who changed a variable last; the question mark for a possible later change is
         muted."""
-        text = fitted(name.by, self._columns.by)
+        text = fit_text(name.by, self._columns.by)
         if (
-            not name.cell and name.party != "you"
+            not name.cell and name.author != "you"
         ):  # it came from an earlier kernel, or does not come
             return [(text, self._palette.muted)]
-        who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
+        who, mark, rest = text.rpartition("?") if name.uncertain else (text, "", "")
         return [
-            (who, self._palette.author_style(name.party == "you", name.guest)),
+            (who, self._palette.author_style(name.author == "you", name.agent_index)),
             (mark + rest, self._palette.muted),
         ]
 
@@ -410,14 +417,14 @@ class NamespaceRows:
 
     def _why_empty(self) -> str:
         names = self._names
-        if names.filter and not names.hidden:
+        if names.filter and not names.hidden_count:
             return "No name contains this. Esc ends the filter."
         if names.changes:
             by = names.difference.by
             return f"{by} changed no variables." if by else _NO_CHANGES
-        if names.hidden:
+        if names.hidden_count:
             return f"Only modules, functions or names with _{' contain this' if names.filter else ''}. Ctrl+T shows them."
-        return _EMPTY + _OPENS * self._opens
+        return _EMPTY + _OPENS_HINT * self._opens
 
     def title(self, filtering: bool, focused: bool) -> Row:
         """Draw the title with filter and order. filtering: whether typing filters."""
@@ -434,8 +441,8 @@ class NamespaceRows:
             parts.append((f"/ {names.filter}{'▏' if filtering else ''}", bright))
         if len(names) and not names.changes:
             parts.append((f"by {names.sort}", muted))
-        if names.hidden:
-            parts.append((f"{names.hidden} hidden", muted))
+        if names.hidden_count:
+            parts.append((f"{names.hidden_count} hidden", muted))
         between = (
             "  ·  " if cell_len("  ·  ".join(text for text, _ in parts)) < self._width else " · "
         )

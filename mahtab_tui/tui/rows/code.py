@@ -20,9 +20,9 @@ from mahtab_tui.tui.rows.row import (
     WIDEST,
     Row,
     Span,
+    add_separators,
     paragraph,
     shorten_line,
-    with_separators,
 )
 from mahtab_tui.tui.theme import Palette
 
@@ -62,17 +62,17 @@ class CodeRows(list[Row]):
         self._code = code
         if len(ends := two_ends(code)) > 1 or ends[0] != code:
             if ends[0] != self._head:
-                self._head, self._head_rows = ends[0], list(self._drawn(ends[0]))
-            self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._drawn(end))]
+                self._head, self._head_rows = ends[0], list(self._draw_rows(ends[0]))
+            self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._draw_rows(end))]
             return
         tail = code[self._settled :]
-        self[:] = [*self._settled_rows, *self._drawn(tail)]
+        self[:] = [*self._settled_rows, *self._draw_rows(tail)]
         safe = safe_length(tail)
         if safe:
-            self._settled_rows += self._drawn(tail[: safe - 1])
+            self._settled_rows += self._draw_rows(tail[: safe - 1])
             self._settled += safe
 
-    def _drawn(self, code: str) -> Iterator[Row]:
+    def _draw_rows(self, code: str) -> Iterator[Row]:
         return code_rows(PYTHON, code, self._width, self._palette, self._bar)
 
 
@@ -168,7 +168,7 @@ NAMES = 200
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
 
-def _joined(type: str, summary: str, kind: str | None) -> str:
+def _join_summary(type: str, summary: str, kind: str | None) -> str:
     """Join type and summary: ``int 3``, or ``Order(id=7)`` for the fields of an object."""
     return (
         f"{type}{summary}"
@@ -177,15 +177,15 @@ def _joined(type: str, summary: str, kind: str | None) -> str:
     )
 
 
-def described(change: Change) -> str:
+def describe_change(change: Change) -> str:
     """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str
     'three'`."""
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
-    now, was = (with_separators(plain(text or "")) for text in (change.summary, change.was))
-    after = _joined(kind, now, change.kind)
+    now, was = (add_separators(plain(text or "")) for text in (change.summary, change.was))
+    after = _join_summary(kind, now, change.kind)
     if not old_kind:
         return after
-    before = _joined(old_kind, was if len(was) <= WAS else was[: WAS - 1] + "…", change.kind)
+    before = _join_summary(old_kind, was if len(was) <= WAS else was[: WAS - 1] + "…", change.kind)
     return f"{before} → {now if old_kind == kind else after}"
 
 
@@ -208,7 +208,7 @@ def _line(change: Change) -> Content:
 
     sign = CHANGE_SIGNS.get(change.change, "~")
     return Content.assemble(
-        (f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(described(change))}"
+        (f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(describe_change(change))}"
     )
 
 

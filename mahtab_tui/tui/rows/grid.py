@@ -32,23 +32,23 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
     if (omitted := len(table.body) - LINES) > 0:
         head, foot = table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
     lines = [*table.header, *head, *foot]
-    wanted = _wanted(lines)
-    named = _named([*head, *foot], wanted, width)
-    columns, widths = _fitted(wanted, named, width, offset)
+    wanted = _natural_widths(lines)
+    named = _count_index_columns([*head, *foot], wanted, width)
+    columns, widths = _fit_columns(wanted, named, width, offset)
     numeric = numeric_columns([*head, *foot])
     right = [column >= len(numeric) or numeric[column] for column in columns]
     rows = [_row(line, columns, widths, right, palette) for line in lines]
     rule = Row([("─" * min(width, sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
     notes = [
         _note(note, width, palette)
-        for note in [*_scrolled(columns, named, len(wanted) - named), *table.notes]
+        for note in [*_scroll_note(columns, named, len(wanted) - named), *table.notes]
     ]
     top, end = len(table.header), len(table.header) + len(head)
     between = [_note(f"… {omitted:,} lines left out …", width, palette)] if foot else []
     return [*rows[:top], *([rule] if top else []), *rows[top:end], *between, *rows[end:], *notes]
 
 
-def _wanted(lines: Sequence[Sequence[TableCell]]) -> list[int]:
+def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
     """Return the natural width of each column."""
     wanted: list[int] = []
     for line in lines:
@@ -61,15 +61,17 @@ def _wanted(lines: Sequence[Sequence[TableCell]]) -> list[int]:
 def last_offset(table: HtmlTable, width: int) -> int:
     """Return the offset at which the last columns of a table are seen; 0 if all fit."""
     lines = [*table.header, *table.body]
-    wanted = _wanted(lines)
-    named = _named(table.body, wanted, width)
-    columns, _ = _fitted(
+    wanted = _natural_widths(lines)
+    named = _count_index_columns(table.body, wanted, width)
+    columns, _ = _fit_columns(
         wanted[:named] + wanted[: named - 1 if named else None : -1], named, width, 0
     )
     return max(0, len(wanted) - len(columns))
 
 
-def _named(body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int) -> int:
+def _count_index_columns(
+    body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int
+) -> int:
     """Return how many columns at the left hold the names of the lines, and stay: one if they are
     wide, none if there are no others."""
     least = min(map(len, body), default=0)
@@ -80,7 +82,7 @@ def _named(body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: in
     return named if sum(min(cells, WIDEST) + SPACE for cells in wanted[:named]) <= width // 2 else 1
 
 
-def _fitted(
+def _fit_columns(
     wanted: Sequence[int], named: int, width: int, offset: int
 ) -> tuple[list[int], list[int]]:
     """Choose the columns that are shown, and their widths: those with names, then as many as fit
@@ -101,7 +103,7 @@ def _fitted(
     return columns, [widths[column] for column in columns]
 
 
-def _scrolled(shown: Sequence[int], named: int, columns: int) -> list[str]:
+def _scroll_note(shown: Sequence[int], named: int, columns: int) -> list[str]:
     """Say which columns of a wide table are seen."""
     if len(shown) == named + columns:
         return []

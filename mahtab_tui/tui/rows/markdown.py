@@ -83,13 +83,13 @@ def table_rows(
         max(_width(line[column]) for line in cells if column < len(line))
         for column in range(len(right))
     ]
-    widths = fitted(wanted, width - SPACE * (len(wanted) - 1))
+    widths = fit_columns(wanted, width - SPACE * (len(wanted) - 1))
     header, *body = (list(_line(line, widths, right, palette)) for line in cells)
     rule = Row([("─" * (sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
     return [*header, rule, *(row for line in body for row in line)]
 
 
-def fitted(wanted: Sequence[int], width: int) -> list[int]:
+def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
     """Return column widths that fit in a width: the widest columns shrink, down to `NARROWEST`."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
@@ -112,7 +112,7 @@ def _line(
     """Yield the rows of one line of the table, as many as its highest cell has."""
     columns = [
         [
-            _trimmed(row)
+            _trim(row)
             for row in cut_spans(spans, word_cuts("".join(text for text, _ in spans), width))
         ]
         for spans, width in zip(cells, widths, strict=False)
@@ -127,7 +127,7 @@ def _line(
         yield Row(line[:-1])
 
 
-def _trimmed(spans: list[Span]) -> list[Span]:
+def _trim(spans: list[Span]) -> list[Span]:
     """Remove the spaces at which the row was wrapped."""
     if not spans:
         return spans
@@ -162,10 +162,10 @@ class FigureMarks:
             for start, end in figure_spans(text)
             if (style := self._styles.get(text[start:end]))
         ]
-        return list(_marked(spans, ticks, marks)) if marks else spans
+        return list(_apply_marks(spans, ticks, marks)) if marks else spans
 
 
-def _marked(
+def _apply_marks(
     spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
 ) -> Iterator[Span]:
     """Yield the spans, cut where a mark starts or ends. Positions of marks count the backticks."""
@@ -186,7 +186,7 @@ def _marked(
         position = end_of_text + len(tick)
 
 
-def with_links(row: Row, hovered: int | None = None) -> Row:
+def underline_links(row: Row, hovered: int | None = None) -> Row:
     """Underline the figures of a row that lead to a cell. hovered: only the one that starts at this
     character."""
     spans: list[Span] = []
@@ -298,7 +298,7 @@ class Markdown:
             if rows and loose:
                 rows.append(Row())
             inner = self._stack(item, max(NARROWEST, width - room), loose=loose)
-            rows += _indented(
+            rows += _indent(
                 inner or [Row()],
                 (mark.rjust(room), self._palette.muted),
                 (" " * room, self._palette.muted),
@@ -312,7 +312,7 @@ class Markdown:
             for row in inner
         ]
         mark = ("▎ ", self._palette.muted)
-        return _indented(quiet, mark, mark)
+        return _indent(quiet, mark, mark)
 
     def _fence(self, block: Block, width: int) -> list[Row]:
         code = block.content.removesuffix("\n").expandtabs(4)
@@ -334,7 +334,7 @@ class Markdown:
         return rows
 
 
-def _indented(rows: Sequence[Row], first: Span, rest: Span) -> list[Row]:
+def _indent(rows: Sequence[Row], first: Span, rest: Span) -> list[Row]:
     marks = [first, *[rest] * len(rows)]
     return [
         row._replace(spans=[mark, *row.spans], indent=row.indent + len(mark[0]))

@@ -39,7 +39,7 @@ WIDEST = 10_000
 _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 
 
-def with_separators(summary: str) -> str:
+def add_separators(summary: str) -> str:
     """Separate the thousands of a shape, as in ``10,000 × 5``."""
     return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
@@ -90,7 +90,7 @@ class GrowingRows(Rows, Protocol):
         """Update the rows after the entry has changed."""
 
 
-def fitted(text: str, width: int) -> str:
+def fit_text(text: str, width: int) -> str:
     """Pad or cut a text, with …, to a width in cells."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
@@ -190,7 +190,7 @@ RIGHT = 1
 """Empty cells at the right edge."""
 
 
-def strip_of(
+def to_strip(
     row: Row,
     y: int | None,
     width: int,
@@ -211,7 +211,7 @@ def strip_of(
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    chosen = _selected(row.spans, selected, selection) if selected else row.spans
+    chosen = _highlight_selection(row.spans, selected, selection) if selected else row.spans
     used, offset = EDGE, 0
     for text, style in chosen:
         segments.append(Segment(text, body + style + _origin(offset, y)))
@@ -245,7 +245,9 @@ def _origin(offset: int, y: int | None) -> Style:
     return Style.null() if y is None else Style(meta={"offset": (offset, y)})
 
 
-def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style) -> Iterator[Span]:
+def _highlight_selection(
+    spans: Sequence[Span], selected: tuple[int, int], selection: Style
+) -> Iterator[Span]:
     """Yield the spans with the selection's style in the selected range."""
     start, end = selected
     position = 0
@@ -262,16 +264,16 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
         position += len(text)
 
 
-def with_sought(row: Row, sought: Pattern, style: Style) -> Row:
+def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
     """Highlight the matches of a pattern in a row. Raises `TooSlow`."""
-    spans = list(sought.spans(row.text))
+    spans = list(pattern.spans(row.text))
     drawn: Sequence[Span] = row.spans
     for span in spans:
-        drawn = list(_selected(drawn, span, style))
+        drawn = list(_highlight_selection(drawn, span, style))
     return row._replace(spans=drawn) if spans else row
 
 
-def with_mark(strip: Strip, style: Style) -> Strip:
+def mark_strip(strip: Strip, style: Style) -> Strip:
     """Mark a strip of the current entry at its left, unless it is empty."""
     if not strip.cell_length:
         return strip
@@ -281,7 +283,7 @@ def with_mark(strip: Strip, style: Style) -> Strip:
     )
 
 
-def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
+def overlay_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
     """Cover the right end of a strip with a hint."""
     hint = set_cell_size(hint, min(cell_len(hint), width))
     start = width - cell_len(hint)
@@ -409,7 +411,7 @@ class RowsView(ScrollView, can_focus=True):
         if index == self.marked_row:
             row = row._replace(fill=self._laid_out[1].panel)
         return (
-            strip_of(row, index, width, base, None, base)
+            to_strip(row, index, width, base, None, base)
             if self.bars
             else plain_strip(row, self.margin, width, base)
         )

@@ -54,7 +54,7 @@ class TextWindow:
         """Return `count` rows from the one that starts at a position."""
         rows: list[TextRow] = []
         line = self.line_start(start)
-        number = self.number(line)
+        number = self.line_number(line)
         while len(rows) < count and (line < self.chars or line == 0):
             end, text = self._line(line)
             for row_start, row_end in self._cuts(line, text, width):
@@ -103,7 +103,7 @@ class TextWindow:
             return first + found + 1
         return 0 if first == 0 else offset - offset % LINE
 
-    def number(self, offset: int) -> int:
+    def line_number(self, offset: int) -> int:
         """Return the number of the line that contains a position, from 1."""
         while len(self._ends) * BLOCK <= offset:
             first = (len(self._ends) - 1) * BLOCK
@@ -147,10 +147,10 @@ class TextWindow:
         text = self._part(start, last)
         found = text.find("\n")
         if found >= 0:
-            return start + found + 1, _shown(text[:found])
+            return start + found + 1, _visible_text(text[:found])
         if last < self.chars:
             last = max(start + 1, last - last % LINE)
-        return last, _shown(text[: last - start])
+        return last, _visible_text(text[: last - start])
 
     def _cuts(self, line: int, text: str, width: int) -> list[TextSpan]:
         """Return the start and end of each row of a line."""
@@ -161,18 +161,19 @@ class TextWindow:
         return self._fetch(start, end) or ""
 
 
-def _shown(text: str) -> str:
+def _visible_text(text: str) -> str:
     """Replace each hidden character of a line by one visible character, and unusual blanks by
     spaces; positions stay the same."""
     hidden = dict(hidden_characters(text))
     if not hidden and "\t" not in text:
         return text
     return "".join(
-        _drawn(character, hidden.get(offset, "")) for offset, character in enumerate(text)
+        _visible_character(character, hidden.get(offset, ""))
+        for offset, character in enumerate(text)
     )
 
 
-def _drawn(character: str, symbol: str) -> str:
+def _visible_character(character: str, symbol: str) -> str:
     if character == "\t" or (symbol and character >= "\xa0" and character.isspace()):
         return " "
     return symbol if len(symbol) == 1 else "·" if symbol else character
@@ -207,7 +208,7 @@ class LongTextView(Widget, can_focus=True):
         """Cells of a row's text."""
         raise NotImplementedError
 
-    def left_of(self, row: TextRow) -> Sequence[Span]:
+    def row_prefix(self, row: TextRow) -> Sequence[Span]:
         """Return what is left of a row's text: the line number."""
         raise NotImplementedError
 
@@ -215,14 +216,14 @@ class LongTextView(Widget, can_focus=True):
         """Return the right edge at a line of the view."""
         raise NotImplementedError
 
-    def ink(self, row: TextRow) -> Style:
+    def row_style(self, row: TextRow) -> Style:
         return get_palette(self.app).text
 
-    def colours_in(self, row: TextRow) -> list[StyledPart]:
+    def part_styles(self, row: TextRow) -> list[StyledPart]:
         """Return styles of parts of a row, later ones over earlier ones."""
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
-    def ground(self, row: TextRow) -> Style | None:
+    def line_style(self, row: TextRow) -> Style | None:
         """Return a style for the whole line, if any."""
         return None
 
@@ -237,12 +238,12 @@ class LongTextView(Widget, can_focus=True):
             )
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
-        left = [Segment(text, base + style) for text, style in self.left_of(row)]
+        left = [Segment(text, base + style) for text, style in self.row_prefix(row)]
         words = Strip(
-            _styled(row.text, row.start, self.colours_in(row), base + self.ink(row))
+            _style_segments(row.text, row.start, self.part_styles(row), base + self.row_style(row))
         ).crop(self._left, self._left + width)
         strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
-        ground = self.ground(row)
+        ground = self.line_style(row)
         return (
             strip
             if ground is None
@@ -347,7 +348,9 @@ class LongTextView(Widget, can_focus=True):
             self.go_to(event.y * self.window.chars // max(1, self.size.height))
 
 
-def _styled(text: str, start: int, styles: Sequence[StyledPart], base: Style) -> list[Segment]:
+def _style_segments(
+    text: str, start: int, styles: Sequence[StyledPart], base: Style
+) -> list[Segment]:
     """Return the segments of a row that starts at a position of the text."""
     end = start + len(text)
     limits = sorted(

@@ -17,7 +17,7 @@ from textual.keys import REPLACED_KEYS, key_to_character
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mahtab_tui.manual import TOPICS, matching, page
+from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.option_list import Options
@@ -120,7 +120,7 @@ class HelpScreen(Dialog[None]):
         found = [
             topic
             for topic in TOPICS
-            if not wanted or (has_key if topic == KEYS else matching(page(topic).text, wanted))
+            if not wanted or (has_key if topic == KEYS else filter_page(page(topic).text, wanted))
         ]
         if found and self._topic not in found:
             self._topic = found[0]
@@ -174,7 +174,7 @@ class HelpScreen(Dialog[None]):
             replace(palette, panel=palette.surface)
         )  # the dialog has the colour of a panel
         shown = Text()
-        for block in parse(matching(text, wanted) if wanted else text):
+        for block in parse(filter_page(text, wanted) if wanted else text):
             for row in markdown.rows(block, width):
                 shown.append_text(Text.assemble(*row.spans, "\n"))
             shown.append("\n")

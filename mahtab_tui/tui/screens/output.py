@@ -49,7 +49,7 @@ from mahtab_tui.tui.inspector.text import BLOCK, LocalText, TextView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Subject, Viewer
 from mahtab_tui.tui.port import TranscriptPort
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fitted
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
 from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.widgets.key_line import KeyLine
@@ -235,7 +235,7 @@ class FrameRows:
                 ("▸ " if chosen else "  ", palette.moon),
                 (location, name),
                 ("  ", name),
-                (fitted(function, width), palette.muted),
+                (fit_text(function, width), palette.muted),
             ]
         )
 

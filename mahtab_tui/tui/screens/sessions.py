@@ -21,7 +21,7 @@ from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.entries import NothingToExport
-from mahtab_tui.session.kernel_control import facts_about_waiting_kernels, stop_waiting_kernel
+from mahtab_tui.session.kernel_control import stop_detached_kernel, summarize_detached_kernels
 from mahtab_tui.session.notebooks import export_session
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
@@ -233,7 +233,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         try:
             if self._unindexed:
                 self._unindexed = catch_up(self._database, _CATCH_UP_S)
-                self._detached = facts_about_waiting_kernels()
+                self._detached = summarize_detached_kernels()
             if wanted_words(question.typed):
                 found = find_sessions(
                     self._database, question.typed, question.project, limit=MAX_SESSIONS
@@ -454,7 +454,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if self._result is None or hit.session.id not in self._result.waiting:
             self.listing.show_status("This session has no kernel in the background.")
             return
-        work = partial(stop_waiting_kernel, hit.session.id)
+        work = partial(stop_detached_kernel, hit.session.id)
         confirm(
             self.app,
             "Stop the kernel of this session, with the cell that it runs?",

@@ -27,13 +27,13 @@ from mahtab_tui.settings.values import (
     NOT_SET,
     SettingEntry,
     choices,
-    entries,
     is_secret,
     is_table,
+    list_settings,
+    parse_value,
     set_value,
     unset,
-    validated,
-    written,
+    validate_value,
 )
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
@@ -171,7 +171,7 @@ class SettingWriter:
         table = self._key.partition(".")[0]
         before = getattr(self._settings, table)
         at_once = self._apply(value)
-        new = written(self._key, text)
+        new = parse_value(self._key, text)
         # New entries of a table are added to those in the file.
         rows = (
             {f"{self._key}.{name}": each for name, each in new.items()}
@@ -204,9 +204,9 @@ class SettingWriter:
         return f"Removed {self._key} from the file. {_effect_time(at_once)}"
 
     def _checked(self, text: str) -> Any:
-        new = written(self._key, text)
+        new = parse_value(self._key, text)
         check(self._key, text, self._settings.provider)
-        return validated(self._key, new)
+        return validate_value(self._key, new)
 
     def _apply(self, value: Any) -> bool:
         table, dot, name = self._key.partition(".")
@@ -275,7 +275,7 @@ class EditSetting(Dialog[str | None]):
         is valid."""
         try:
             if text:
-                await asyncio.to_thread(written, self._entry.key, text)
+                await asyncio.to_thread(parse_value, self._entry.key, text)
                 await asyncio.to_thread(check, self._entry.key, text)
         except SettingsError as error:
             if self.is_current:
@@ -337,7 +337,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     async def _load(self) -> None:
         """Read all sources again, on a thread."""
         try:
-            found = await asyncio.to_thread(entries, self._settings)
+            found = await asyncio.to_thread(list_settings, self._settings)
         except SettingsError as error:
             found = [
                 SettingEntry(key, "", ValueOrigin("not known"), field.description or "")

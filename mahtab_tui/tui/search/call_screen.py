@@ -25,11 +25,11 @@ from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Span
 from mahtab_tui.tui.rows.text_window import LongTextView, StyledPart, TextRow, TextWindow
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.search.call_story import StoryPane
+from mahtab_tui.tui.search.call_story import CallPane
 from mahtab_tui.tui.search.drawing import (
     COVER,
-    count_of,
     describe_position,
+    format_count,
     glyph,
     legend,
     one_line,
@@ -79,7 +79,7 @@ def figures(node: SearchNode, now: float, width: int) -> str:
     words = [
         one_line(node.model),
         turn,
-        count_of(used.calls, "call"),
+        format_count(used.calls, "call"),
         f"{short_number(used.tokens)} tok",
         short_cost(used),
     ]
@@ -164,20 +164,22 @@ class TextRows(LongTextView, can_focus=True):
     def text_width(self) -> int:
         return max(10, self.size.width - self._gutter - 2)
 
-    def left_of(self, row: TextRow) -> list[Span]:
+    def row_prefix(self, row: TextRow) -> list[Span]:
         """Draw the line's number, and a bar for the call's own text and for what its answer rests
         on."""
         palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
         rests = any(start < row.end and row.start < end for start, end in self._marks)
-        bar = ("█", palette.moon) if rests else ("▌" if self._inside(row) else " ", palette.person)
+        bar = (
+            ("█", palette.moon) if rests else ("▌" if self._contains(row) else " ", palette.person)
+        )
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
 
-    def _inside(self, row: TextRow) -> bool:
+    def _contains(self, row: TextRow) -> bool:
         return any(start <= row.start < end for start, end in self._spans)
 
-    def ink(self, row: TextRow) -> Style:
+    def row_style(self, row: TextRow) -> Style:
         palette = get_palette(self.app)
-        return palette.text if self._inside(row) else palette.muted
+        return palette.text if self._contains(row) else palette.muted
 
     def edge(self, y: int) -> Span:
         """Draw what was covered at this height, and the position in the text."""
@@ -189,13 +191,13 @@ class TextRows(LongTextView, can_focus=True):
             return "◀", palette.text
         return "▕" if role == "hairline" else "▐", getattr(palette, role)
 
-    def colours_in(self, row: TextRow) -> list[StyledPart]:
+    def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
         span = [] if self.span is None else [(*self.span, palette.panel)]
         return [
             *((start, end, palette.moon) for start, end in self._marks),
             *span,
-            *super().colours_in(row),
+            *super().part_styles(row),
         ]
 
 
@@ -334,12 +336,12 @@ class NodeScreen(Dialog[None], NodeActions):
         window = TextWindow(
             lambda start, end: control.text(tree.id, start, end), tree.coverage.chars
         )
-        self._story = StoryPane(tree, node, clock, id="node-story")
+        self._call_pane = CallPane(tree, node, clock, id="node-story")
         self._text = TextPane(window, node.spans, tree.coverage, id="node-text")
         self._bar = PositionBar(tree, node)
         self._clock = clock
         self._at = at
-        self._seen = (-1, -1)
+        self._shown_versions = (-1, -1)
         """The versions of the call and of the tree that are shown."""
 
     @property
@@ -354,38 +356,38 @@ class NodeScreen(Dialog[None], NodeActions):
             yield Static(Content(plain(self._node.query).strip()), markup=False)
         yield self._bar
         with Horizontal(id="node-body"):
-            yield self._story
+            yield self._call_pane
             with Vertical(id="node-side"):
                 yield self._text
         yield KeyLine()
 
     def on_mount(self) -> None:
         self._arrange(self.app.size.width)
-        self._story.focus()
-        self._look()
-        self.set_interval(1 / FRAME_RATE, self._look)
+        self._call_pane.focus()
+        self._refresh_changed()
+        self.set_interval(1 / FRAME_RATE, self._refresh_changed)
         if self._at is not None:
             at = self._at
             self.call_after_refresh(lambda: self._show_text((at, at)))
 
     def on_resize(self, event: Resize) -> None:
         self._arrange(event.size.width)
-        self._seen = (-1, -1)
-        self._look()
+        self._shown_versions = (-1, -1)
+        self._refresh_changed()
 
     def _arrange(self, width: int) -> None:
         side_by_side = width >= SIDE_BY_SIDE
         self.set_class(side_by_side, "-beside")
         if side_by_side:
-            self._story.display = self.query_one("#node-side").display = True
-        elif self._story.display:
+            self._call_pane.display = self.query_one("#node-side").display = True
+        elif self._call_pane.display:
             self.query_one("#node-side").display = False
 
-    def _look(self) -> None:
+    def _refresh_changed(self) -> None:
         """Draw what is new, and what changes with time."""
         node, now = self._node, self._clock()
         seen = (node.version, self._tree.structure)
-        if seen != self._seen or not node.finished or node.alive:
+        if seen != self._shown_versions or not node.finished or node.alive:
             where = crumbs(node, now)
             self.query_one("#node-crumbs", Static).update(where)
             room = self.app.size.width - where.cell_length - 5
@@ -393,12 +395,12 @@ class NodeScreen(Dialog[None], NodeActions):
                 Content.styled(figures(node, now, room), "$muted")
             )
             self._bar.refresh()
-        if seen != self._seen:
-            self._seen = seen
-            self._story.refresh_view()
+        if seen != self._shown_versions:
+            self._shown_versions = seen
+            self._call_pane.refresh_view()
             self._text.rows.mark(node.rests_on)
         elif node.alive:
-            self._story.refresh()
+            self._call_pane.refresh()
 
     # Actions
 
@@ -410,32 +412,32 @@ class NodeScreen(Dialog[None], NodeActions):
         side = self.query_one("#node-side")
         to_text = not side.has_focus_within
         if not self.has_class("-beside"):
-            side.display, self._story.display = to_text, not to_text
+            side.display, self._call_pane.display = to_text, not to_text
         if to_text and self._text.shown:
             self._text.rows.focus()
         else:
-            self._story.focus()
+            self._call_pane.focus()
 
     def action_menu(self) -> None:
         """Open the chosen row; if none is chosen, show the actions on the call."""
-        if not self._story.open_link():
+        if not self._call_pane.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 
     def action_follow(self) -> None:
-        self._story.following = not self._story.following
-        self._story.refresh_view()
+        self._call_pane.following = not self._call_pane.following
+        self._call_pane.refresh_view()
 
     def choose(self, node: SearchNode) -> None:
         self.app.switch_screen(
             NodeScreen(CallSelection(self._tree, node), self.control, self._clock)
         )
 
-    @on(StoryPane.CallOpened)
-    def _call_opened(self, message: StoryPane.CallOpened) -> None:
+    @on(CallPane.CallOpened)
+    def _call_opened(self, message: CallPane.CallOpened) -> None:
         self.choose(message.node)
 
-    @on(StoryPane.SpanOpened)
-    def _on_span_opened(self, message: StoryPane.SpanOpened) -> None:
+    @on(CallPane.SpanOpened)
+    def _on_span_opened(self, message: CallPane.SpanOpened) -> None:
         self._show_text(message.span)
 
     @on(PositionBar.Clicked)

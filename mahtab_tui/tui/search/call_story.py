@@ -22,7 +22,7 @@ from mahtab_tui.tui.search.drawing import (
     CallLine,
     Drawing,
     budget,
-    count_of,
+    format_count,
     short_cost,
     short_number,
     short_time,
@@ -44,7 +44,7 @@ _ENDINGS = {
 }
 
 
-class StoryRow(NamedTuple):
+class CallRow(NamedTuple):
     """A row, and what it links to."""
 
     row: Row
@@ -56,19 +56,19 @@ class StoryRow(NamedTuple):
     """Whether the answer begins here."""
 
     @property
-    def leads(self) -> bool:
+    def is_link(self) -> bool:
         return self.span is not None or self.child is not None
 
 
-class CallStory:
+class CallRows:
     """A `RowSource` of one call. Turns that did not change are not drawn again."""
 
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
-        self.rows: list[StoryRow] = []
+        self.rows: list[CallRow] = []
         self._tree = tree
         self._node = node
         self._clock = clock
-        self._turns: dict[int, tuple[int, list[StoryRow]]] = {}
+        self._turns: dict[int, tuple[int, list[CallRow]]] = {}
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._width, self._palette = max(8, width - EDGE - RIGHT), palette
@@ -91,23 +91,26 @@ class CallStory:
         )
 
     def update(self) -> None:
-        self.rows = self._made()
+        self.rows = self._build_rows()
 
-    def _made(self) -> list[StoryRow]:
-        rows: list[StoryRow] = []
+    def _build_rows(self) -> list[CallRow]:
+        rows: list[CallRow] = []
         for turn in self._node.turns:
             version, drawn = self._turns.get(turn.number, (-1, []))
             if version != turn.version:
-                drawn = [StoryRow(row) for row in self._turn(turn)]
+                drawn = [CallRow(row) for row in self._turn(turn)]
                 self._turns[turn.number] = turn.version, drawn
             rows += drawn
         if not self._node.turns and not self._node.finished:
-            rows.append(StoryRow(Row([("Waiting for its turn.", self._palette.muted)])))
+            rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
         if self._node.again:
-            rows += [*self._calls(list(_all(self._node.again)), "run again"), StoryRow(Row())]
+            rows += [
+                *self._calls(list(_with_retries(self._node.again)), "run again"),
+                CallRow(Row()),
+            ]
         rows += self._answer()
-        children = list(_all(self._node.children))
-        rows += self._calls(children, count_of(len(children), "call"))
+        children = list(_with_retries(self._node.children))
+        rows += self._calls(children, format_count(len(children), "call"))
         return rows
 
     # Turns
@@ -122,7 +125,7 @@ class CallStory:
             yield Row(
                 [(head, palette.model + BOLD), (f"  left: {left}" if left else "", palette.muted)],
                 palette.model,
-                right=[(self._spent(turn), palette.muted)],
+                right=[(self._usage(turn), palette.muted)],
             )
         if node.kind != "llm" or not node.finished:  # Its words are its answer.
             yield from self._markdown.document(plain(_prose(turn)), self._width, palette.model)
@@ -136,10 +139,10 @@ class CallStory:
                 self._width,
                 palette.model,
             )
-        yield from self._printed(turn)
+        yield from self._output_rows(turn)
         yield Row()
 
-    def _printed(self, turn: Turn) -> Iterator[Row]:
+    def _output_rows(self, turn: Turn) -> Iterator[Row]:
         if turn.output is None:
             return
         if turn.output.strip():
@@ -162,7 +165,7 @@ class CallStory:
         if ending := _ENDINGS.get(turn.status):
             yield Row([(f"■ The code {ending}.", self._palette.bad)], self._palette.hairline)
 
-    def _spent(self, turn: Turn) -> str:
+    def _usage(self, turn: Turn) -> str:
         words = [
             f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "",
             short_cost(turn.used) if turn.used.calls else "",
@@ -172,7 +175,7 @@ class CallStory:
 
     # Answer and calls
 
-    def _answer(self) -> Iterator[StoryRow]:
+    def _answer(self) -> Iterator[CallRow]:
         node, palette = self._node, self._palette
         if not node.finished:
             return
@@ -191,20 +194,20 @@ class CallStory:
             if node.memo
             else about
         )
-        yield StoryRow(
+        yield CallRow(
             Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style),
             head=True,
         )
         yield from map(
-            StoryRow,
+            CallRow,
             self._markdown.document(_LINE_END.sub("  \n", plain(node.answer)), self._width, style),
         )
         if node.rests_on:
-            yield StoryRow(
+            yield CallRow(
                 Row(
                     [
                         (
-                            f"rests on {count_of(len(node.rests_on), 'place')} of the text",
+                            f"rests on {format_count(len(node.rests_on), 'place')} of the text",
                             palette.muted,
                         )
                     ],
@@ -217,13 +220,13 @@ class CallStory:
                     (f"{start:,}–{end:,}", palette.text),
                     (f"   {end - start:,} characters", palette.muted),
                 ]
-                yield StoryRow(Row(words, style), span=(start, end))
-        yield StoryRow(Row())
+                yield CallRow(Row(words, style), span=(start, end))
+        yield CallRow(Row())
 
-    def _calls(self, nodes: Sequence[SearchNode], head: str) -> Iterator[StoryRow]:
+    def _calls(self, nodes: Sequence[SearchNode], head: str) -> Iterator[CallRow]:
         if nodes:
-            yield StoryRow(Row([(head, self._palette.text + BOLD)]))
-            yield from (StoryRow(Row(), child=node) for node in nodes)
+            yield CallRow(Row([(head, self._palette.text + BOLD)]))
+            yield from (CallRow(Row(), child=node) for node in nodes)
 
 
 def _prose(turn: Turn) -> str:
@@ -240,14 +243,14 @@ def _prose(turn: Turn) -> str:
     )
 
 
-def _all(nodes: Sequence[SearchNode]) -> Iterator[SearchNode]:
+def _with_retries(nodes: Sequence[SearchNode]) -> Iterator[SearchNode]:
     """Yield calls, each followed by its retries."""
     for node in nodes:
         yield node
-        yield from _all(node.again)
+        yield from _with_retries(node.again)
 
 
-class StoryPane(RowsView, can_focus=True):
+class CallPane(RowsView, can_focus=True):
     """Tab goes to the next row that links to a place or a call; Enter or a click opens it."""
 
     bars = True
@@ -272,8 +275,8 @@ class StoryPane(RowsView, can_focus=True):
     def __init__(
         self, tree: Tree, node: SearchNode, clock: Callable[[], float], *, id: str | None = None
     ) -> None:
-        self._story = CallStory(tree, node, clock)
-        super().__init__(self._story, id=id)
+        self._rows = CallRows(tree, node, clock)
+        super().__init__(self._rows, id=id)
         self.following = not node.finished
         self._placed = False
 
@@ -283,21 +286,21 @@ class StoryPane(RowsView, can_focus=True):
 
     def refresh_view(self) -> None:
         if self._laid_out is not None:
-            self._story.update()
+            self._rows.update()
         super().refresh_view()
         if self.cursor >= 0 and (
-            self.cursor >= len(self._story) or not self._story.rows[self.cursor].leads
+            self.cursor >= len(self._rows) or not self._rows.rows[self.cursor].is_link
         ):
             self.cursor = -1
         if self.following:
-            self.scroll_to(y=max(0, len(self._story) - self.size.height), animate=False, force=True)
+            self.scroll_to(y=max(0, len(self._rows) - self.size.height), animate=False, force=True)
         if not self._placed and self._laid_out is not None:
             self._placed = True
             self._go_to_answer()
 
     def _go_to_answer(self) -> None:
         """Scroll so that the answer, which the user most likely looks for, is near the top."""
-        head = next((row for row, found in enumerate(self._story.rows) if found.head), None)
+        head = next((row for row, found in enumerate(self._rows.rows) if found.head), None)
         if head is not None:
             self.call_after_refresh(
                 self.scroll_to, y=head - self.size.height // 4, animate=False, force=True
@@ -308,7 +311,7 @@ class StoryPane(RowsView, can_focus=True):
     def action_next_link(self, step: int) -> None:
         """Go to the next link (1) or the previous one (-1); after the last link, focus the next
         widget."""
-        rows = self._story.rows
+        rows = self._rows.rows
         start = (
             self.cursor
             if self.cursor >= 0
@@ -318,7 +321,7 @@ class StoryPane(RowsView, can_focus=True):
         )
         start = min(start, len(rows))
         rows_ahead = range(start + step, len(rows) if step > 0 else -1, step)
-        self.cursor = next((row for row in rows_ahead if rows[row].leads), -1)
+        self.cursor = next((row for row in rows_ahead if rows[row].is_link), -1)
         if self.cursor < 0:
             self.screen.focus_next() if step > 0 else self.screen.focus_previous()
         else:
@@ -329,10 +332,10 @@ class StoryPane(RowsView, can_focus=True):
     def open_link(self) -> bool:
         """Open the chosen row; returns False if none is chosen."""
         if self.cursor >= 0:
-            self._open(self._story.rows[self.cursor])
+            self._open(self._rows.rows[self.cursor])
         return self.cursor >= 0
 
-    def _open(self, row: StoryRow) -> None:
+    def _open(self, row: CallRow) -> None:
         if row.span is not None:
             self.post_message(self.SpanOpened(row.span))
         elif row.child is not None:
@@ -340,9 +343,9 @@ class StoryPane(RowsView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         index = self.row_at(event.y)
-        if index is not None and self._story.rows[index].leads:
+        if index is not None and self._rows.rows[index].is_link:
             self.cursor = index
-            self._open(self._story.rows[index])
+            self._open(self._rows.rows[index])
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

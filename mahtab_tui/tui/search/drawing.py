@@ -13,7 +13,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.node import STATES, BudgetLeft, FanOut, How, SearchNode, State, UsageSum
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fitted
+from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
@@ -81,13 +81,13 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     return mark, role
 
 
-_LOOKED_AT = 400
+_MAX_INPUT_CHARS = 400
 """Characters of a text that are used for one line."""
 
 
 def one_line(text: str) -> str:
     """Return the start of a text from outside in one line, safe to draw."""
-    return " ".join(plain(text[:_LOOKED_AT]).split())
+    return " ".join(plain(text[:_MAX_INPUT_CHARS]).split())
 
 
 def short_number(number: float) -> str:
@@ -116,7 +116,7 @@ def short_dollars(usd: float) -> str:
     return f"${usd:.2f}" if usd >= 0.00995 or not usd else f"${usd:.3f}".replace("$0.", "$.")
 
 
-def count_of(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -171,7 +171,7 @@ def detail(node: SearchNode, now: float) -> str:
 def totals(used: UsageSum, depth: str) -> str:
     """Return what a search has used so far, and its depth."""
     words = [
-        count_of(used.calls, "call"),
+        format_count(used.calls, "call"),
         f"{short_number(used.tokens)} tok",
         short_cost(used),
         f"depth {depth}",
@@ -183,7 +183,7 @@ def budget(left: BudgetLeft) -> str:
     """Return what is left of the budgets; empty if there are none."""
     words = []
     if left.calls is not None:
-        words.append(count_of(left.calls, "call"))
+        words.append(format_count(left.calls, "call"))
     if left.tokens is not None:
         words.append(f"{short_number(left.tokens)} tok")
     if left.usd is not None:
@@ -204,7 +204,7 @@ def tally(batch: FanOut) -> Iterator[tuple[State, int]]:
 ROWS = 5
 """Maximum number of lines."""
 
-_FIRST: tuple[State, ...] = (
+_STATE_PRIORITY: tuple[State, ...] = (
     "error",
     "thinking",
     "running",
@@ -240,7 +240,7 @@ class FanOutGrid:
             return None
         cell = row * self._width + column
         found = [node for node in map(self._batch.slots.get, self._range(cell)) if node is not None]
-        return min(found, key=lambda node: _FIRST.index(node.state), default=None)
+        return min(found, key=lambda node: _STATE_PRIORITY.index(node.state), default=None)
 
     def _range(self, cell: int) -> range:
         return range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
@@ -252,10 +252,10 @@ class FanOutGrid:
         states = {
             slots[index].state if index in slots else "waiting" for index in self._range(cell)
         }
-        return next(state for state in _FIRST if state in states)
+        return next(state for state in _STATE_PRIORITY if state in states)
 
 
-GROUP = 12
+GROUPED_PARTS = 12
 """A fan-out with more parts is one line and a field of cells; otherwise each part has a line."""
 CACHED_LINES = 20_000
 """Number of nodes whose lines are cached."""
@@ -344,7 +344,7 @@ class Outline:
             yield CallLine("bar", tree, root)
             yield CallLine("legend", tree, root)
         yield from self._below(tree, root, "", width)
-        for again in _again(root):
+        for again in _reruns(root):
             yield from self._node(tree, again, "", width, last=True)
         for other in tree.roots[1:]:
             yield from self._node(tree, other, "", width, last=True)
@@ -356,8 +356,8 @@ class Outline:
         items: list[SearchNode | FanOut] = []
         for child in node.children:
             batch = child.batch
-            if batch is None or batch.of <= GROUP:
-                items += [child, *_again(child)]
+            if batch is None or batch.of <= GROUPED_PARTS:
+                items += [child, *_reruns(child)]
             elif batch.id not in grouped:
                 grouped.add(batch.id)
                 items.append(batch)
@@ -400,11 +400,11 @@ class Outline:
                 yield CallLine("field", tree, node, below + "  ", batch, row)
 
 
-def _again(node: SearchNode) -> Iterator[SearchNode]:
+def _reruns(node: SearchNode) -> Iterator[SearchNode]:
     """Yield the reruns of a node, and theirs."""
     for each in node.again:
         yield each
-        yield from _again(each)
+        yield from _reruns(each)
 
 
 _HEADS = ("turn", "tok", "cost", "time")
@@ -468,7 +468,7 @@ class Drawing:
         style = self.palette.text + BOLD if line.open else self.palette.text
         return [
             *left,
-            (fitted(one_line(node.query), room), style),
+            (fit_text(one_line(node.query), room), style),
             *((text.rjust(width), self.palette.muted) for text, width in columns),
         ]
 
@@ -497,7 +497,7 @@ class Drawing:
         muted = node.state == "waiting" or bool(node.again) or node.state == "stopped"
         name_style = self.palette.muted if muted else self.palette.text
         if not doing:
-            return [(fitted(name, room), name_style)]
+            return [(fit_text(name, room), name_style)]
         wanted = (
             min(cell_len(name), max(12, room * 3 // 5))
             if not is_part(node)
@@ -505,8 +505,11 @@ class Drawing:
         )
         wanted = min(wanted, room)
         rest = max(0, room - wanted - 2)
-        spans = [(fitted(name, wanted), name_style), (fitted("", min(2, room - wanted)), Style())]
-        return [*spans, (fitted(doing, rest), self._doing_style(node))]
+        spans = [
+            (fit_text(name, wanted), name_style),
+            (fit_text("", min(2, room - wanted)), Style()),
+        ]
+        return [*spans, (fit_text(doing, rest), self._doing_style(node))]
 
     def _doing_style(self, node: SearchNode) -> Style:
         if node.state == "error":
@@ -559,10 +562,13 @@ class Drawing:
             usd = "" if batch.usd is None else f", about {short_dollars(batch.usd)}"
             spans += [
                 ("? ", self.palette.moon + BOLD),
-                (f"{count_of(batch.calls, 'call')} at once{usd}: waits for you", self.palette.moon),
+                (
+                    f"{format_count(batch.calls, 'call')} at once{usd}: waits for you",
+                    self.palette.moon,
+                ),
             ]
         else:
-            spans.append((count_of(batch.of, "part") + ": ", self.palette.text))
+            spans.append((format_count(batch.of, "part") + ": ", self.palette.text))
             spans += self._tally(batch, self.width - sum(cell_len(text) for text, _ in spans))
         return spans
 
@@ -599,24 +605,24 @@ class Drawing:
         )
         return [
             ("  ", Style()),
-            (fitted(totals(tree.used, depth), self.width - 2), self.palette.muted),
+            (fit_text(totals(tree.used, depth), self.width - 2), self.palette.muted),
         ]
 
     def _left(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         return [
             ("  ", Style()),
-            (fitted("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted),
+            (fit_text("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted),
         ]
 
     def _answer(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         role = GLYPHS[line.node.state][1]
         style = self.palette.bad if line.node.state == "error" else self.palette.text
         words = one_line(line.node.answer.replace("**", "").replace("`", "")) or line.node.state
-        return [("  ", Style()), ("→ ", self.style(role)), (fitted(words, self.width - 4), style)]
+        return [("  ", Style()), ("→ ", self.style(role)), (fit_text(words, self.width - 4), style)]
 
     def _bar(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]
-        for how, same in groupby(self.covered(line.tree)):
+        for how, same in groupby(self.coverage_cells(line.tree)):
             mark, role = COVER[how]
             spans.append((mark * len(list(same)), self.style(role)))
         return [*spans, (f"{line.tree.coverage.seen:{_SEEN}.0%}", self.palette.muted)]
@@ -626,7 +632,7 @@ class Drawing:
         """The width of the coverage bar, without the share of the text that was seen."""
         return max(1, self.width - 2 - _SEEN)
 
-    def covered(self, tree: Tree) -> Sequence[How | None]:
+    def coverage_cells(self, tree: Tree) -> Sequence[How | None]:
         """Return the cells of a tree's coverage bar."""
         version, cells = self._covered.get(tree.id, (-1, []))
         if version != tree.coverage.version:

@@ -59,7 +59,7 @@ class TreeLines:
         if self.following:
             self._cursor = self._newest()
         elif self._cursor is not None:
-            self._cursor = self._shown(self._cursor)
+            self._cursor = self._visible_key(self._cursor)
 
     def set_open(self, line: CallLine, open: bool) -> None:
         """Expand or collapse a line; call `arrange` afterwards."""
@@ -90,7 +90,7 @@ class TreeLines:
     def choose_node(self, tree: str, node: str) -> None:
         """Go to a node, or to its nearest visible ancestor."""
         self.following = False
-        self._cursor = self._shown((tree, node))
+        self._cursor = self._visible_key((tree, node))
 
     def step(self, step: int) -> None:
         """Go to the next line that can be chosen (1), or the previous one (-1)."""
@@ -101,7 +101,7 @@ class TreeLines:
         """Go to the line nearest to a position that can be chosen."""
         self._go(sorted(self._found.values(), key=lambda row: abs(row - wanted)))
 
-    def go_above(self) -> None:
+    def go_to_parent(self) -> None:
         line = self.line
         if line is None:
             return
@@ -110,7 +110,9 @@ class TreeLines:
         elif (parent := line.node.parent) is not None:
             group = (line.tree.id, f"{parent.id}/{line.node.batch.id}") if line.node.batch else None
             self.following = False
-            self._cursor = group if group in self._found else self._shown((line.tree.id, parent.id))
+            self._cursor = (
+                group if group in self._found else self._visible_key((line.tree.id, parent.id))
+            )
 
     def toggle_follow(self) -> None:
         """Keep the cursor on the newest node, or stop doing so."""
@@ -134,12 +136,12 @@ class TreeLines:
     def _newest(self) -> Key | None:
         tree = next(iter(self._trees), None)
         return (
-            self._shown((tree.id, tree.newest.id))
+            self._visible_key((tree.id, tree.newest.id))
             if tree is not None and tree.newest is not None
             else None
         )
 
-    def _shown(self, key: Key) -> Key | None:
+    def _visible_key(self, key: Key) -> Key | None:
         """Return the key of a line if it is visible, or of its nearest visible ancestor."""
         if key in self._found:
             return key
@@ -203,7 +205,7 @@ class SearchRows:
         return Row(spans)
 
 
-def look_of(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
+def redraw_key(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
     """Return a key that changes when the line must be drawn again."""
     tree, node, used = line.tree, line.node, line.node.used
     match line.kind:
@@ -318,7 +320,7 @@ class NodeActions(Widget):
         self.app.notify(text, markup=False, timeout=3)
 
 
-MANY = 200
+MANY_LINES = 200
 """With more lines, they are laid out at the frame rate only."""
 
 
@@ -352,7 +354,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._clock = clock
         self._found: SearchNode | None = None
         """The call that was found last."""
-        self._looks: list[tuple[object, ...]] = []
+        self._drawn_keys: list[tuple[object, ...]] = []
         """The visible lines as they were drawn, from `look_of`."""
         self._ticking: Timer | None = None
 
@@ -365,7 +367,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             return
         self._tick_if_needed()
         # Many lines are laid out at the frame rate, not with every record.
-        if self._ticking is None or len(self._view.lines) < MANY:
+        if self._ticking is None or len(self._view.lines) < MANY_LINES:
             self._arrange_if_needed()
         self._draw_changed()
 
@@ -384,11 +386,11 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     def _draw_changed(self) -> None:
         top, marked = self.scroll_offset.y, self._rows.marked
-        looks = [look_of(line, marked) for line in self._view.lines[top : top + self.page]]
-        for y, (before, now) in enumerate(zip_longest(self._looks, looks)):
+        keys = [redraw_key(line, marked) for line in self._view.lines[top : top + self.page]]
+        for y, (before, now) in enumerate(zip_longest(self._drawn_keys, keys)):
             if before != now:
                 self.refresh_line(top + y + self.head)
-        self._looks = looks
+        self._drawn_keys = keys
 
     # Lines and cursor
 
@@ -523,7 +525,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if line is not None and line.open:
             self._set_open(line, False)
         else:
-            self._view.go_above()
+            self._view.go_to_parent()
             self._show_cursor()
 
     def action_expand(self) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.answers import AnswerPart
 
 _Thought = AssistantThought | AssistantThoughtStream
-_OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval | _Thought
+_StepRecord = AssistantChat | AssistantChatStream | AssistantReplIn | Approval | _Thought
 """Records of one answer of the model."""
 _Step = tuple[int | None, int | None]
 """Identifies one answer by turn and step."""
@@ -65,14 +65,18 @@ class AnswerEntries:
             else:
                 self._begin(
                     pieces,
-                    Cell(party=_party(record), person=False, code=record.text, block=record.block),
+                    Cell(
+                        author=_author(record), person=False, code=record.text, block=record.block
+                    ),
                 )
         elif isinstance(last, Words):
             self._grow(last, record.text)
         elif record.text.strip():
             self._begin(
                 pieces,
-                Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)),
+                Words(
+                    author=_author(record), source=record.text, named=not pieces, key=_key(record)
+                ),
             )
 
     def thought_piece(self, record: AssistantThoughtStream) -> None:
@@ -81,7 +85,7 @@ class AnswerEntries:
         if entry is None:
             if record.text.strip():
                 self._thoughts[_step(record)] = entry = Words(
-                    party=_party(record), source=record.text, thought=True
+                    author=_author(record), source=record.text, thought=True
                 )
                 self._append(entry)
         else:
@@ -92,7 +96,7 @@ class AnswerEntries:
         entry = self._thoughts.get(_step(record))
         if entry is None:
             self._thoughts[_step(record)] = entry = Words(
-                party=_party(record), source=record.text, thought=True, collapsed=True
+                author=_author(record), source=record.text, thought=True, collapsed=True
             )
             self._append(entry)
         else:
@@ -106,15 +110,15 @@ class AnswerEntries:
 
         pieces = self._pieces.setdefault(_step(record), [])
         left = list(pieces)
-        for is_code, text in _stretches(parse_response(record.text).parts):
+        for is_code, text in _split_code(parse_response(record.text).parts):
             kind = Cell if is_code else Words
             found = next((piece for piece in left if isinstance(piece, kind)), None)
             if found is None and is_code:
-                self._begin(pieces, Cell(party=_party(record), person=False, code=text))
+                self._begin(pieces, Cell(author=_author(record), person=False, code=text))
             elif found is None:
                 self._begin(
                     pieces,
-                    Words(party=_party(record), source=text, named=not pieces, key=_key(record)),
+                    Words(author=_author(record), source=text, named=not pieces, key=_key(record)),
                 )
             else:
                 for skipped in left[: left.index(found)]:
@@ -153,11 +157,11 @@ class AnswerEntries:
             cell.code, cell.edited = record.text, True
         self._touch(cell)
 
-    def code_that_runs(self, record: AssistantReplIn) -> Cell:
+    def start_code(self, record: AssistantReplIn) -> Cell:
         """Return the entry of a code block that starts, with the code that runs."""
         cell = self._block(record)
         if cell is None:
-            cell = Cell(party=_party(record), person=False)
+            cell = Cell(author=_author(record), person=False)
             self._begin(self._pieces.setdefault(_step(record), []), cell)
         cell.code = record.text
         cell.approval = ""
@@ -205,7 +209,7 @@ class AnswerEntries:
         self.marked.add(record.turn)
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
-            self._begin(pieces, Words(party=_party(record), mark=mark, key=_key(record)))
+            self._begin(pieces, Words(author=_author(record), mark=mark, key=_key(record)))
             return
         last = shown[-1]
         if isinstance(last, Words):
@@ -230,7 +234,7 @@ class AgentCells:
         cell = self._waiting.get(call)
         if cell is None:
             if state == "waiting":
-                self._waiting[call] = cell = self._made(record)
+                self._waiting[call] = cell = self._create_cell(record)
                 cell.approval = state
                 self._append(cell)
                 self._number()
@@ -250,26 +254,26 @@ class AgentCells:
             cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
             self._touch(cell)
 
-    def code_that_runs(self, record: AssistantReplIn) -> Cell:
+    def start_code(self, record: AssistantReplIn) -> Cell:
         cell = self._waiting.pop(record.call, None)
         self._number()
         if cell is None:
-            cell = self._made(record)
+            cell = self._create_cell(record)
             self._append(cell)
         cell.code = record.text
         return cell
 
-    def _made(self, record: Approval | AssistantReplIn) -> Cell:
+    def _create_cell(self, record: Approval | AssistantReplIn) -> Cell:
         return Cell(
-            party=record.party or "agent", person=False, guest=record.guest, code=record.text
+            author=record.party or "agent", person=False, agent_index=record.guest, code=record.text
         )
 
 
-def _party(record: _OfStep) -> str:
+def _author(record: _StepRecord) -> str:
     return record.party or "model"
 
 
-def _stretches(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
+def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
     """Yield whether a stretch is code, and its text. Adjacent words and thoughts form one stretch,
     as they do while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
@@ -280,11 +284,11 @@ def _stretches(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
             yield False, words
 
 
-def _step(record: _OfStep) -> _Step:
+def _step(record: _StepRecord) -> _Step:
     return record.turn, record.step
 
 
-def _key(record: _OfStep) -> str:
+def _key(record: _StepRecord) -> str:
     return answer_entry(record.turn, record.step)
 
 

@@ -56,7 +56,7 @@ class Question(Entry):
 class Words(Entry):
     """The model's words in Markdown, as far as they have come."""
 
-    party: str
+    author: str
     source: str = ""
     revision: int = 0
     """Increases when `source` is replaced, rather than extended."""
@@ -79,9 +79,9 @@ class Words(Entry):
 class Cell(Entry):
     """Code of the user, the model or an agent: proposed, waiting, running or done."""
 
-    party: str
+    author: str
     person: bool
-    guest: int | None = None
+    agent_index: int | None = None
     """The number of an agent's colour, from 0; None for cells of the user and the model."""
     code: str = ""
     block: int | None = None
@@ -110,7 +110,7 @@ class Cell(Entry):
     frames: Sequence[TracebackFrame] = ()
     offers_explanation: bool = False
     """Whether to show the key that asks about the error: the user's last cell has failed."""
-    later: OutputBuffer | None = None
+    late_output: OutputBuffer | None = None
     """Output after the cell had ended."""
     undone: bool = False
     """Whether its changes were undone."""
@@ -154,7 +154,7 @@ class NotebookWords(Words):
 class ToolUse(Entry):
     """A tool call of the model, and its result."""
 
-    party: str
+    author: str
     name: str
     arguments: str
     """The exact arguments, as JSON."""
@@ -185,12 +185,12 @@ WORDS = 20_000
 _TICKS = re.compile("`+")
 
 
-def entry_of(record: records.NotebookCell) -> Cell | NotebookWords:
+def to_entry(record: records.NotebookCell) -> Cell | NotebookWords:
     """Return the entry of a cell; one that is neither code nor Markdown is a block of text."""
     key = number_entry(record.place)
     if record.kind == "code":
         return Cell(
-            party="notebook", person=True, code=record.text, cell_number=record.place, key=key
+            author="notebook", person=True, code=record.text, cell_number=record.place, key=key
         )
     text = record.text[:WORDS]
     if record.kind != "markdown":
@@ -198,10 +198,10 @@ def entry_of(record: records.NotebookCell) -> Cell | NotebookWords:
         text = f"{fence}\n{text}\n{fence}"
     if (omitted := len(record.text) - WORDS) > 0:
         text += f"\n\n… {omitted:,} characters left out"
-    return NotebookWords(party="", named=False, source=text, cell_number=record.place, key=key)
+    return NotebookWords(author="", named=False, source=text, cell_number=record.place, key=key)
 
 
-def text_of(entry: Entry) -> str:
+def entry_text(entry: Entry) -> str:
     """Return the code, words, question, tool call with result, or notice of an entry."""
     match entry:
         case Cell():
@@ -215,10 +215,10 @@ def text_of(entry: Entry) -> str:
     raise AssertionError(entry)
 
 
-def output_of(cell: Cell) -> str:
+def output_text(cell: Cell) -> str:
     """Return the kept output of a cell, including late output; a line marks where lines are left
     out."""
-    return "\n".join(_text(output) for output in (cell.output, cell.later) if output)
+    return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
 
 
 def _text(output: OutputBuffer) -> str:
@@ -246,7 +246,7 @@ class OutputMemory:
         self._cells: deque[tuple[Cell, int]] = deque()
         self._chars = 0
 
-    def ended(self, cell: Cell) -> list[Cell]:
+    def add(self, cell: Cell) -> list[Cell]:
         """Add a cell that has ended; returns the cells whose outputs were shortened to make
         room."""
         size = cell.output.size
@@ -275,7 +275,7 @@ _STATES = {
 class Activity:
     """Something that the model does or waits for."""
 
-    party: str
+    author: str
     doing: str
     """As in "is thinking"."""
     brief: str
@@ -290,9 +290,9 @@ class Activities:
     activities."""
 
     def __init__(self, since: float) -> None:
-        self.now: Activity | None = None
+        self.current: Activity | None = None
         """None between two steps, and while code runs, when the cell shows the time."""
-        self.turn_goes_on = False
+        self.turn_running = False
         self._since = since
 
     def fold(self, record: Record) -> None:
@@ -300,8 +300,10 @@ class Activities:
             case records.Agent():
                 self._agent(record)
             case records.AssistantChatStream():
-                if self.now is not None and self.now.brief != "writing":
-                    self.now = Activity(self.now.party, "is writing", "writing", self.now.since)
+                if self.current is not None and self.current.brief != "writing":
+                    self.current = Activity(
+                        self.current.author, "is writing", "writing", self.current.since
+                    )
             case records.AssistantTool():
                 self._change(
                     record, f"waits for {record.name}", "using a tool", record.state == "running"
@@ -311,11 +313,11 @@ class Activities:
             case records.Review():
                 self._change(record, "waits for you", "waiting for you", record.state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
-                self.now = None
+                self.current = None
 
     def _agent(self, record: records.Agent) -> None:
         doing, brief = _STATES.get(record.state, ("", ""))
-        self.turn_goes_on = bool(doing) and record.time >= self._since
+        self.turn_running = bool(doing) and record.time >= self._since
         self._change(record, doing, brief, bool(doing))
 
     def _change(
@@ -326,15 +328,15 @@ class Activities:
         begins: bool,
     ) -> None:
         waits = brief == "waiting for you"
-        party = record.party or "model"
-        self.now = (
-            Activity(party, doing, brief, record.time, waits)
+        author = record.party or "model"
+        self.current = (
+            Activity(author, doing, brief, record.time, waits)
             if begins and record.time >= self._since
             else None
         )
 
 
-class Waiting:
+class PendingRequests:
     """Return what waits for the user: code, a search, or a line that code reads."""
 
     def __init__(self) -> None:

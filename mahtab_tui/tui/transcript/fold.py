@@ -22,9 +22,9 @@ from mahtab_tui.tui.transcript.entries import (
     Question,
     ToolUse,
     ends_with_bar,
-    entry_of,
+    to_entry,
 )
-from mahtab_tui.tui.transcript.output import SHOWN, OutputBuffer
+from mahtab_tui.tui.transcript.output import RICH_DISPLAYS, OutputBuffer
 
 
 class Transcript:
@@ -56,7 +56,7 @@ class Transcript:
         """The cells of code of the notebook, by their places."""
         self._memory = OutputMemory()
         self._answers = AnswerEntries(self.append, self.touch)
-        self._guests = AgentCells(self.append, self.touch)
+        self._agent_cells = AgentCells(self.append, self.touch)
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.UserReplIn: self._user_code,
             records.AssistantReplIn: self._model_code,
@@ -91,8 +91,8 @@ class Transcript:
             records.NotebookOutput: self._notebook_output,
         }
 
-    def fold(self, arrived: Sequence[Record]) -> None:
-        for record in arrived:
+    def fold(self, new_records: Sequence[Record]) -> None:
+        for record in new_records:
             self._activities.fold(record)
             if fold := self._folds.get(type(record)):
                 fold(record)
@@ -104,9 +104,9 @@ class Transcript:
 
     @property
     def activity(self) -> Activity | None:
-        return self._activities.now
+        return self._activities.current
 
-    def renewed(self) -> Transcript:
+    def copy_running(self) -> Transcript:
         """Return an empty transcript that keeps the running cells."""
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
@@ -129,7 +129,7 @@ class Transcript:
             (cell for cell in cells if cell.status == "error" and cell.number is not None), None
         )
 
-    def take_changed(self) -> list[int]:
+    def pop_changed(self) -> list[int]:
         """Return the positions of new and changed entries since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
@@ -156,13 +156,13 @@ class Transcript:
     # Cells
 
     def _user_code(self, record: records.UserReplIn) -> None:
-        cell = Cell(party=record.party or "you", person=True, code=record.text)
+        cell = Cell(author=record.party or "you", person=True, code=record.text)
         self.append(cell)
         self._start(cell, record)
 
     def _model_code(self, record: records.AssistantReplIn) -> None:
-        cells = self._answers if record.guest is None else self._guests
-        cell = cells.code_that_runs(record)
+        cells = self._answers if record.guest is None else self._agent_cells
+        cell = cells.start_code(record)
         self._start(cell, record)
         self.touch(cell)
 
@@ -192,17 +192,19 @@ class Transcript:
         if cell is None:
             return
         if record.late:
-            self._feed_later(cell, record.text)
+            self._feed_late_output(cell, record.text)
         else:
             _feed(cell, record.kind, record.text, iter(cell.displays[-1:]))
-        self._lengthened(cell)
+        self._redraw_grown(cell)
 
     def _display(self, record: records.Display) -> None:
         if (cell := self._cell(record.cell)) is None:
             return
         cell.displays.append((record.text, record.mime, record.data, record.value))
-        if len(cell.displays) > SHOWN:  # as in the output, those in the middle become plain text
-            middle = -SHOWN // 2 - 1
+        if (
+            len(cell.displays) > RICH_DISPLAYS
+        ):  # as in the output, those in the middle become plain text
+            middle = -RICH_DISPLAYS // 2 - 1
             cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
     def _output(self, record: records.ReplOut) -> None:
@@ -214,12 +216,12 @@ class Transcript:
                 )  # the kernel's output before the first cell
             return
         if record.late:
-            self._feed_later(cell, record.text)
+            self._feed_late_output(cell, record.text)
         else:
             self._end(cell, record)
-        self._lengthened(cell)
+        self._redraw_grown(cell)
 
-    def _lengthened(self, cell: Cell) -> None:
+    def _redraw_grown(self, cell: Cell) -> None:
         """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
         following = self.positions[cell] + 1
@@ -231,10 +233,10 @@ class Transcript:
             self.entries[following].joined = False
             self.touch(self.entries[following])
 
-    def _feed_later(self, cell: Cell, text: str) -> None:
-        if cell.later is None:
-            cell.later = OutputBuffer()
-        cell.later.feed("stdout", text)
+    def _feed_late_output(self, cell: Cell, text: str) -> None:
+        if cell.late_output is None:
+            cell.late_output = OutputBuffer()
+        cell.late_output.feed("stdout", text)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
         # No pieces have come, or some were missed, or parts were overwritten and this is the final
@@ -260,7 +262,7 @@ class Transcript:
         cell.duration = record.duration
         if record.cell is not None:
             self.running.pop(record.cell, None)
-        for shortened in self._memory.ended(cell):
+        for shortened in self._memory.add(cell):
             self.touch(shortened)
 
     def _cell(self, number: int | None, *, late: bool = False) -> Cell | None:
@@ -272,7 +274,7 @@ class Transcript:
         cell = self._cell(record.cell)
         if cell is not None and record.changes and not record.restored:
             cell.changes = record.changes
-            self._lengthened(cell)
+            self._redraw_grown(cell)
 
     # The conversation
 
@@ -295,9 +297,9 @@ class Transcript:
         key, state = tool_entry(record.call), record.state
         use = self._tools.get(key)
         if use is None:
-            party = record.party or "model"
+            author = record.party or "model"
             use = self._tools[key] = ToolUse(
-                party=party,
+                author=author,
                 name=record.name,
                 arguments=record.arguments,
                 key=key,
@@ -314,7 +316,7 @@ class Transcript:
         self.append(Note(level="quiet", text=f"the skill {record.name} is {change}"))
 
     def _approval(self, record: records.Approval) -> None:
-        cells = self._answers if record.guest is None else self._guests
+        cells = self._answers if record.guest is None else self._agent_cells
         was = record.time < self._since and record.state == "waiting"
         cells.approval(record.changed(state="not run") if was else record)
 
@@ -398,7 +400,7 @@ class Transcript:
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
 
-        entry = entry_of(record)
+        entry = to_entry(record)
         self.append(entry)
         if isinstance(entry, Cell):
             self._cells_by_number[record.place] = entry
@@ -409,8 +411,8 @@ class Transcript:
                 cell.output.show(record.text, record.mime, record.data)
             else:
                 cell.output.feed(record.kind, record.text)
-            self._lengthened(cell)
-            for shortened in self._memory.ended(cell):
+            self._redraw_grown(cell)
+            for shortened in self._memory.add(cell):
                 self.touch(shortened)
 
     # The program itself

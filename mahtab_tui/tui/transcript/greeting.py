@@ -7,7 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.reactive import var
 from textual.strip import Strip
 
-from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView, paragraph, strip_of, title_strip
+from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView, paragraph, title_strip, to_strip
 from mahtab_tui.tui.theme import Palette
 
 TITLE = "TRANSCRIPT"
@@ -19,7 +19,7 @@ MOST_COLUMNS = 120
 """Maximum columns of text: longer lines are hard to read."""
 
 
-def columns_of(width: int) -> int:
+def text_columns(width: int) -> int:
     """Return the columns that a transcript of a width has for text."""
     return max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
 
@@ -47,7 +47,7 @@ class GreetingRows:
         self._rows: list[Row] = []
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        self._rows = greeting_rows(self.lines, columns_of(width), palette)
+        self._rows = greeting_rows(self.lines, text_columns(width), palette)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -73,7 +73,7 @@ class Greeting(RowsView, can_focus=False):
     def room(self) -> tuple[int, int]:
         """Columns and lines for a cell's output, as of the transcript; (0, 0) before the first
         layout."""
-        return (0, 0) if self._laid_out is None else (columns_of(self.width), self.page)
+        return (0, 0) if self._laid_out is None else (text_columns(self.width), self.page)
 
     @property
     def head(self) -> int:
@@ -88,7 +88,7 @@ class Greeting(RowsView, can_focus=False):
         row = (
             y - TITLE_HEIGHT + (len(self._greeting) > self.page)
         )  # where it does not fit, the blank row above goes first
-        return strip_of(
+        return to_strip(
             self._greeting[row] if row < len(self._greeting) else Row(),
             None,
             width,

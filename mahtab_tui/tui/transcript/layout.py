@@ -13,7 +13,7 @@ from rich.style import Style
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.editor.pane import is_prose
-from mahtab_tui.tui.rows.code import CodeRows, described
+from mahtab_tui.tui.rows.code import CodeRows, describe_change
 from mahtab_tui.tui.rows.markdown import Block, FigureMarks, Markdown, first_line, parse
 from mahtab_tui.tui.rows.row import (
     FRAME_RATE,
@@ -23,7 +23,7 @@ from mahtab_tui.tui.rows.row import (
     Row,
     Rows,
     Span,
-    fitted,
+    fit_text,
     hard_rows,
     paragraph,
 )
@@ -44,7 +44,7 @@ from mahtab_tui.tui.transcript.output import OutputRows
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
-WAITS = "◈"
+WAITING_GLYPH = "◈"
 LONGEST = 2_000
 """Maximum characters of the arguments; longer ones are cut."""
 
@@ -124,10 +124,14 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
     """Draw the last line; the spinner turns while there is work, but not while the program waits
     for the user."""
     elapsed = max(0.0, time.time() - activity.since)
-    frame = WAITS if activity.waits_for_person else FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
+    frame = (
+        WAITING_GLYPH
+        if activity.waits_for_person
+        else FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
+    )
     spans = [
         (f"{frame} ", palette.model),
-        (f"{plain(activity.party).capitalize()} ", palette.model + BOLD),
+        (f"{plain(activity.author).capitalize()} ", palette.model + BOLD),
         (f"{activity.doing} · {int(elapsed)} s", palette.muted),
     ]
     return [Row(), Row(spans, palette.model)]
@@ -184,7 +188,7 @@ class WordsRows(list[Row]):
     def _uncomputed(self) -> list[Row]:
         """Name the figures that were computed nowhere, in one line."""
         texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
-        line = fitted(f"not computed: {', '.join(texts)}", self._width).rstrip()
+        line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
         return [Row([(line, self._palette.muted)], self._bar)] if texts else []
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
@@ -195,7 +199,7 @@ class WordsRows(list[Row]):
     def _name(self) -> list[Span]:
         if not self._words.named:
             return []
-        name = [(plain(self._words.party).capitalize(), self._palette.model + BOLD)]
+        name = [(plain(self._words.author).capitalize(), self._palette.model + BOLD)]
         return (
             [*name, (" thinks", self._palette.muted), ("  ", self._palette.text)]
             if self._words.thought
@@ -206,8 +210,8 @@ class WordsRows(list[Row]):
 CHANGES = 12
 """Maximum number of names in the line of changes; more are counted."""
 
-EXPLAIN = "Alt+X asks the model about this error"
-ASK = "F2 asks the model"
+EXPLAIN_HINT = "Alt+X asks the model about this error"
+ASK_HINT = "F2 asks the model"
 
 PATIENCE = 0.3
 """Seconds before the time of a running cell is shown: most have ended by then."""
@@ -218,10 +222,10 @@ class CellRows:
         self._cell = cell
         self._width = width
         self._palette = palette
-        self._bar = palette.author_style(cell.person, cell.guest)
+        self._bar = palette.author_style(cell.person, cell.agent_index)
         self._code = CodeRows(width, palette, self._bar)
         self._output = OutputRows(cell.output, width, palette)
-        self._later: OutputRows | None = None
+        self._late_output: OutputRows | None = None
         self._parts: list[Rows] = []
         self._height = 0
 
@@ -234,17 +238,19 @@ class CellRows:
             self._output.update()
             self._parts += [blank, self._output]
         if cell.offers_explanation:
-            offer = ASK if is_prose(cell.code.strip()) else EXPLAIN
+            offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
             self._parts += [[Row([(offer, self._palette.muted)], self._palette.hairline)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
-        if cell.later is not None:
-            self._later = self._later or OutputRows(cell.later, self._width, self._palette)
-            self._later.update()
+        if cell.late_output is not None:
+            self._late_output = self._late_output or OutputRows(
+                cell.late_output, self._width, self._palette
+            )
+            self._late_output.update()
             self._parts += [
                 blank,
                 [Row([("later", self._palette.muted)], self._palette.hairline)],
-                self._later,
+                self._late_output,
             ]
         self._height = 1 + sum(len(part) for part in self._parts)
 
@@ -252,9 +258,9 @@ class CellRows:
         return self._height
 
     @property
-    def reading(self) -> int | None:
+    def reading_start(self) -> int | None:
         """The first row of a text to read, if the output ends with one."""
-        if self._cell.later is not None or (row := self._output.reading) is None:
+        if self._cell.late_output is not None or (row := self._output.reading_start) is None:
             return None
         return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
 
@@ -282,7 +288,7 @@ class CellRows:
         certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
         for change in certain_first[:CHANGES]:
             sign = CHANGE_SIGNS.get(change.change, "~")
-            description = "" if sign == "−" else described(change).replace("\n", " ")
+            description = "" if sign == "−" else describe_change(change).replace("\n", " ")
             name = " ".join(plain(change.name).split())
             add(
                 (f"{sign} ", styles[sign]),
@@ -309,7 +315,7 @@ class CellRows:
         spans: list[Span] = [
             (name, self._bar),
             (" · ", palette.muted),
-            (plain(cell.party), palette.muted),
+            (plain(cell.author), palette.muted),
         ]
         if cell.cell_number is not None and cell.number is not None:
             spans += [
@@ -432,22 +438,22 @@ class EntryRows:
         ) + self._entry.gap
 
     @property
-    def reading(self) -> int | None:
+    def reading_start(self) -> int | None:
         """The first row of a text to read, such as help, if the entry ends with one."""
-        row = getattr(self._growing, "reading", None)
+        row = getattr(self._growing, "reading_start", None)
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
         row = index - self._entry.gap
         drawn = (
-            self._own(row)
+            self._own_row(row)
             if row >= 0
             else Row(bar=self._palette.model if self._entry.joined else None)
         )
         greyed = self._entry.removed or (isinstance(self._entry, Cell) and self._entry.undone)
         return removed_row(drawn, self._entry, self._palette, first=row == 0) if greyed else drawn
 
-    def _own(self, row: int) -> Row:
+    def _own_row(self, row: int) -> Row:
         if self._entry.collapsed and row == COLLAPSED - 1 and (more := len(self._rows) - row) > 1:
             return Row([(f"… {more:,} rows collapsed", self._palette.muted)], self._rows[row].bar)
         return self._rows[row]
@@ -464,7 +470,7 @@ def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | N
     return None
 
 
-def guess(entry: Entry, width: int) -> int:
+def estimate_rows(entry: Entry, width: int) -> int:
     """Estimate the number of rows of an entry; exact if nothing wraps."""
     if entry.hidden:
         return 0
@@ -474,7 +480,7 @@ def guess(entry: Entry, width: int) -> int:
         case Cell():
             code = min(LIMIT, entry.code.count("\n") + 1)
             output = len(entry.output) + bool(len(entry.output))
-            later = 0 if entry.later is None else len(entry.later) + 2
+            later = 0 if entry.late_output is None else len(entry.late_output) + 2
             return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
         case Words(source=text, figures=figures):
             return (

@@ -25,7 +25,7 @@ from mahtab_tui.bus.terminal_screen import (
     split_unfinished,
     style_change,
 )
-from mahtab_tui.tui.graphics.pictures import Picture, opened, size_of
+from mahtab_tui.tui.graphics.pictures import Picture, open_picture, read_size
 from mahtab_tui.tui.rows.grid import grid_rows, last_offset
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
@@ -37,7 +37,7 @@ FRAME = "frame"
 """The key in a style's `meta` for the number of a line's traceback frame."""
 VALUE = "value"
 """The key in a style's `meta` for the key of a table's value."""
-SHOWN = 40
+RICH_DISPLAYS = 40
 """Maximum tables, pictures and Markdown texts of one output."""
 COLOURS = 16
 """Maximum SGR sequences that are carried to the next line."""
@@ -102,7 +102,7 @@ class DisplayLine(OutputLine):
     def state(self) -> tuple[object, ...]:
         return self.text, self.mime, self.unreadable, self.offset
 
-    def forget(self) -> None:
+    def drop_value(self) -> None:
         """Keep only the text."""
         self.mime = self.data = self.value = ""
 
@@ -151,7 +151,7 @@ class OutputBuffer:
         if kind == "stdout":
             text, self._unfinished = split_unfinished(self._unfinished + text)
         if kind == "stdout" and (self._above or self._column is not None or leaves_line(text)):
-            self._play(text)
+            self._emulate(text)
         else:
             first, newline, rest = text.partition("\n")
             self._write(kind, first)
@@ -173,8 +173,8 @@ class OutputBuffer:
         )
         self._trim()
         rich = [line for line in self if isinstance(line, DisplayLine) and line.mime]
-        if len(rich) > SHOWN:
-            rich[SHOWN // 2].forget()
+        if len(rich) > RICH_DISPLAYS:
+            rich[RICH_DISPLAYS // 2].drop_value()
 
     def _trim(self) -> None:
         if (over := len(self.tail) - TAIL) > 0:
@@ -217,7 +217,7 @@ class OutputBuffer:
         self.head, self.tail = remaining[:lines], remaining[lines:][-lines:]
         for line in self:
             if isinstance(line, DisplayLine):
-                line.forget()
+                line.drop_value()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
         """Split long text to lines that still belong to the head, and the text of the last `TAIL`
@@ -229,7 +229,7 @@ class OutputBuffer:
         for _ in range(TAIL + 1):
             end = middle.rfind("\n", 0, end)
         self.omitted += middle.count("\n", 0, end + 1)
-        self._carry(middle[: end + 1])
+        self._remember_colours(middle[: end + 1])
         return beginning, middle[end + 1 :]
 
     def _write(self, kind: str, text: str) -> None:
@@ -237,7 +237,7 @@ class OutputBuffer:
             self._open = OutputLine(kind, "".join(self._colours))
             self._append(self._open)
         self._open.extend(text)
-        self._carry(text)
+        self._remember_colours(text)
 
     def _whole_line(self, kind: str, text: str) -> None:
         self._write(kind, text)
@@ -253,11 +253,11 @@ class OutputBuffer:
 
     # Cursor movements
 
-    def _play(self, text: str) -> None:
+    def _emulate(self, text: str) -> None:
         """Add text that moves the cursor."""
         if (over := len(text) - LIVE) > 0:
             self.omitted += text.count("\n", 0, over)
-        lines = self._take_screenful()
+        lines = self._pop_screenful()
         rows = [PrintedLine(line.text, NO_STYLE, NO_STYLE) for line in lines]
         if self._open is None or not rows:
             rows.append(PrintedLine("", NO_STYLE, NO_STYLE))
@@ -276,7 +276,7 @@ class OutputBuffer:
         self._above, self._column = (0, None) if screen.at_end else (screen.above, screen.column)
         self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
 
-    def _take_screenful(self) -> list[OutputLine]:
+    def _pop_screenful(self) -> list[OutputLine]:
         """Remove and return the last lines that the cursor can reach."""
         lines: list[OutputLine] = []
         for line in chain(reversed(self.tail), () if self.omitted else reversed(self.head)):
@@ -291,7 +291,7 @@ class OutputBuffer:
     def _append(self, line: OutputLine) -> None:
         (self.head if len(self.head) < HEAD and not self.tail else self.tail).append(line)
 
-    def _carry(self, text: str) -> None:
+    def _remember_colours(self, text: str) -> None:
         """Remember the colours in effect after the text."""
         if "\x1b" not in text:
             return
@@ -313,14 +313,14 @@ LARGEST = 12_000_000
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
     """Return the rows of a picture; None if it is too large or unreadable."""
-    if shown.unreadable or (size := size_of(shown.data)) is None or size[0] * size[1] > LARGEST:
+    if shown.unreadable or (size := read_size(shown.data)) is None or size[0] * size[1] > LARGEST:
         return None
     columns, rows = size_in_cells(*size, width)
-    picture = Picture(key_of(shown), columns, rows, lambda: opened(shown.data, LARGEST))
+    picture = Picture(picture_key(shown), columns, rows, lambda: open_picture(shown.data, LARGEST))
     return [Row(picture=(picture, number), soft=number > 0) for number in range(rows)]
 
 
-def key_of(shown: DisplayLine) -> Hashable:
+def picture_key(shown: DisplayLine) -> Hashable:
     """Return a key that identifies the picture."""
     return len(shown.data), hash(shown.data)
 
@@ -329,7 +329,9 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
     """Show the plain text of a picture that cannot be drawn; returns whether the output has the
     picture."""
     found = [
-        line for line in output if isinstance(line, DisplayLine) and key_of(line) == picture.key
+        line
+        for line in output
+        if isinstance(line, DisplayLine) and picture_key(line) == picture.key
     ]
     for line in found:
         line.unreadable = True
@@ -432,7 +434,7 @@ class OutputRows:
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
             if known is None or known.state != line.state:
-                known = self._drawn(line, lead)
+                known = self._draw_line(line, lead)
             lines[line, lead] = known
             if number == gap:
                 rows.append(
@@ -449,7 +451,7 @@ class OutputRows:
         return row if isinstance(row, Row) else row[0][row[1]]
 
     @property
-    def reading(self) -> int | None:
+    def reading_start(self) -> int | None:
         """The first row of a text to read, such as help, Markdown or an error, if the output ends
         with one."""
         row = len(self._rows)
@@ -465,7 +467,7 @@ class OutputRows:
                 return None
         return None
 
-    def _drawn(self, line: OutputLine, lead: str = "") -> _DrawnLine:
+    def _draw_line(self, line: OutputLine, lead: str = "") -> _DrawnLine:
         if not isinstance(line, DisplayLine):
             return LineRows(line, self._width, self._palette, lead)
 

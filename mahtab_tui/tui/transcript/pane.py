@@ -22,8 +22,8 @@ from mahtab_tui.tui.transcript.entries import (
     NotebookWords,
     Question,
     Words,
-    output_of,
-    text_of,
+    entry_text,
+    output_text,
 )
 from mahtab_tui.tui.transcript.output import FRAME, VALUE, DisplayLine, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
@@ -48,7 +48,7 @@ def has_error(entry: Entry) -> bool:
 
 
 def _has_output(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and bool(len(entry.output) or entry.later)
+    return isinstance(entry, Cell) and bool(len(entry.output) or entry.late_output)
 
 
 def _can_run(entry: Entry) -> bool:
@@ -60,7 +60,7 @@ def notebook_number(entry: Entry) -> int | None:
     return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
 
 
-_FITS: Mapping[str, Callable[[Entry], bool]] = {
+_CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-open": _has_output,
     "entry-copy-output": _has_output,
     "entry-edit": _can_run,
@@ -80,16 +80,16 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 """For commands that do not apply to every entry: whether one applies."""
 
 
-def offers(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
+def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
     """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether
     the entry's cells can be undone."""
     offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS
-        if (command.menu or command.id in _FITS or command.id == "entry-undo")
+        if (command.menu or command.id in _CONDITIONS or command.id == "entry-undo")
         and offered.get(command.id, True)
-        and (command.id not in _FITS or _FITS[command.id](entry))
+        and (command.id not in _CONDITIONS or _CONDITIONS[command.id](entry))
     ]
     return [*commands, *_figure_rows(entry)]
 
@@ -144,7 +144,7 @@ def _cells_of_answer(entries: Sequence[Entry], index: int) -> Iterator[Cell]:
         if (
             isinstance(entry, Cell)
             and not entry.person
-            and entry.guest is None
+            and entry.agent_index is None
             and entry.number is not None
         ):
             yield entry
@@ -184,16 +184,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
             pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable))
+            open_menu(self, entry_text(entry), entry_menu(entry, pinned=pinned, undoable=undoable))
 
     def action_copy_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
-            copy(self.app, text_of(entry))
+            copy(self.app, entry_text(entry))
 
     def action_copy_output(self) -> None:
         """Copy the cell's output, as far as the transcript has it."""
         entry = self.marker.marked
-        if isinstance(entry, Cell) and (text := output_of(entry)):
+        if isinstance(entry, Cell) and (text := output_text(entry)):
             copy(self.app, text)
         else:
             self._refuse("This entry has no output.")

@@ -19,18 +19,18 @@ from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import Pattern, PatternTimeout
-from mahtab_tui.tui.graphics.pictures import Drawings, Picture, PicturePart, PictureWidget
-from mahtab_tui.tui.rows.markdown import FIGURE, with_links
+from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,
     FRAME_RATE,
     Row,
     RowsView,
-    strip_of,
+    highlight_matches,
+    mark_strip,
+    overlay_hint,
     title_strip,
-    with_hint,
-    with_mark,
-    with_sought,
+    to_strip,
 )
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
@@ -40,8 +40,8 @@ from mahtab_tui.tui.transcript.entries import (
     Question,
     ToolUse,
     Words,
-    output_of,
-    text_of,
+    entry_text,
+    output_text,
 )
 from mahtab_tui.tui.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.transcript.output import mark_unreadable
@@ -126,7 +126,7 @@ class Marker:
             )
         return self.entry
 
-    def stay_in_sight(self) -> bool:
+    def keep_visible(self) -> bool:
         """Move the mark to a visible entry after scrolling; returns whether it moved."""
         seen = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
         if self.entry is None or self.entry in seen or not seen:
@@ -180,7 +180,7 @@ class SearchMatch(NamedTuple):
     """The number of the match within the entry, from 0."""
 
 
-def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
+def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
     """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it.
     Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
@@ -245,10 +245,10 @@ class TranscriptSearch:
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
         try:
-            shown = row_of(found, window, pattern)
+            shown = match_position(found, window, pattern)
         except PatternTimeout:  # rows may take longer than the text that was searched
             shown, self.pattern = RowPosition(found.entry, 0), None
-        return f"{at + 1:,} of {total:,}", window.row_of(shown)
+        return f"{at + 1:,} of {total:,}", window.row_number(shown)
 
     def _text(self, entry: Entry) -> str:
         """Return the text of an entry in lower case: of a cell, its code and its kept output."""
@@ -257,9 +257,9 @@ class TranscriptSearch:
         version, text = self._texts.get(entry, (None, ""))
         if version != entry.version:
             text = (
-                f"{text_of(entry)}\n{output_of(entry)}"
+                f"{entry_text(entry)}\n{output_text(entry)}"
                 if isinstance(entry, Cell)
-                else text_of(entry)
+                else entry_text(entry)
             ).lower()
             self._texts[entry] = entry.version, text
         return text
@@ -288,12 +288,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._shown: tuple[list[Row], str] = [], ""
         """The visible rows as they were last drawn, and the hint."""
         self._ticking: Timer | None = None
-        self._drawings = Drawings(
+        self._drawings = HalfBlockCache(
             Fetcher(self),
             lambda: self.app.console,
-            self._seen_pictures,
+            self._visible_pictures,
             self._redraw_picture,
-            self._cannot_draw,
+            self._show_picture_text,
         )
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -348,10 +348,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.set_row_count(self.height_of_all)
         self.scroll_target_y = self.scroll_y = viewport.first
         self._placing = False
-        if self.marker.stay_in_sight() | (viewport.pinned != pinned):
+        if self.marker.keep_visible() | (viewport.pinned != pinned):
             self.refresh()
         self._refresh_changed()
-        self._drawings.refresh_view()
+        self._drawings.draw_next()
 
     def _refresh_changed(self) -> None:
         """Draw the visible rows that have changed: only the end of a growing answer."""
@@ -388,18 +388,18 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return title_strip(TITLE, base + style, base, width)
         if y < self.head:
             pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
-            return strip_of(pinned, None, width, base, None, base, self._picture_strip(pinned))
+            return to_strip(pinned, None, width, base, None, base, self._picture_strip(pinned))
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
         if y == self.size.height - 1 and (hint := self.viewport.hint):
-            return with_hint(strip, hint, base + palette.moon, width)
+            return overlay_hint(strip, hint, base + palette.moon, width)
         return strip
 
     def _strip(self, row: int, width: int, base: Style, palette: Palette) -> Strip:
         assert self.viewport.window is not None
-        drawn, position = self.viewport[row], self.viewport.window.position_of(row)
+        drawn, position = self.viewport[row], self.viewport.window.position_at(row)
         number = position_to_number(position)
         if position.entry >= len(self.viewport.transcript.entries):
-            return strip_of(drawn, number, width, base, None, base)
+            return to_strip(drawn, number, width, base, None, base)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
         # The selection style's own text colour is transparent, so keep the text's.
@@ -409,53 +409,55 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         )
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
-                drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
+                drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
             except PatternTimeout:  # rows may take longer than the text that was searched
                 self.search.pattern = None
         entry = self.viewport.transcript.entries[position.entry]
         marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
         hovered = self.hover_style.meta
         if marked:
-            drawn = with_links(drawn)
+            drawn = underline_links(drawn)
         elif FIGURE in hovered and hovered["offset"][1] == number:
-            drawn = with_links(drawn, hovered["offset"][0])
-        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
-        return with_mark(strip, base + palette.moon) if marked else strip
+            drawn = underline_links(drawn, hovered["offset"][0])
+        strip = to_strip(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
+        return mark_strip(strip, base + palette.moon) if marked else strip
 
     # Pictures
 
     def pictures(self) -> Iterator[PicturePart]:
         rows, hint = self._shown
         seen = [] if self.text_selection is not None else rows[:-1] if hint else rows
-        for _, same in groupby(enumerate(seen), key=_picture_begins):
+        for _, same in groupby(enumerate(seen), key=_picture_group):
             (y, row), *others = same
-            if row.picture is not None and self._drawings.of(row.picture[0]):
+            if row.picture is not None and self._drawings.get(row.picture[0]):
                 picture, top = row.picture
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
-    def _seen_rows(self) -> list[Row]:
+    def _visible_rows(self) -> list[Row]:
         """Return the rows below the title."""
         return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
 
-    def _seen_pictures(self) -> Iterable[Picture]:
-        return dict.fromkeys(row.picture[0] for row in self._seen_rows() if row.picture is not None)
+    def _visible_pictures(self) -> Iterable[Picture]:
+        return dict.fromkeys(
+            row.picture[0] for row in self._visible_rows() if row.picture is not None
+        )
 
     def _picture_strip(self, row: Row) -> Strip | None:
         """Return the row of a picture; a blank one until the picture is drawn."""
         if row.picture is None:
             return None
         picture, number = row.picture
-        drawn = self._drawings.of(picture)
+        drawn = self._drawings.get(picture)
         return (
             drawn[number] if drawn else Strip.blank(picture.columns, get_palette(self.app).surface)
         )
 
     def _redraw_picture(self, picture: Picture) -> None:
-        for y, row in enumerate(self._seen_rows(), TITLE_HEIGHT):
+        for y, row in enumerate(self._visible_rows(), TITLE_HEIGHT):
             if row.picture is not None and row.picture[0] == picture:
                 self.refresh_line(self.scroll_offset.y + y)
 
-    def _cannot_draw(self, picture: Picture) -> None:
+    def _show_picture_text(self, picture: Picture) -> None:
         """Show the text of a picture that cannot be drawn."""
 
         for entry in self.viewport.transcript.entries:
@@ -465,7 +467,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Time
 
     def _tick_if_needed(self) -> None:
-        needed = self.viewport.goes_on
+        needed = self.viewport.is_running
         if needed and self._ticking is None and self.is_attached:
             self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
         elif not needed and self._ticking is not None:
@@ -474,7 +476,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _tick(self) -> None:
         """Draw the rows that show the time."""
-        for row in self.viewport.rows_of_time():
+        for row in self.viewport.timer_rows():
             self.refresh_line(row + self.head)
 
     # Scrolling by keys: without animation, since rows are laid out when they become visible
@@ -595,7 +597,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
 
 
-def _picture_begins(numbered: tuple[int, Row]) -> tuple[object, int]:
+def _picture_group(numbered: tuple[int, Row]) -> tuple[object, int]:
     """Return a key for adjacent rows of the same picture: the picture, and the line of its first
     row."""
     y, row = numbered

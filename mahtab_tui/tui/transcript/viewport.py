@@ -14,10 +14,10 @@ from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.greeting import (
     TITLE_HEIGHT,
     GreetingLines,
-    columns_of,
     greeting_rows,
+    text_columns,
 )
-from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, guess, search_rows
+from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
@@ -35,13 +35,13 @@ class Heights:
 
     @property
     def total(self) -> int:
-        return self.above(len(self._heights))
+        return self.rows_before(len(self._heights))
 
     def append(self, height: int) -> None:
         self._heights.append(height)
         position = len(self._heights)
         start = position - (position & -position)
-        self._tree.append(height + self.above(position - 1) - self.above(start))
+        self._tree.append(height + self.rows_before(position - 1) - self.rows_before(start))
 
     def set(self, index: int, height: int) -> None:
         change = height - self._heights[index]
@@ -52,7 +52,7 @@ class Heights:
                 self._tree[position] += change
                 position += position & -position
 
-    def above(self, index: int) -> int:
+    def rows_before(self, index: int) -> int:
         """Return the number of rows before an entry."""
         total = 0
         while index > 0:
@@ -137,10 +137,10 @@ class Window:
     def total(self) -> int:
         return self._heights.total
 
-    def take(self, changed: Sequence[int]) -> None:
+    def update_heights(self, changed: Sequence[int]) -> None:
         """Estimate the heights of new and changed entries."""
         for position in changed:
-            height = guess(self._entries[position], self.width)
+            height = estimate_rows(self._entries[position], self.width)
             if position == len(self._heights):
                 self._heights.append(height)
             else:
@@ -163,11 +163,11 @@ class Window:
         self._heights.set(position, len(drawn))
         return drawn
 
-    def row_of(self, position: RowPosition) -> int:
+    def row_number(self, position: RowPosition) -> int:
         """Return the number of the row at a position."""
-        return self._heights.above(position.entry) + position.row
+        return self._heights.rows_before(position.entry) + position.row
 
-    def position_of(self, row: int) -> RowPosition:
+    def position_at(self, row: int) -> RowPosition:
         """Return the position of a row; past the end, the position after the last entry."""
         return RowPosition(*self._heights.find(max(0, row)))
 
@@ -225,7 +225,7 @@ class Window:
 
 PINNED_SHARE = 3
 """Pinned entries have at most this part of the height: a third."""
-NEAR = 4
+EXACT_PAGES = 4
 """When scrolling up by at most so many pages, rows are counted exactly."""
 
 
@@ -254,7 +254,7 @@ class Viewport:
         """The rows of the greeting and of the pinned entries."""
         self.height = 0
         """Lines of the pane."""
-        self._read: Entry | None = None
+        self._read_entry: Entry | None = None
         """The entry in which the user has scrolled: it is followed to its end."""
         self._unseen_from = 0
         """The number of entries when the user scrolled up."""
@@ -265,19 +265,19 @@ class Viewport:
         """Add records; returns whether visible rows may have changed."""
         doing = self.transcript.activity
         self.transcript.fold(records)
-        changed = self.transcript.take_changed()
+        changed = self.transcript.pop_changed()
         if (
             changed and records and not self.following
         ):  # without records, only the user has changed something
             self._grown = True
         if self.window is None or not (changed or self.transcript.activity is not doing):
             return False
-        self.window.take(changed)
+        self.window.update_heights(changed)
         return True
 
     def clear(self) -> None:
         """Forget the entries, except running cells."""
-        self.transcript = self.transcript.renewed()
+        self.transcript = self.transcript.copy_running()
         self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
 
@@ -285,11 +285,11 @@ class Viewport:
 
     def lay_out(self, width: int, palette: Palette) -> None:
         """Lay out for a width and palette; the top line stays."""
-        columns = columns_of(width)
+        columns = text_columns(width)
         if self.window is None:
             self.window = Window(self.transcript.entries, columns, palette)
-            self.transcript.take_changed()
-            self.window.take(range(len(self.transcript.entries)))
+            self.transcript.pop_changed()
+            self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
             line = self.window.logical_line(self.top)
             self.window.redraw(columns, palette)
@@ -309,7 +309,7 @@ class Viewport:
     @property
     def first(self) -> int:
         """The number of the top row."""
-        return 0 if self.window is None else self.window.row_of(self.top)
+        return 0 if self.window is None else self.window.row_number(self.top)
 
     def settle(self) -> None:
         """Lay out the visible rows, at the scroll position or the tail."""
@@ -327,17 +327,15 @@ class Viewport:
             window.measure_down(self.top, self.page)
             return
         window.measure_up(self.page)
-        self.top = window.position_of(len(self) - self.page)
-        if (beginning := self._beginning(window)) is not None:
+        self.top = window.position_at(len(self) - self.page)
+        if (beginning := self._reading_position(window)) is not None:
             self.top = min(self.top, beginning)
             window.measure_down(self.top, self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
         """Return the rows of the greeting; notices and loaded files below it have at most half of
         the height."""
-        if not self.greeting or not all(
-            map(self._precedes_the_first_cell, self.transcript.entries)
-        ):
+        if not self.greeting or not all(map(self._precedes_first_cell, self.transcript.entries)):
             return []
         rows, room = (
             greeting_rows(self.greeting, window.width, window.palette),
@@ -350,7 +348,7 @@ class Viewport:
             rows = [*rows[1:room], Row()] if self.transcript.entries else rows[1:]
         return [PinnedRow(row, None) for row in rows[:room]]
 
-    def _precedes_the_first_cell(self, entry: Entry) -> bool:
+    def _precedes_first_cell(self, entry: Entry) -> bool:
         loads = (
             isinstance(entry, Cell)
             and entry.person
@@ -359,18 +357,18 @@ class Viewport:
         )
         return isinstance(entry, Note) or loads
 
-    def _beginning(self, window: Window) -> RowPosition | None:
+    def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook or of a long text at the end, such as help, until the user
         has scrolled in it.
 
         Include the code before a text if it is short.
         """
         last = len(self.transcript.entries) - 1
-        if last < 0 or self.transcript.entries[last] is self._read:
+        if last < 0 or self.transcript.entries[last] is self._read_entry:
             return None
         if self.transcript.opened is not None:
             return RowPosition(self.transcript.positions[self.transcript.opened], 0)
-        if (row := window.rows(last).reading) is None:
+        if (row := window.rows(last).reading_start) is None:
             return None
         return RowPosition(last, row if row > self.page // 2 else 0)
 
@@ -384,13 +382,13 @@ class Viewport:
         self.go(self._position_at(window, row), following=at_end)
 
     def _position_at(self, window: Window, row: int) -> RowPosition:
-        up = window.row_of(self.top) - row
-        if 0 < up <= NEAR * self.page:
+        up = window.row_number(self.top) - row
+        if 0 < up <= EXACT_PAGES * self.page:
             return window.up(self.top, up)
-        position = window.position_of(row)
+        position = window.position_at(row)
         if position.entry == len(self.transcript.entries):
             return position
-        below = window.row_of(RowPosition(position.entry + 1, 0)) - row
+        below = window.row_number(RowPosition(position.entry + 1, 0)) - row
         return RowPosition(position.entry, max(0, len(window.rows(position.entry)) - below))
 
     def go(self, position: RowPosition, *, following: bool) -> None:
@@ -398,7 +396,7 @@ class Viewport:
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
         self.top, self.following, self.transcript.opened = position, following, None
-        self._read = self.transcript.entries[-1] if self.transcript.entries else None
+        self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
 
     # Visible rows
 
@@ -407,7 +405,7 @@ class Viewport:
 
     def __getitem__(self, row: int) -> Row:
         assert self.window is not None
-        position = self.window.position_of(row)
+        position = self.window.position_at(row)
         if position.entry < len(self.transcript.entries):
             return self.window.row(position)
         tail = self._tail()
@@ -430,13 +428,13 @@ class Viewport:
         if self.window is None:
             return []
         first, last = (
-            self.window.position_of(row).entry for row in (self.first, self.first + self.page - 1)
+            self.window.position_at(row).entry for row in (self.first, self.first + self.page - 1)
         )
         return self.transcript.entries[first : last + 1]
 
     def position(self, row: int) -> RowPosition | None:
         """Return the position of a row; None after the last entry."""
-        position = self.window.position_of(row) if self.window is not None else None
+        position = self.window.position_at(row) if self.window is not None else None
         return (
             position
             if position is not None and position.entry < len(self.transcript.entries)
@@ -457,11 +455,11 @@ class Viewport:
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
-        top = self.window.row_of(RowPosition(position, 0))
+        top = self.window.row_number(RowPosition(position, 0))
         return top + entry.gap, top + height
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether anything runs whose time is shown."""
         return (
             self.transcript.activity is not None
@@ -469,12 +467,12 @@ class Viewport:
             or bool(self.transcript.running)
         )
 
-    def rows_of_time(self) -> list[int]:
+    def timer_rows(self) -> list[int]:
         """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
         rows = [
-            window.row_of(RowPosition(self.transcript.positions[cell], int(cell.gap)))
+            window.row_number(RowPosition(self.transcript.positions[cell], int(cell.gap)))
             for cell in self.transcript.running.values()
         ]
         return [*rows, *range(window.total, window.total + len(self._tail()))]

@@ -26,9 +26,9 @@ from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
 from mahtab_tui.tui.theme import GUESTS, Palette
-from mahtab_tui.tui.widgets.prompt_row import DEAF, Chip, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, Chip, PromptRow
 
-OTHERS = 9
+RESERVED_LINES = 9
 """Rows that a low screen needs for everything but the code: header, question, answers, input and
 keys."""
 LINES, CHARACTERS = 20_000, 300_000
@@ -83,17 +83,17 @@ class WaitingCode(RowsView):
 
     def refresh_view(self) -> None:
         super().refresh_view()
-        self._note_seen()
+        self._update_end_seen()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """About as many rows as the code has, but at most half of the screen, so that its answers
         are visible."""
-        most = max(1, min(viewport.height // 2, viewport.height - OTHERS))
+        most = max(1, min(viewport.height // 2, viewport.height - RESERVED_LINES))
         beginning = self._code.code[: most * max(1, width)].split("\n", most)
         return max(1, min(sum(1 + len(line) // max(1, width) for line in beginning), most))
 
     @property
-    def seen(self) -> str:
+    def visible_lines(self) -> str:
         """The visible lines, as in ``lines 1–14 of 60``, and how much is shown at all."""
         lines, first = self._code.lines, self.scroll_offset.y
         last = min(first + self.size.height, len(lines))
@@ -108,9 +108,9 @@ class WaitingCode(RowsView):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._note_seen()
+        self._update_end_seen()
 
-    def _note_seen(self) -> None:
+    def _update_end_seen(self) -> None:
         if self.display and self._code.lines and self.size:
             at_end = self.scroll_offset.y + self.size.height >= len(self._code)
             self.end_seen = self.end_seen or (at_end and not self._is_cut)
@@ -118,25 +118,29 @@ class WaitingCode(RowsView):
 
 
 _SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
-_READ = 100_000
+_MAX_PARSED = 100_000
 """Characters of code that are looked through while the screen waits."""
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
-def tools_of_searches(code: str) -> str:
+def find_search_tools(code: str) -> str:
     """Return the functions that the code hands to the model of a search, as they are written there;
     empty if none was found."""
-    tree = parse_plain_python(code) if "tools" in code and len(code) <= _READ else None
+    tree = parse_plain_python(code) if "tools" in code and len(code) <= _MAX_PARSED else None
     handed = (
-        [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None]
+        [
+            ast.unparse(tools)
+            for node in ast.walk(tree)
+            if (tools := _tools_argument(node)) is not None
+        ]
         if tree is not None
         else []
     )
     found = ", ".join(dict.fromkeys(handed))
-    return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
+    return found if len(found) <= _MAX_SHOWN else found[:_MAX_SHOWN] + "…"
 
 
-def _tools(node: ast.AST) -> ast.expr | None:
+def _tools_argument(node: ast.AST) -> ast.expr | None:
     """Return the argument `tools` of a search, or arguments that may have it."""
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
@@ -167,8 +171,8 @@ _CHIPS = (
 _CODE_ONLY = ("edit", "all", "rules")
 """Answers that make sense for code, but not for other actions."""
 
-_LETS_THROUGH = "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks"
-_LETS_THIS_THROUGH = "runs exactly this call with these arguments without asking, whatever it does"
+_READ_ONLY_RULE_HINT = "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks"
+_EXACT_RULE_HINT = "runs exactly this call with these arguments without asking, whatever it does"
 _HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
@@ -206,8 +210,8 @@ class RulesToWrite(Static, can_focus=True):
 class ApprovalRow(PromptRow[Approval]):
     """Shown while code waits for approval."""
 
-    asks = Approval
-    offers = _CHIPS
+    record_type = Approval
+    answer_chips = _CHIPS
 
     @dataclass
     class Decided(Message):
@@ -222,11 +226,11 @@ class ApprovalRow(PromptRow[Approval]):
     def __init__(
         self,
         editor_is_empty: Callable[[], bool],
-        in_sight: Callable[[str], bool],
+        is_code_visible: Callable[[str], bool],
         clock: Callable[[], float] = time.monotonic,
         rules_for: Callable[[str], tuple[str, ...]] = lambda code: (),
     ) -> None:
-        """in_sight: whether all of a waiting code is visible above the row; if not, the row shows
+        """is_code_visible: whether all of a waiting code is visible above the row; if not, the row shows
         the code itself.
 
         rules_for: returns the rules that would let code like this run without asking; empty if none
@@ -236,7 +240,7 @@ class ApprovalRow(PromptRow[Approval]):
         self._clock = clock
         self._keys_from = 0.0
         """The time from which Enter counts in the part that was opened last."""
-        self._in_sight = in_sight
+        self._is_code_visible = is_code_visible
         self._rules_for = rules_for
         self._refused = ""
         """Why the answer that was given is not possible."""
@@ -264,7 +268,7 @@ class ApprovalRow(PromptRow[Approval]):
         super().on_mount()
         # The transcript gets its size after the layout.
         self.screen.screen_layout_refresh_signal.subscribe(
-            self, lambda _: self.call_after_refresh(self._look)
+            self, lambda _: self.call_after_refresh(self._update_code_display)
         )
 
     def show(self, record: Approval) -> None:
@@ -280,15 +284,15 @@ class ApprovalRow(PromptRow[Approval]):
         )
         self._has_code, self._unread, self._loaded, self._refused = False, None, False, ""
         self._hidden = sorted(symbols(record.text))[:3]
-        self._tools = _tools_of_searches(record.text)
+        self._tools = _show_search_tools(record.text)
         self._code.show(record.text.strip("\n"))
         self.show_part("chips")
 
-    def _look(self) -> None:
+    def _update_code_display(self) -> None:
         """Show the code once it is not visible above; then until it is answered, so that nothing
         jumps."""
         if self.display and self._shown and self._part == "chips" and not self._has_code:
-            self._has_code = self._code.display = not self._in_sight(
+            self._has_code = self._code.display = not self._is_code_visible(
                 self._requests[self._shown].text
             )
 
@@ -319,9 +323,9 @@ class ApprovalRow(PromptRow[Approval]):
         parts: list[tuple[str, str]] = []
         if role := _role(record):
             parts.append((clean(record.party or ""), f"${role}"))
-        if part := self._part_of(record):
+        if part := self._part_label(record):
             parts.append((f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"))
-        if self._code.display and (seen := self._code.seen):
+        if self._code.display and (seen := self._code.visible_lines):
             parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
             if self._unread is not None:
                 parts.append(("press it again to answer without reading the rest", "$bad"))
@@ -341,7 +345,7 @@ class ApprovalRow(PromptRow[Approval]):
             parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
         self._show(parts)
 
-    def _part_of(self, record: Approval) -> str:
+    def _part_label(self, record: Approval) -> str:
         """Return the number of the code among those that wait, as the transcript shows it; empty if
         it is the only one."""
         if record.block is not None and (record.blocks or 0) > 1:
@@ -355,7 +359,7 @@ class ApprovalRow(PromptRow[Approval]):
             edited.action_submit()
         return edited.has_focus
 
-    def answered(self, request: str, answer: str) -> None:
+    def handle_answer(self, request: str, answer: str) -> None:
         match answer:
             case "skip":
                 self.go_to("reason")
@@ -392,7 +396,9 @@ class ApprovalRow(PromptRow[Approval]):
             and self._unread != action
         ):
             self._unread = action
-            self._given = True  # else the same key, pressed again too early, would go to the editor
+            self._focused_by_user = (
+                True  # else the same key, pressed again too early, would go to the editor
+            )
             self.refresh_question()
             return
         if request := self._shown:
@@ -400,7 +406,7 @@ class ApprovalRow(PromptRow[Approval]):
             self.forget(request)
 
     def go_to(self, part: str) -> None:
-        self._keys_from = self._clock() + DEAF
+        self._keys_from = self._clock() + IGNORE_KEYS_S
         super().go_to(part)
 
     @on(Input.Submitted)
@@ -416,7 +422,7 @@ class ApprovalRow(PromptRow[Approval]):
             shown.rules = rules
             shown.update(
                 "\n".join(
-                    f"  {rule}\n  {_LETS_THROUGH if rule.endswith(READ_ONLY) else _LETS_THIS_THROUGH}"
+                    f"  {rule}\n  {_READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT}"
                     for rule in rules
                 )
             )
@@ -439,13 +445,13 @@ class ApprovalRow(PromptRow[Approval]):
             self._decide("run", code=code)
 
 
-def _tools_of_searches(code: str) -> str:
+def _show_search_tools(code: str) -> str:
     if "tools" not in code:  # so that nothing is loaded for it
         return ""
     if len(code) > LONGEST:  # it is not parsed
         return "all of its tools="
 
-    return tools_of_searches(code)
+    return find_search_tools(code)
 
 
 def _role(record: Approval) -> str:

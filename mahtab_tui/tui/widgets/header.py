@@ -17,7 +17,7 @@ from mahtab_tui.bus.sanitize import one_line
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
-    from mahtab_tui.tui.transcript.entries import Activities, Waiting
+    from mahtab_tui.tui.transcript.entries import Activities, PendingRequests
     from mahtab_tui.tui.workers import Fetcher
 
 NARROW = 100
@@ -59,7 +59,7 @@ def environment_name(executable: str) -> str:
     )
 
 
-def _shortened(names: Sequence[Content], by: int) -> list[Content]:
+def _shorten(names: Sequence[Content], by: int) -> list[Content]:
     """Shorten names by so many columns, the longest first, so that approval and costs stay
     visible."""
     lengths = [name.cell_length for name in names]
@@ -85,15 +85,15 @@ class HeaderBar(Widget):
     """The kernel's last record; None before the first one, while it starts."""
 
     def __init__(
-        self, in_use: Callable[[], str], langsmith: str = "", *, id: str | None = None
+        self, describe_saved: Callable[[], str], langsmith: str = "", *, id: str | None = None
     ) -> None:
-        """in_use: says what the session keeps of what it may; waits for the kernel, and raises
+        """describe_saved: says what the session keeps of what it may; waits for the kernel, and raises
         `KernelError`.
 
         langsmith: the variable that has everything sent to LangSmith; empty for none.
         """
         super().__init__(id=id)
-        self._in_use = in_use
+        self._describe_saved = describe_saved
         self._langsmith = langsmith
         self._saved = ""
         """Its text when the mouse came last."""
@@ -103,7 +103,7 @@ class HeaderBar(Widget):
         """Characters that all loaded skills may have together."""
         self._busy_since = 0.0
         self._since = time.time()
-        self._following: tuple[Activities, Waiting] | None = None
+        self._following: tuple[Activities, PendingRequests] | None = None
         """Follower of the records; made with the first one."""
         self._ticking: Timer | None = None
         self._show_tooltip()
@@ -119,9 +119,9 @@ class HeaderBar(Widget):
 
         before = self._activity()
         if self._following is None:
-            from mahtab_tui.tui.transcript.entries import Activities, Waiting
+            from mahtab_tui.tui.transcript.entries import Activities, PendingRequests
 
-            self._following = Activities(self._since), Waiting()
+            self._following = Activities(self._since), PendingRequests()
         activities, waiting = self._following
         for record in records:
             activities.fold(record)
@@ -155,7 +155,7 @@ class HeaderBar(Widget):
 
     def on_enter(self) -> None:
         """Ask for what is kept: nobody reads it before the mouse is here."""
-        self._fetcher.ask("in use", self._in_use, self._show_saved, self._show_saved)
+        self._fetcher.ask("in use", self._describe_saved, self._show_saved, self._show_saved)
 
     def _show_saved(self, saved: str) -> None:
         self._saved = saved
@@ -223,7 +223,7 @@ class HeaderBar(Widget):
         if self._following is None:
             return "starting", None
         activities, waiting = self._following
-        state, activity = self._state, activities.now
+        state, activity = self._state, activities.current
         if state in ("dead", "taken over"):
             return state, None
         if (since := waiting.since) is not None:
@@ -232,7 +232,7 @@ class HeaderBar(Widget):
             return state, self._busy_since
         if activity is not None:
             return activity.brief, activity.since
-        return ("thinking" if activities.turn_goes_on else state), None
+        return ("thinking" if activities.turn_running else state), None
 
     def render(self) -> Content:
         narrow = self.size.width < NARROW
@@ -242,7 +242,7 @@ class HeaderBar(Widget):
         left = self._left(narrow, names)
         over = left.cell_length + right.cell_length + 1 - self.size.width
         if over > 0:
-            left = self._left(narrow, _shortened(names, over))
+            left = self._left(narrow, _shorten(names, over))
             left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
         room = self.size.width - left.cell_length - right.cell_length
         return Content.assemble(left, " " * max(1, room), right)

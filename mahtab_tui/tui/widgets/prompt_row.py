@@ -25,10 +25,10 @@ class FocusLoan:
 
     def __init__(self, row: Widget) -> None:
         self._row = row
-        self._lender: Widget | None = None
+        self._saved_focus: Widget | None = None
 
     @property
-    def free(self) -> bool:
+    def is_available(self) -> bool:
         """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog
         covers the row."""
         screen = self._row.screen
@@ -38,41 +38,41 @@ class FocusLoan:
         )
 
     @property
-    def has_focus_loan(self) -> bool:
+    def has_focus(self) -> bool:
         """Whether the row, or a widget in it, has the focus."""
-        return self._holds(self._row.screen.focused)
+        return self._contains(self._row.screen.focused)
 
     @property
     def previous_focus(self) -> Widget | None:
         """The widget that had the focus; if none had, because the terminal's window was in the
         background, the text on the screen."""
-        if self._lender is not None:
-            return self._lender
+        if self._saved_focus is not None:
+            return self._saved_focus
         return next(
             (
                 each
                 for each in self._row.screen.focus_chain
-                if isinstance(each, TextArea) and not self._holds(each)
+                if isinstance(each, TextArea) and not self._contains(each)
             ),
             None,
         )
 
-    def take(self, target: Widget) -> None:
+    def borrow(self, target: Widget) -> None:
         """Focus a widget in the row."""
-        if not self.has_focus_loan:
-            self._lender = self._row.screen.focused
+        if not self.has_focus:
+            self._saved_focus = self._row.screen.focused
         self._row.screen.set_focus(target)
 
     def give_back(self) -> None:
         """Give the focus back, if the row still has it."""
-        if self.has_focus_loan:
+        if self.has_focus:
             self._row.screen.set_focus(self.previous_focus)
 
-    def _holds(self, widget: Widget | None) -> bool:
+    def _contains(self, widget: Widget | None) -> bool:
         return widget is not None and self._row in widget.ancestors_with_self
 
 
-DEAF = 0.3
+IGNORE_KEYS_S = 0.3
 """Seconds for which keys and clicks are ignored, because they were meant for what was here
 before."""
 
@@ -125,7 +125,7 @@ class Chips(Widget, can_focus=True):
     def appear(self) -> None:
         """Belong to another question from now on: ignore keys and clicks for a moment."""
         self._since = time.monotonic()
-        self._clicks_from = self._keys_from = self._clock() + DEAF
+        self._clicks_from = self._keys_from = self._clock() + IGNORE_KEYS_S
 
     def _is_early(self, event: Event, since: float) -> bool:
         """Whether an event came too early for the current question. On a busy machine it may arrive
@@ -133,7 +133,7 @@ class Chips(Widget, can_focus=True):
         return event.time < self._since or self._clock() < since
 
     def on_focus(self) -> None:
-        self._keys_from = self._clock() + DEAF
+        self._keys_from = self._clock() + IGNORE_KEYS_S
         self.post_message(self.FocusMoved())
 
     def on_blur(self) -> None:
@@ -146,18 +146,18 @@ class Chips(Widget, can_focus=True):
     def on_key(self, event: Key) -> None:
         early = self._is_early(event, self._keys_from)
         if early:  # a key that is held down is ignored until it is released
-            self._keys_from = self._clock() + DEAF
+            self._keys_from = self._clock() + IGNORE_KEYS_S
         answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
         if answer is None and not event.is_printable and not early:
             return
         event.stop()
         event.prevent_default()
-        if answer is None or early or not self._is_in_sight():
+        if answer is None or early or not self._row_is_visible():
             self.post_message(self.OtherTyped(Key(event.key, event.character), early=early))
         else:
             self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
 
-    def _is_in_sight(self) -> bool:
+    def _row_is_visible(self) -> bool:
         """Whether the row is visible. In a terminal of a few lines it may not be, and nobody
         answers what they cannot see."""
         try:
@@ -197,7 +197,7 @@ class Chips(Widget, can_focus=True):
         return list(zip(self._chips, texts, strict=True)), gap
 
 
-ALONE = 0.25
+TYPING_GAP_S = 0.25
 """Seconds without another key after which a letter counts as an answer, if the row took the focus
 by itself. Faster letters are text for the editor."""
 
@@ -222,26 +222,26 @@ class PromptRow(Widget, Generic[R]):
         )
     ]
 
-    asks: type[R]
+    record_type: type[R]
     """The class of the records that ask."""
-    offers: Sequence[Chip]
+    answer_chips: Sequence[Chip]
     """The answers."""
 
     def __init__(
         self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__()
-        self._chips = Chips(self.offers, clock)
+        self._chips = Chips(self.answer_chips, clock)
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._part = "chips"
         """The part of the row that is shown: the chips, or the id of a widget in which the user
         says more."""
-        self._given = False
+        self._focused_by_user = False
         """Whether the user gave the row the focus."""
         self._pending: Chips.Chosen | None = None
         """An answer by a letter, which counts unless another key follows at once."""
-        self._holding: Timer | None = None
+        self._pending_timer: Timer | None = None
         self._requests: dict[str, R] = {}
         """Waiting requests by id; the first one is shown."""
 
@@ -257,7 +257,7 @@ class PromptRow(Widget, Generic[R]):
         """Show what is asked, and how to answer."""
         raise NotImplementedError
 
-    def answered(self, request: str, answer: str) -> None:
+    def handle_answer(self, request: str, answer: str) -> None:
         """Handle the answer of a chip."""
         raise NotImplementedError
 
@@ -276,15 +276,15 @@ class PromptRow(Widget, Generic[R]):
 
     def go_to(self, part: str) -> None:
         """Show another part of the row, and focus it."""
-        self._given = True
+        self._focused_by_user = True
         self.show_part(part)
-        self._loan.take(self.target)
+        self._loan.borrow(self.target)
 
     # For others
 
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
-            if isinstance(record, self.asks):
+            if isinstance(record, self.record_type):
                 if record.state != "waiting":
                     self.forget(record.request)
                 elif record.request not in self._requests:
@@ -310,8 +310,8 @@ class PromptRow(Widget, Generic[R]):
     def focus(self, scroll_visible: bool = True) -> PromptRow[R]:
         """Focus the row, if it is shown."""
         if self.display:
-            self._given = True
-            self._loan.take(self.target)
+            self._focused_by_user = True
+            self._loan.borrow(self.target)
         return self
 
     @property
@@ -323,22 +323,22 @@ class PromptRow(Widget, Generic[R]):
         self._chips.appear()
         self.display = True
         self.show(record)
-        if self._editor_is_empty() and self._loan.free:
-            self._given = False
-            self._loan.take(self.target)
+        if self._editor_is_empty() and self._loan.is_available:
+            self._focused_by_user = False
+            self._loan.borrow(self.target)
         self.refresh_question()
 
     def _show(self, parts: list[tuple[str, str]]) -> None:
         """Show texts with their styles, and how to reach the row."""
-        if way := self._way_here():
+        if way := self._focus_hint():
             parts.append((way, "$moon"))
         self.query(Static).first().update(
             Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts)
         )
 
-    def _way_here(self) -> str:
+    def _focus_hint(self) -> str:
         """Say how to reach the row; empty if it has the focus."""
-        if self._loan.has_focus_loan:
+        if self._loan.has_focus:
             return ""
         bindings = (active.binding for active in self.screen.active_bindings.values())
         key = next(
@@ -365,9 +365,13 @@ class PromptRow(Widget, Generic[R]):
     @on(Chips.Chosen)
     def _chosen(self, message: Chips.Chosen) -> None:
         message.stop()
-        if message.letter is not None and not self._given and self._loan.previous_focus is not None:
+        if (
+            message.letter is not None
+            and not self._focused_by_user
+            and self._loan.previous_focus is not None
+        ):
             self._pending = message
-            self._holding = self.set_timer(ALONE, self._answer_pending)
+            self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
         else:
             self._answer(message.answer)
 
@@ -380,7 +384,7 @@ class PromptRow(Widget, Generic[R]):
 
     def _answer(self, answer: str) -> None:
         if request := self._shown:  # else the first of two fast keys has answered
-            self.answered(request, answer)
+            self.handle_answer(request, answer)
 
     def _answer_pending(self) -> None:
         if (pending := self._release()) is not None:
@@ -388,9 +392,9 @@ class PromptRow(Widget, Generic[R]):
 
     def _release(self) -> Chips.Chosen | None:
         """Stop holding an answer, and return it."""
-        if self._holding is not None:
-            self._holding.stop()
-        pending, self._pending, self._holding = self._pending, None, None
+        if self._pending_timer is not None:
+            self._pending_timer.stop()
+        pending, self._pending, self._pending_timer = self._pending, None, None
         return pending
 
     @on(Chips.OtherTyped)
@@ -398,7 +402,9 @@ class PromptRow(Widget, Generic[R]):
         """Send what was typed for the editor there, with the focus. Ignore keys that come too early
         after the user focused the row."""
         message.stop()
-        if (message.early and self._given) or (lender := self._loan.previous_focus) is None:
+        if (message.early and self._focused_by_user) or (
+            previous_focus := self._loan.previous_focus
+        ) is None:
             return
         pending, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
         if pending is not None and key == "enter":
@@ -406,8 +412,8 @@ class PromptRow(Widget, Generic[R]):
         elif pending is None or key != "escape":  # Escape takes the answer back
             self._loan.give_back()
             if pending is not None and pending.letter is not None:
-                lender.post_message(pending.letter)
-            lender.post_message(message.event)
+                previous_focus.post_message(pending.letter)
+            previous_focus.post_message(message.event)
 
     @on(Chips.FocusMoved)
     def _focus_moved(self, message: Message) -> None:

@@ -24,26 +24,26 @@ from mahtab_tui.bus.records import Queue, QueueItem, Record, Review, SearchFanOu
 from mahtab_tui.bus.sanitize import one_line, plain, visible
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import change_lines
-from mahtab_tui.tui.widgets.approval_row import OTHERS
+from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
 from mahtab_tui.tui.widgets.prompt_row import Chip, FocusLoan, PromptRow
 
 
-def estimate(asked: SearchFanOut) -> str:
+def estimate(request: SearchFanOut) -> str:
     """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40
     calls more after 50``."""
     count = (
         "many calls"
-        if asked.calls is None
-        else f"{asked.calls:,} call{'' if asked.calls == 1 else 's'}"
+        if request.calls is None
+        else f"{request.calls:,} call{'' if request.calls == 1 else 's'}"
     )
-    words = [f"{count} more after {asked.made:,}" if asked.made else f"{count} at once"]
-    if asked.tokens is not None:
+    words = [f"{count} more after {request.made:,}" if request.made else f"{count} at once"]
+    if request.tokens is not None:
         words.append(
-            f"about {asked.tokens / 1e6:.1f} M tokens"
-            if asked.tokens >= 100_000
-            else f"about {asked.tokens:,} tokens"
+            f"about {request.tokens / 1e6:.1f} M tokens"
+            if request.tokens >= 100_000
+            else f"about {request.tokens:,} tokens"
         )
-    words.append("at an unknown price" if asked.usd is None else f"about ${asked.usd:.2f}")
+    words.append("at an unknown price" if request.usd is None else f"about ${request.usd:.2f}")
     return ", ".join(words)
 
 
@@ -55,8 +55,8 @@ class FanOutRow(PromptRow[SearchFanOut]):
         request: str
         run: bool
 
-    asks = SearchFanOut
-    offers = (
+    record_type = SearchFanOut
+    answer_chips = (
         Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
         Chip("refuse", "n", " n don't ", " n don't ", "$background on $moon"),
     )
@@ -78,11 +78,11 @@ class FanOutRow(PromptRow[SearchFanOut]):
             ("A search wants to make ", "$foreground"),
             (estimate(self._requests[self._shown]), "bold $moon"),
         ]
-        if way := self._way_here():
+        if way := self._focus_hint():
             parts.append((f" · {way}", "$muted"))
         self.query_one("#fan-out-about", Static).update(Content.assemble(*parts))
 
-    def answered(self, request: str, answer: str) -> None:
+    def handle_answer(self, request: str, answer: str) -> None:
         self.post_message(self.Answered(request, answer == "run"))
         self.forget(request)
 
@@ -94,7 +94,7 @@ debugger, gets what was typed meanwhile."""
 PROMPT = 60
 """Characters of a prompt that are shown, from its end."""
 
-_AWAY = "empty the editor, or click here, to answer"
+_UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
 
 class _AnswerLine(LineInput):
@@ -132,27 +132,27 @@ class InputRow(Widget):
         super().__init__()
         self._requests: dict[str, records.Input] = {}
         """Waiting requests by id; the first one is shown."""
-        self._ahead: list[str] = []
+        self._typed_ahead: list[str] = []
         """Lines that were entered before code asked for them."""
         self._loan = FocusLoan(self)
-        self._lingering: Timer | None = None
+        self._close_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="input-prompt", markup=False)
-        yield _AnswerLine(id="input-line", compact=True, placeholder=_AWAY)
+        yield _AnswerLine(id="input-line", compact=True, placeholder=_UNFOCUSED_HINT)
 
     def on_descendant_focus(self) -> None:
         self._line.placeholder = "Enter answers · Ctrl+D is the end of input"
 
     def on_descendant_blur(self) -> None:
-        self._line.placeholder = _AWAY
+        self._line.placeholder = _UNFOCUSED_HINT
 
     def on_mount(self) -> None:
         self.display = False
         self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
 
-    def fold(self, arrived: Sequence[Record]) -> None:
-        for record in arrived:
+    def fold(self, new_records: Sequence[Record]) -> None:
+        for record in new_records:
             if isinstance(record, records.Input):
                 request = record.request
                 if record.state == "waiting":
@@ -176,7 +176,7 @@ class InputRow(Widget):
     def focus(self, scroll_visible: bool = True) -> InputRow:
         """Focus the line, if code asks for one."""
         if self.display:
-            self._loan.take(self._line)
+            self._loan.borrow(self._line)
         return self
 
     @property
@@ -184,8 +184,8 @@ class InputRow(Widget):
         return self.query_one(_AnswerLine)
 
     def _open(self, record: records.Input) -> None:
-        if self._lingering is not None:
-            self._lingering.stop()
+        if self._close_timer is not None:
+            self._close_timer.stop()
         prompt = plain(record.text).strip("\n").rpartition("\n")[2].strip() or "input"
         shortened = prompt if len(prompt) <= PROMPT else f"…{prompt[-PROMPT:]}"
         self.query_one("#input-prompt", Static).update(Content(shortened))
@@ -193,14 +193,14 @@ class InputRow(Widget):
         self.display = True
         self._watch.resume()
         self._take_focus_if_free()
-        if self._ahead:
-            self._answer(self._ahead.pop(0))
+        if self._typed_ahead:
+            self._answer(self._typed_ahead.pop(0))
 
     def _take_focus_if_free(self) -> None:
         """Take the focus once; afterwards the user decides where it goes."""
-        if self._loan.free:
-            self._loan.take(self._line)
-        if self._loan.has_focus_loan:
+        if self._loan.is_available:
+            self._loan.borrow(self._line)
+        if self._loan.has_focus:
             self._watch.pause()
 
     def _next(self) -> None:
@@ -212,21 +212,21 @@ class InputRow(Widget):
     def _close(self) -> None:
         """Give the focus back, together with text that no code asked for."""
         self._watch.pause()
-        if self._lingering is not None:
-            self._lingering.stop()
+        if self._close_timer is not None:
+            self._close_timer.stop()
         line = self._line
-        typed = "\n".join([*self._ahead, line.value])
+        typed = "\n".join([*self._typed_ahead, line.value])
         if typed and not line.password and self._loan.previous_focus is not None:
             self._loan.previous_focus.post_message(Paste(typed))
         line.value = ""
-        self._ahead.clear()
+        self._typed_ahead.clear()
         self._loan.give_back()
         self.display = False
 
     def _answer(self, text: str | None) -> None:
         if not self._requests:
             if text is not None:
-                self._ahead.append(text)
+                self._typed_ahead.append(text)
             return
         request = next(iter(self._requests))
         del self._requests[request]
@@ -234,7 +234,7 @@ class InputRow(Widget):
         if self._requests:
             self._next()
         else:
-            self._lingering = self.set_timer(LINGER, self._close)
+            self._close_timer = self.set_timer(LINGER, self._close)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -247,7 +247,7 @@ class InputRow(Widget):
         self._answer(None)
 
 
-LOOK = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between two checks of what would be lost."""
 
 
@@ -256,30 +256,30 @@ class LeaveRow(Widget):
     before."""
 
     def __init__(
-        self, lost: Callable[[], Sequence[str]], goes_on: Callable[[], bool], key: str
+        self, lost: Callable[[], Sequence[str]], can_continue: Callable[[], bool], key: str
     ) -> None:
-        """lost: lists what leaving would lose now. goes_on: whether a cell runs that can go on.
+        """lost: lists what leaving would lose now. can_continue: whether a cell runs that can go on.
         key: the key that leaves, as on the keyboard."""
         super().__init__()
         self._lost = lost
-        self._goes_on = goes_on
-        self._runs = False
+        self._can_continue = can_continue
+        self._cell_continues = False
         self._key = key
         self._shown: Sequence[str] = ()
 
     def on_mount(self) -> None:
-        self._look()
-        self.set_interval(LOOK, self._look)
+        self._poll()
+        self.set_interval(POLL_INTERVAL, self._poll)
 
-    def _look(self) -> None:
-        lost, runs = self._lost(), self._goes_on()
-        if (lost, runs) != (self._shown, self._runs):
-            self._shown, self._runs = lost, runs
+    def _poll(self) -> None:
+        lost, runs = self._lost(), self._can_continue()
+        if (lost, runs) != (self._shown, self._cell_continues):
+            self._shown, self._cell_continues = lost, runs
             self.refresh(layout=True)
 
     def render(self) -> Content:
         lost = ", ".join(self._shown)
-        if self._runs:
+        if self._cell_continues:
             losing = f"A cell is running. You would lose {lost}." if lost else "A cell is running."
             keys = f" · {self._key} again leaves it running · ^s stops it and leaves · Esc stays"
         else:
@@ -365,9 +365,9 @@ class QueueRow(Widget, can_focus=True):
 
     def _text(self, index: int) -> str:
         """Shorten an input to one line."""
-        party = plain(self.items[index].party)
+        author = plain(self.items[index].party)
         first, _, more = visible(self.items[index].code).expandtabs(4).strip("\n").partition("\n")
-        first = f"{party}: {first}" if party else first
+        first = f"{author}: {first}" if author else first
         room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
 
@@ -391,7 +391,7 @@ class _Changes(VerticalScroll, can_focus=False):
     answers."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        most = max(1, min(viewport.height // 3, viewport.height - OTHERS))
+        most = max(1, min(viewport.height // 3, viewport.height - RESERVED_LINES))
         return min(super().get_content_height(container, viewport, width), most)
 
 
@@ -404,8 +404,8 @@ class ReviewRow(PromptRow[Review]):
         action: Action
         reason: str = ""
 
-    asks = Review
-    offers = (
+    record_type = Review
+    answer_chips = (
         Chip("keep", "y", " y keep ", " y keep ", "bold $background on $good"),
         Chip("undo", "n", " n undo, say why ", " n undo ", "$background on $moon"),
         Chip("all", "a", " a keep all from now on ", " a all ", "$foreground on $panel"),
@@ -446,7 +446,7 @@ class ReviewRow(PromptRow[Review]):
             parts.append((_HINT, "$muted"))
         self._show(parts)
 
-    def answered(self, request: str, answer: str) -> None:
+    def handle_answer(self, request: str, answer: str) -> None:
         match answer:
             case "undo":
                 self.go_to("review-reason")

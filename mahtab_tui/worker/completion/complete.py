@@ -14,7 +14,15 @@ from functools import lru_cache
 from typing import Any
 
 from ..magics import SUMMARIES
-from ..objects import MISSING, attributes, in_class, is_module, loaded, module_of, own_dict
+from ..objects import (
+    MISSING,
+    attributes,
+    class_module,
+    find_in_class,
+    get_if_loaded,
+    is_module,
+    own_dict,
+)
 from ..variables import bound_names
 from .cursor import CompletionPoint, Names, names_at, point_at, tokenize
 from .resolve import Instance, get_class, list_columns, list_keys, quote_literal, resolve
@@ -159,7 +167,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
 
 def _start_server(value: Any) -> bool:
     """Start an MCP server whose tools are not known yet; tell whether it is starting."""
-    return type(value) is loaded(_SERVERS, "Server") and value.load_soon()
+    return type(value) is get_if_loaded(_SERVERS, "Server") and value.load_soon()
 
 
 def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:
@@ -231,7 +239,7 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
     value = resolve(target, names.values)
     if value is MISSING:
         return
-    if module_of(get_class(value)).partition(".")[0] == "pandas":
+    if class_module(get_class(value)).partition(".")[0] == "pandas":
         for column in list_columns(value):
             if column.isidentifier() and not keyword.iskeyword(column):
                 yield Candidate(column, fixed_description("column"), order=0)
@@ -247,7 +255,7 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
 def _arguments(names: Names, call: str) -> Iterator[Candidate]:
     value = resolve(call, names.values)
     if type(value) is Instance:
-        called = in_class(value.cls, "__call__")
+        called = find_in_class(value.cls, "__call__")
         value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
     function, bound = function_of(value)
     if function is None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..detail import doc_of_any, source_of
+from ..detail import find_source, get_docstring
 from ..objects import MISSING, Classes, class_dict, is_class, is_module, name_of, own_dict
-from ..variables import kind_of, one_line, summary_of, type_name, version_of
+from ..variables import masked_summary, module_version, one_line, type_name, variable_kind
 from .resolve import Instance, resolve
 from .signatures import BUILT_IN, annotations_of, format_annotation, function_of, parameters
 
@@ -385,11 +385,13 @@ def explain(value: Any, expression: str, with_source: bool = False) -> Explanati
     """Explain the value of an expression without running code of its class."""
     if type(value) is Instance:
         value = value.cls
-    source, where = source_of(value) if kind_of(value) in ("function", "class") else ("", "")
-    doc = doc_of_any(value)
+    source, where = (
+        find_source(value) if variable_kind(value) in ("function", "class") else ("", "")
+    )
+    doc = get_docstring(value)
     if is_class(value) and not doc:
         function, _ = function_of(value)
-        doc = doc_of_any(function) if function is not None else ""
+        doc = get_docstring(function) if function is not None else ""
     return Explanation(
         expression, format_signature(value, expression), doc, where, source if with_source else ""
     )
@@ -414,9 +416,9 @@ def _builtin_signature(value: Any, name: str) -> str:
         text = value.__text_signature__
         if type(text) is str:
             return name + _BOUND.sub("(", text)
-    if kind_of(value) in ("function", "class"):
+    if variable_kind(value) in ("function", "class"):
         return f"{name}(…)"
-    return one_line(f"{name}: {type_name(value)}  {summary_of(name, value)}".rstrip(), 200)
+    return one_line(f"{name}: {type_name(value)}  {masked_summary(name, value)}".rstrip(), 200)
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
@@ -445,7 +447,7 @@ def _name(value: Any) -> str:
 
 def _module(value: Any) -> dict[str, Any]:
     names = own_dict(value)
-    file, version, doc = names.get("__file__"), version_of(names), names.get("__doc__")
+    file, version, doc = names.get("__file__"), module_version(names), names.get("__doc__")
     text = ""
     if (
         type(file) is str and file.endswith(".py") and os.path.isfile(file)

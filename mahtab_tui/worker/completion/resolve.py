@@ -19,20 +19,20 @@ from ..objects import (
     Classes,
     attribute,
     class_dict,
-    comes_from,
-    descends,
-    in_class,
+    class_module,
+    find_in_class,
+    get_if_loaded,
     is_class,
+    is_from,
     is_module,
     is_one_of,
-    loaded,
-    module_of,
+    is_subclass,
     mro_of,
     name_of,
     own_dict,
-    unwrapped,
+    unwrap,
 )
-from ..variables import summary_of, type_name
+from ..variables import masked_summary, type_name
 from .signatures import Candidate, annotations_of, fixed_description, split_generic
 
 _DEEPEST = 20
@@ -141,7 +141,9 @@ def table_of(value: Any) -> Any:
 
 def is_frame(cls: type) -> bool:
     """Tell whether a class is a library's own table with columns."""
-    return cls is loaded("pandas", "DataFrame") or cls is loaded("polars", "DataFrame")
+    return cls is get_if_loaded("pandas", "DataFrame") or cls is get_if_loaded(
+        "polars", "DataFrame"
+    )
 
 
 def with_columns(found: Any, receiver: Any, name: str) -> Any:
@@ -155,8 +157,8 @@ def with_columns(found: Any, receiver: Any, name: str) -> Any:
         or found.table is not None
     ):
         return found
-    frame = is_frame(found.cls) or module_of(found.cls).partition(".")[0] in ("pandas", "polars")
-    series = any(found.cls is loaded(module, "Series") for module in ("pandas", "polars"))
+    frame = is_frame(found.cls) or class_module(found.cls).partition(".")[0] in ("pandas", "polars")
+    series = any(found.cls is get_if_loaded(module, "Series") for module in ("pandas", "polars"))
     return found._replace(table=table) if frame and not series else found
 
 
@@ -177,11 +179,11 @@ def call_result(function: Any, receiver: Any = MISSING) -> Any:
         ):
             grouped = _GROUPED.get(name_of(get_class(receiver)))
             if grouped and annotations_of(function).get("return") in (None, "NDFrameT"):
-                found = _instance(loaded("pandas", grouped))
+                found = _instance(get_if_loaded("pandas", grouped))
     else:
         found = _in_table(module, name) if module in _KNOWN else MISSING
     if found is MISSING:
-        plain = unwrapped(function)
+        plain = unwrap(function)
         annotation = annotations_of(plain).get("return") if plain is not None else None
         if plain is not None and annotation is not None:
             found = annotated_class(annotation, plain.__globals__, receiver)
@@ -195,7 +197,9 @@ def known_result(receiver: Any, name: str) -> Any:
     for base in mro_of(cls):
         found = _in_table(_label(base), name)
         if found is not MISSING:
-            return Instance(cls) if found.cls is base and module_of(base) != "builtins" else found
+            return (
+                Instance(cls) if found.cls is base and class_module(base) != "builtins" else found
+            )
         if name in class_dict(base):
             break
     return MISSING
@@ -203,9 +207,9 @@ def known_result(receiver: Any, name: str) -> Any:
 
 def _label(cls: type) -> str:
     """Return the name of a library's class in the table; empty for other classes."""
-    module, name = module_of(cls), name_of(cls)
+    module, name = class_module(cls), name_of(cls)
     module = {"_io": "io", "pathlib._local": "pathlib"}.get(module, module)
-    if loaded(module, name) is not cls:
+    if get_if_loaded(module, name) is not cls:
         return ""
     return name if module == "builtins" else f"{module}.{name}"
 
@@ -241,7 +245,7 @@ def _name(function: Any) -> tuple[str, str]:
 
 def is_dispatcher(value: Any) -> bool:
     """Tell whether it is one of numpy's functions that other libraries can override."""
-    return type(value) is not object and type(value) is type(loaded("numpy", "linspace"))
+    return type(value) is not object and type(value) is type(get_if_loaded("numpy", "linspace"))
 
 
 _WITH_MODULE = Classes(types.FunctionType, types.BuiltinFunctionType)
@@ -266,8 +270,8 @@ def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return MISSING
         return _written(node, names, receiver, depth)
-    if type(annotation) is loaded("typing", "TypeVar") or (
-        loaded("typing", "Self") is annotation and annotation is not MISSING
+    if type(annotation) is get_if_loaded("typing", "TypeVar") or (
+        get_if_loaded("typing", "Self") is annotation and annotation is not MISSING
     ):
         return _self(receiver)
     origin, arguments = split_generic(annotation)
@@ -279,8 +283,8 @@ def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth
 def _bracketed(origin: Any, items: list[Any]) -> Any:
     if (
         origin is MISSING
-        or origin is loaded("typing", "Union")
-        or origin is loaded("typing", "Optional")
+        or origin is get_if_loaded("typing", "Union")
+        or origin is get_if_loaded("typing", "Optional")
     ):
         return next((item for item in items if item is not MISSING), MISSING)
     return Instance(origin, items=tuple(items)) if is_class(origin) else MISSING
@@ -301,7 +305,8 @@ def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any
         return _bracketed(_object(node.value, names), items)
     found = _object(node, names)
     if isinstance(node, ast.Name) and (
-        node.id == "Self" or (found is not MISSING and type(found) is loaded("typing", "TypeVar"))
+        node.id == "Self"
+        or (found is not MISSING and type(found) is get_if_loaded("typing", "TypeVar"))
     ):
         return _self(receiver)
     return (
@@ -317,7 +322,9 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
         owner = _object(node.value, names)
         path = ast.unparse(node.value)
         found = (
-            own_dict(owner).get(node.attr, MISSING) if is_module(owner) else loaded(path, node.attr)
+            own_dict(owner).get(node.attr, MISSING)
+            if is_module(owner)
+            else get_if_loaded(path, node.attr)
         )
         return found if found is not MISSING else _type_checking_class(node.attr, names)
     if not isinstance(node, ast.Name):
@@ -326,7 +333,7 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
     if found is MISSING:
         found = builtins.__dict__.get(node.id, _VIEWS.get(node.id, MISSING))
     if found is MISSING:
-        found = loaded("typing", node.id)
+        found = get_if_loaded("typing", node.id)
     return found if found is not MISSING else _type_checking_class(node.id, names)
 
 
@@ -344,13 +351,13 @@ def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
     package = module.partition(".")[0] if type(module) is str else ""
     if not package or package == "__main__":
         return MISSING
-    found = loaded(package, name)
+    found = get_if_loaded(package, name)
     if is_class(found):
         return found
     for path in list(sys.modules):
         if path.startswith(package + "."):
-            found = loaded(path, name)
-            if found is not MISSING and is_class(found) and module_of(found) == path:
+            found = get_if_loaded(path, name)
+            if found is not MISSING and is_class(found) and class_module(found) == path:
                 return found
     return MISSING
 
@@ -380,9 +387,9 @@ def operation(left: Any, right: Any) -> Any:
             ("polars", "Series"),
             ("numpy", "ndarray"),
         ):
-            if cls is loaded(module, name):
+            if cls is get_if_loaded(module, name):
                 return with_columns(Instance(cls), left if cls is one else right, "")
-    if descends(one, loaded("pathlib", "PurePath")):
+    if is_subclass(one, get_if_loaded("pathlib", "PurePath")):
         return Instance(one)
     if one in _NUMBERS and other in _NUMBERS:
         return Instance(float if float in (one, other) else int)
@@ -408,15 +415,15 @@ def list_columns(value: object) -> list[str]:
 
 def _columns(value: Any) -> list[Any]:
     cls = type(value)
-    if cls is loaded("pandas", "DataFrame"):
+    if cls is get_if_loaded("pandas", "DataFrame"):
         return list(islice(value.columns, MOST))
-    if cls is loaded("pandas", "Series"):
+    if cls is get_if_loaded("pandas", "Series"):
         return list(islice(value.index, 1_000))
-    if cls is loaded("polars", "DataFrame"):
+    if cls is get_if_loaded("polars", "DataFrame"):
         return list(value.columns)
-    if cls is loaded("pyarrow", "Table"):
+    if cls is get_if_loaded("pyarrow", "Table"):
         return list(value.column_names)
-    if cls is loaded("numpy", "ndarray"):
+    if cls is get_if_loaded("numpy", "ndarray"):
         return list(value.dtype.names or ())
     return []
 
@@ -440,7 +447,7 @@ def _key(key: Any, item: Any) -> Candidate:
     label = key if type(key) is str else repr(key)
     return Candidate(
         label,
-        lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()),
+        lambda: ("key", f"{type_name(item)}  {masked_summary(label, item)}".rstrip()),
         label if type(key) is str else None,
         0,
         is_name=False,
@@ -539,7 +546,7 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
     if type(function) is Instance or not (
         is_class(function) or type(function) in _FUNCTIONS or is_dispatcher(function)
     ):
-        function = in_class(get_class(function), "__call__")
+        function = find_in_class(get_class(function), "__call__")
     return _require_known(call_result(function, receiver))
 
 
@@ -567,14 +574,14 @@ def _attribute(value: Any, name: str) -> Any:
         return types.MethodType(found, value)
     if type(found) is property:
         return _require_known(call_result(found.fget, value))
-    if type(found) is loaded("functools", "cached_property"):
+    if type(found) is get_if_loaded("functools", "cached_property"):
         return _require_known(call_result(own_dict(found).get("func"), value))
-    if comes_from(found, "pandas") and is_class(own_dict(found).get("_accessor")):
+    if is_from(found, "pandas") and is_class(own_dict(found).get("_accessor")):
         return Instance(own_dict(found)["_accessor"]) if of_class else own_dict(found)["_accessor"]
     if (
         of_class
         and type(found) not in _FUNCTIONS
-        and in_class(type(found), "__get__") is not MISSING
+        and find_in_class(type(found), "__get__") is not MISSING
     ):
         if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
             return getattr(value, name)
@@ -587,10 +594,10 @@ def _column(value: Any, name: str) -> Any:
     table = table_of(value)
     if table is None or name not in list_columns(table):
         raise _UnresolvedError
-    module = "polars" if type(table) is loaded("polars", "DataFrame") else "pandas"
+    module = "polars" if type(table) is get_if_loaded("polars", "DataFrame") else "pandas"
     if name_of(get_class(value)) == "DataFrameGroupBy":
-        return Instance(_require_known(loaded("pandas.api.typing", "SeriesGroupBy")))
-    return Instance(_require_known(loaded(module, "Series")))
+        return Instance(_require_known(get_if_loaded("pandas.api.typing", "SeriesGroupBy")))
+    return Instance(_require_known(get_if_loaded(module, "Series")))
 
 
 def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
@@ -610,14 +617,14 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
         return _subscript_table(value, cls, key, constant, namespace)
     if cls in (str, bytes) or (
         isinstance(key, ast.Slice)
-        and (cls in _SEQUENCES or any(cls is loaded(*each) for each in _SLICED))
+        and (cls in _SEQUENCES or any(cls is get_if_loaded(*each) for each in _SLICED))
     ):
         return Instance(cls, items=value.items) if type(value) is Instance else Instance(cls)
     if type(value) is Instance and value.items:
         item = (
             constant
             if cls is tuple and type(constant) is int
-            else (1 if descends(cls, dict) else 0)
+            else (1 if is_subclass(cls, dict) else 0)
         )
         return _require_known(
             value.items[item] if -len(value.items) <= item < len(value.items) else MISSING
@@ -633,16 +640,16 @@ def _subscript_table(
         parts = key.elts if isinstance(key, ast.Tuple) else [key]
         single = any(type(_constant(part, namespace)) in _PLAIN for part in parts)
         return (
-            Instance(_require_known(loaded("pandas", "Series")))
+            Instance(_require_known(get_if_loaded("pandas", "Series")))
             if single
-            else Instance(_require_known(loaded("pandas", "DataFrame")), value.table)
+            else Instance(_require_known(get_if_loaded("pandas", "DataFrame")), value.table)
         )
     if type(constant) is str:
         if type(value) is not Instance or value.table is not None:
             with suppress(_UnresolvedError):
                 return _column(value, constant)
-        module = module_of(cls).partition(".")[0]
-        return Instance(_require_known(loaded(module, "Series")))
+        module = class_module(cls).partition(".")[0]
+        return Instance(_require_known(get_if_loaded(module, "Series")))
     return Instance(cls, table_of(value))
 
 

@@ -20,19 +20,19 @@ from ..objects import (
     VARKEYWORDS,
     Classes,
     class_dict,
-    comes_from,
-    in_class,
+    class_module,
+    find_in_class,
+    get_if_loaded,
     is_class,
+    is_from,
     is_module,
-    loaded,
-    module_of,
     name_of,
     own_dict,
-    unwrapped,
+    unwrap,
 )
-from ..servers import NotGiven
+from ..servers import OmittedArgument
 from ..stdlib import late_import
-from ..variables import kind_of, one_line, summary, summary_of, type_name
+from ..variables import masked_summary, one_line, summary, type_name, variable_kind
 
 SECONDS = 0.3
 """After this time the list has what was found so far."""
@@ -152,13 +152,13 @@ def describe(name: str, value: Any) -> tuple[str, str]:
         value = value.__func__
     if type(value) is property:
         return "property", doc_line(value.fget)
-    if type(value) is loaded("functools", "cached_property"):
+    if type(value) is get_if_loaded("functools", "cached_property"):
         return "property", doc_line(own_dict(value).get("func"))
     if type(value) in SLOTS:
         return "property", doc_line(value)
-    kind = kind_of(value)
+    kind = variable_kind(value)
     if kind == "data":
-        return kind, one_line(f"{type_name(value)}  {summary_of(name, value)}".rstrip(), WIDTH)
+        return kind, one_line(f"{type_name(value)}  {masked_summary(name, value)}".rstrip(), WIDTH)
     about = summary(value) if kind == "function" else ""
     return kind, one_line(f"{about}  {doc_line(value)}".strip(), WIDTH)
 
@@ -210,28 +210,28 @@ class Parameter(NamedTuple):
 def function_of(value: Any) -> tuple[Any, int]:
     """Return the Python function that a call runs (None if there is none), and how many of its
     first parameters are already bound."""
-    if type(value) is loaded("functools", "partial"):
+    if type(value) is get_if_loaded("functools", "partial"):
         function, bound = function_of(value.func)
         return function, bound + len(value.args)
     if type(value) is types.MethodType:
-        return unwrapped(value.__func__), 1
+        return unwrap(value.__func__), 1
     if type(value) in BOUND:
-        return unwrapped(value.__func__), int(type(value) is classmethod)
+        return unwrap(value.__func__), int(type(value) is classmethod)
     if type(value) is types.FunctionType:
-        return unwrapped(value), 0
+        return unwrap(value), 0
     if is_class(value):
         for name in ("__init__", "__new__"):
-            found = in_class(value, name)
+            found = find_in_class(value, name)
             if type(found) is staticmethod:
                 found = found.__func__
             if type(found) is types.FunctionType:
-                return unwrapped(found), 1
+                return unwrap(found), 1
         return None, 0
     wrapped = own_dict(value).get("__wrapped__")  # of one of numpy's functions
-    if module_of(type(value)) == "numpy" and type(wrapped) is types.FunctionType:
-        return unwrapped(wrapped), 0
-    found = in_class(type(value), "__call__")
-    return (unwrapped(found), 1) if type(found) is types.FunctionType else (None, 0)
+    if class_module(type(value)) == "numpy" and type(wrapped) is types.FunctionType:
+        return unwrap(wrapped), 0
+    found = find_in_class(type(value), "__call__")
+    return (unwrap(found), 1) if type(found) is types.FunctionType else (None, 0)
 
 
 def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
@@ -289,7 +289,7 @@ def builtin_keywords(value: Any) -> list[str]:
 
 def instance_names(cls: type) -> list[str]:
     """Return the attributes that a class's `__init__` sets, as its code stores them."""
-    function = in_class(cls, "__init__")
+    function = find_in_class(cls, "__init__")
     if type(function) is not types.FunctionType:
         return []
     code = function.__code__
@@ -342,7 +342,7 @@ def format_annotation(annotation: Any) -> str:
     origin, arguments = split_generic(annotation)
     if "__metadata__" in own_dict(annotation):
         return format_annotation(origin)
-    if origin is MISSING or origin is loaded("typing", "Union"):
+    if origin is MISSING or origin is get_if_loaded("typing", "Union"):
         return one_line(" | ".join(map(format_annotation, arguments)) or type_name(annotation))
     return one_line(f"{format_annotation(origin)}[{', '.join(map(format_annotation, arguments))}]")
 
@@ -351,13 +351,13 @@ def _is_plain(annotation: Any) -> bool:
     """Tell whether the `repr` of an annotation, and of everything in it, is the interpreter's
     own."""
     if is_class(annotation):
-        module = module_of(annotation)
+        module = class_module(annotation)
         return type(annotation) is type or (
-            module == "collections.abc" and loaded(module, name_of(annotation)) is annotation
+            module == "collections.abc" and get_if_loaded(module, name_of(annotation)) is annotation
         )
     if type(annotation) in _PLAIN or annotation is Ellipsis:
         return True
-    if not comes_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
+    if not is_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
         return False
     origin, arguments = split_generic(annotation)
     return (origin is MISSING or _is_plain(origin)) and all(map(_is_plain, arguments))
@@ -369,7 +369,7 @@ def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
         return annotation.__origin__, annotation.__args__
     if type(annotation) is getattr(types, "UnionType", None):
         return MISSING, annotation.__args__
-    names = own_dict(annotation) if comes_from(annotation, "typing") else {}
+    names = own_dict(annotation) if is_from(annotation, "typing") else {}
     arguments = names.get("__args__")
     return names.get("__origin__", MISSING), arguments if type(arguments) is tuple else ()
 
@@ -377,7 +377,7 @@ def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 def _format_default(default: Any) -> str:
     if type(default) in _PLAIN:
         return one_line(repr(default), 40)
-    if type(default) is NotGiven:
+    if type(default) is OmittedArgument:
         return one_line(default.shown, 40)
     if type(default) in _CONTAINERS and not default:
         return repr(default)

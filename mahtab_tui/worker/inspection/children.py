@@ -35,7 +35,15 @@ from ..objects import (
     own_dict,
 )
 from ..tracebacks import CELL, cell_filename
-from ..variables import UNTOLD, kind_of, one_line, size_of, summary, summary_of, type_name
+from ..variables import (
+    UNTOLD,
+    masked_summary,
+    one_line,
+    safe_length,
+    summary,
+    type_name,
+    variable_kind,
+)
 from .columns import InspectionError
 from .content import sliced
 from .tables import as_table
@@ -228,8 +236,8 @@ def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
         return {**row, "type": "property", "summary": "(…)", "state": "property"}
     row.update(
         type=type_name(child.value),
-        summary=summary_of(child.label, child.value),
-        kind=kind_of(child.value),
+        summary=masked_summary(child.label, child.value),
+        kind=variable_kind(child.value),
     )
     if type(child.value) is str and row["summary"] != UNTOLD:
         row["summary"] = quoted(child.value)
@@ -247,7 +255,7 @@ def quoted(text: str) -> str:
 
 
 def _length(value: Any, base: type) -> int:
-    known = size_of(value)
+    known = safe_length(value)
     if known is not None:
         return known
     if base is range:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Protocol
 
-from ..objects import Classes, loaded, module_of
+from ..objects import Classes, class_module, get_if_loaded
 from ..variables import one_line, summary, type_name
 
 
@@ -56,15 +56,15 @@ def cell_text(value: Any) -> str | None:
         return None
     if cls is int or cls is float or cls is bool:
         return summary(value)
-    if cls is loaded("pandas", "Timestamp"):
+    if cls is get_if_loaded("pandas", "Timestamp"):
         return _moment(value)
     if (
-        cls is loaded("pandas", "Timedelta")
-        or cls is loaded("pandas", "Period")
-        or cls is loaded("pandas", "Interval")
+        cls is get_if_loaded("pandas", "Timedelta")
+        or cls is get_if_loaded("pandas", "Period")
+        or cls is get_if_loaded("pandas", "Interval")
     ):
         return one_line(str(value), WIDTH)
-    if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
+    if value is get_if_loaded("pandas", "NaT") or value is get_if_loaded("pandas", "NA"):
         return None
     about = summary(value)
     if cls in _SIZED or not about:
@@ -74,7 +74,7 @@ def cell_text(value: Any) -> str | None:
 
 def _moment(value: Any) -> str:
     zone = value.tzinfo
-    if zone is not None and module_of(type(zone)).partition(".")[0] not in ZONES:
+    if zone is not None and class_module(type(zone)).partition(".")[0] not in ZONES:
         return f"Timestamp {value.value} ns"  # the user's own time zone would run their code
     return str(value)
 

@@ -11,15 +11,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..displays import png_of
+from ..displays import draw_png
 from ..objects import (
     MISSING,
     Classes,
-    descends,
-    in_class,
+    class_module,
+    find_in_class,
+    get_if_loaded,
     is_one_of,
-    loaded,
-    module_of,
+    is_subclass,
     mro_of,
     name_of,
 )
@@ -254,7 +254,7 @@ def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
     for index, size in zip(indexes, value.shape):
         if index is not None and not 0 <= index < size:
             raise InspectionError("This part of the array no longer exists.")
-    if is_tensor(value) and value.layout is not loaded("torch", "strided"):
+    if is_tensor(value) and value.layout is not get_if_loaded("torch", "strided"):
         value = as_numpy(value)  # a sparse tensor cannot be sliced
     return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
 
@@ -270,7 +270,7 @@ def as_numpy(value: Any) -> Any:
     tensor = value.detach()
     if tensor.is_meta:
         raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
-    strided = tensor.layout is loaded("torch", "strided")
+    strided = tensor.layout is get_if_loaded("torch", "strided")
     if (
         strided
         and tensor.device.type == "cpu"
@@ -290,7 +290,9 @@ def as_numpy(value: Any) -> Any:
     try:
         return tensor.numpy()
     except TypeError:
-        return tensor.to(loaded("torch", "complex64" if tensor.is_complex() else "float32")).numpy()
+        return tensor.to(
+            get_if_loaded("torch", "complex64" if tensor.is_complex() else "float32")
+        ).numpy()
 
 
 def can_be_drawn(value: Any) -> bool:
@@ -343,7 +345,7 @@ def is_picture(value: Any) -> bool:
 def draws_itself(value: Any) -> bool:
     """Tell whether it can be drawn on request: an array of colours, or an object that draws
     itself."""
-    return _is_colours(value) or in_class(type(value), "_repr_png_") is not MISSING
+    return _is_colours(value) or find_in_class(type(value), "_repr_png_") is not MISSING
 
 
 def measure(value: Any) -> tuple[int, int] | None:
@@ -365,7 +367,7 @@ def picture(value: Any) -> bytes:
     elif _is_image(value):
         found = _image(value)
     elif is_one_of(value, "matplotlib.figure", "Figure"):
-        found = png_of(value, SIDE)
+        found = draw_png(value, SIDE)
     elif _is_colours(value):
         step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
         found = png(value[::step, ::step])
@@ -401,11 +403,11 @@ def png(pixels: Any) -> bytes:
 def _is_image(value: Any) -> bool:
     """Tell whether it is an image of PIL's own classes."""
     cls = type(value)
-    module = module_of(cls)
+    module = class_module(cls)
     return (
-        descends(cls, loaded("PIL.Image", "Image"))
+        is_subclass(cls, get_if_loaded("PIL.Image", "Image"))
         and module.startswith("PIL.")
-        and loaded(module, name_of(cls)) is cls
+        and get_if_loaded(module, name_of(cls)) is cls
     )
 
 

@@ -20,14 +20,14 @@ from ..objects import (
     TimeLimitError,
     as_library_type,
     class_dict,
+    class_module,
+    get_if_loaded,
     limited_repr,
-    loaded,
-    module_of,
     mro_of,
     run_with_timeout,
 )
 from ..stdlib import late_import
-from ..variables import kind_of, summary, type_name
+from ..variables import summary, type_name, variable_kind
 from . import content
 from .arrow_tables import ArrowColumn, PolarsColumn
 from .children import (
@@ -95,7 +95,7 @@ def _name(cls: type) -> str:
     if (
         type(module) is not str
         or module in ("builtins", "__main__")
-        or loaded(module, name) is not cls
+        or get_if_loaded(module, name) is not cls
     ):
         return ""
     return f"{module}.{name}"
@@ -128,7 +128,7 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
         return [*views, "plot"] if _plottable_column(table) is not None else views
     if content.text_class(value) is not None:
         return ["text"] if content.text_class(value) is str else ["repr"]
-    kind = kind_of(value)
+    kind = variable_kind(value)
     if kind in ("function", "class"):
         return ["source"] if kind == "function" else ["source", "tree"]
     if kind == "module":
@@ -426,9 +426,9 @@ def describe_object(value: Any, expression: str) -> dict[str, Any]:
     table = as_table(own)
     return {
         "type": type_name(value),
-        "known": f"{module_of(type(own)).partition('.')[0]}.{type_name(own)}",
+        "known": f"{class_module(type(own)).partition('.')[0]}.{type_name(own)}",
         "summary": summary(own),
-        "kind": kind_of(value),
+        "kind": variable_kind(value),
         "views": list_views(own, table),
         "expression": expression,
         "rows": table.rows if table is not None else 0,

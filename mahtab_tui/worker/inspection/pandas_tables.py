@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..objects import is_index, is_one_of, is_own_type, module_of
+from ..objects import class_module, is_index, is_one_of, is_own_type
 from ..variables import type_name
 from .arrow_tables import ArrowColumn
 from .columns import (
@@ -368,7 +368,7 @@ def has_foreign_zone(dtype: Any) -> bool:
     """Tell whether a dtype has a time zone of the user's, whose code would run."""
     return (
         is_one_of(dtype, "pandas", "DatetimeTZDtype")
-        and module_of(type(dtype.tz)).partition(".")[0] not in ZONES
+        and class_module(type(dtype.tz)).partition(".")[0] not in ZONES
     )
 
 

@@ -18,8 +18,8 @@ from ..control import Control, Host, python_version, working_directory
 from ..executor import CellAttribution
 from ..frames import Frame
 from ..stdlib import late_import
-from ..text_tools import cell_ended, form_of
-from ..variables import NamespaceTracker, merged
+from ..text_tools import forget_short_texts, text_form
+from ..variables import NamespaceTracker, merge_changes
 
 
 class HostCalls:
@@ -118,7 +118,7 @@ class CommChannel:
     """Sends frames to the host over its comm."""
 
     fd = -1
-    absent = False
+    detached = False
 
     def __init__(self) -> None:
         self.comm: Any = None
@@ -148,7 +148,7 @@ class Helper:
             {
                 "variables": lambda frame: self._watch.listing(),
                 "ended": lambda frame: self.ended(),
-                "functions": lambda frame: self._add(toolbox.add(frame["functions"])),
+                "functions": lambda frame: self._add(toolbox.add_functions(frame["functions"])),
                 "servers": lambda frame: self._add(
                     toolbox.add_servers(frame["servers"], CellAttribution())
                 ),
@@ -160,7 +160,7 @@ class Helper:
             repair=lambda: None,
             ended=lambda: None,
         )
-        Host.is_elsewhere = True  # no files pass between us
+        Host.is_remote = True  # no files pass between us
         toolbox.install(self._calls.call)
         if "display" in self._builtins:  # IPython's own is what its users know
             builtins.__dict__["display"] = self._builtins["display"]
@@ -232,7 +232,7 @@ class Helper:
 
     def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
         """Show the texts that our tools return as text; other strings quoted."""
-        if form_of(value) is not None:
+        if text_form(value) is not None:
             printer.text(value.rstrip("\n"))
         elif self._plain_before is not None:
             self._plain_before(value, printer, cycle)
@@ -265,8 +265,8 @@ class Helper:
     def _after(self, result: Any) -> None:
         if self._open and threading.current_thread() is threading.main_thread():
             tree, changes = self._open.pop()
-            self._done = merged(changes + self._watch.changes(tree))
-            cell_ended()
+            self._done = merge_changes(changes + self._watch.changes(tree))
+            forget_short_texts()
 
     def _compiled(self, source: str) -> tuple[ast.Module | None, tuple[Any, ...]]:
         try:

@@ -259,7 +259,7 @@ def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -
     given = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
     ]
-    return _checked(_LIBC.syscall(ctypes.c_long(number), *given))
+    return _check_errno(_LIBC.syscall(ctypes.c_long(number), *given))
 
 
 def die_with_parent(signal_number: int) -> None:
@@ -291,7 +291,7 @@ def drop_capabilities() -> None:
     """Drop root's capabilities, permanently if no program can be started."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    _checked(_LIBC.syscall(ctypes.c_long(_CAPSET[os.uname().machine]), header, nothing))
+    _check_errno(_LIBC.syscall(ctypes.c_long(_CAPSET[os.uname().machine]), header, nothing))
 
 
 def memory_file(name: str) -> int:
@@ -327,10 +327,10 @@ def close_from(lowest: int) -> None:
 
 def _prctl(option: int, *values: int) -> None:
     words = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
-    _checked(_LIBC.prctl(ctypes.c_int(option), *words))
+    _check_errno(_LIBC.prctl(ctypes.c_int(option), *words))
 
 
-def _checked(result: int) -> int:
+def _check_errno(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -530,7 +530,7 @@ THREAD_STACK = 2 * 2**20
 """Bytes; with the usual 8 MiB there would be room for only sixty threads."""
 
 
-def leave_root() -> None:
+def drop_root() -> None:
     """As root, become a user that nobody else is, where the system allows it: the kernel limits the
     threads of users, but not those of root."""
     if os.getuid() == 0:
@@ -655,7 +655,7 @@ def leave_parent(parent: int) -> None:
     """Leave the parent's session, terminal and user, forbid tracing, and end when the parent
     does."""
     os.setsid()
-    leave_root()
+    drop_root()
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

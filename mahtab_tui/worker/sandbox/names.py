@@ -15,7 +15,7 @@ from functools import wraps
 from re import Pattern
 from typing import Any, Callable, NoReturn, Protocol
 
-from ..text_tools import LONG_LINE, cuts
+from ..text_tools import LONG_LINE, partition_spans
 from .text import (
     MOST_A_CALL,
     EngineHost,
@@ -27,14 +27,14 @@ from .text import (
     ReadTracker,
     Source,
     SubAnswer,
-    answer_of,
     compile_pattern,
+    context_spans,
+    extend_lines,
     find_span,
     find_spans,
     matching_lines,
-    plain,
-    surroundings,
-    widened,
+    to_answer,
+    to_plain_str,
 )
 from .tools import tool_function
 
@@ -57,7 +57,7 @@ _ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
 """Types whose values mean their items, though Python does not show them."""
 
 
-def with_items(value: object, most: int) -> object:
+def materialize(value: object, most: int) -> object:
     """Return the items of a generator, of a view of a dict, and of others whose value says nothing;
     all else as it is.
 
@@ -258,7 +258,7 @@ def make_names(
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
     if kind == "str":
         names["context"] = (
-            text.reporting(touches) if isinstance(text, Source) else Source.of(text, touches)
+            text.reporting(touches) if isinstance(text, Source) else Source.make(text, touches)
         )
     else:
         names["context"] = whole = functions.documents(kind, parts)
@@ -290,7 +290,7 @@ class SandboxFunctions:
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         """Return the documents of a text as a list or a dict."""
         found = [
-            Source.of(part, self._touches, part.start, part.line)
+            Source.make(part, self._touches, part.start, part.line)
             for part in self._parts((start, end) for _, start, end in parts)
         ]
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
@@ -301,8 +301,8 @@ class SandboxFunctions:
             raise TypeError(
                 "peek reads the text itself: peek(n, start). Slice another string: s[:500]"
             )
-        _whole("peek", "n", n)
-        _whole("peek", "start", start)
+        _check_int("peek", "n", n)
+        _check_int("peek", "start", start)
         begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
         part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
         self._touches.report("peek", [(part.start, part.end)])
@@ -324,9 +324,9 @@ class SandboxFunctions:
             raise TypeError(
                 "grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start"
             )
-        _whole("grep", "context_lines", context_lines)
+        _check_int("grep", "context_lines", context_lines)
         most = len(self._text) + 1 if max_matches is None else max_matches
-        _whole("grep", "max_matches", most)
+        _check_int("grep", "max_matches", most)
         spans: list[tuple[int, int]] = []
         for count, (start, end) in enumerate(self._matches(compile_pattern(pattern)), 1):
             if count > most:
@@ -335,7 +335,7 @@ class SandboxFunctions:
                 )
                 break
             if context_lines > 0 and end - start <= LONG_LINE:
-                start, end = widened(self._text, start, end, context_lines)
+                start, end = extend_lines(self._text, start, end, context_lines)
                 if spans and start <= spans[-1][1] + 1:
                     start = spans.pop()[0]
             spans.append((start, end))
@@ -351,17 +351,17 @@ class SandboxFunctions:
         """
         if isinstance(n, str):
             raise TypeError("partition cuts the text itself: partition(n)")
-        _whole("partition", "n", n)
+        _check_int("partition", "n", n)
         if n < 1:
             raise ValueError(f"partition: n must be at least 1, not {n}")
-        return self._parts(cuts(self._text, n))
+        return self._parts(partition_spans(self._text, n))
 
     def rlm(self, query: str, subset: str) -> SubAnswer:
         """Have a model that works as you do, with code and several calls, answer a query about one part.
 
         Example: print(rlm("Which requests failed, and why?", context[:3_000_000])).
         """
-        _query("rlm", query)
+        _check_query("rlm", query)
         return self._ask("rlm", [self._part("rlm", subset)], query, fan_out=False)[0]
 
     def rlm_map(self, query: str, subsets: Iterable[str]) -> list[SubAnswer]:
@@ -369,9 +369,9 @@ class SandboxFunctions:
 
         Example: found = rlm_map("Which users are named?", partition(4)).
         """
-        _query("rlm_map", query)
+        _check_query("rlm_map", query)
         parts = [
-            self._part("rlm_map", subset) for subset in _several("rlm_map", "subsets", subsets)
+            self._part("rlm_map", subset) for subset in _as_texts("rlm_map", "subsets", subsets)
         ]
         return self._ask("rlm", parts, query, fan_out=True) if parts else []
 
@@ -381,13 +381,13 @@ class SandboxFunctions:
         It sees only the query and the text, so say in the query all that it must know, and which form the answer should have.
         Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
         """
-        _query("llm", query)
+        _check_query("llm", query)
         part = self._part("llm", text)
         self._touches.flush()
         reply = self._host.call(
             "llm", {"query": str(query), "part": None if part == {"text": ""} else part}
         )
-        return answer_of(reply["answers"][0])
+        return to_answer(reply["answers"][0])
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
         """Have each of several texts read, all at once, and return the answers in the order of the texts: one call for each.
@@ -396,9 +396,9 @@ class SandboxFunctions:
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
         """
         if texts is None:
-            return self._ask_each(_several("llm_map", "the argument", query))
-        _query("llm_map", query)
-        parts = [self._part("llm_map", text) for text in _several("llm_map", "texts", texts)]
+            return self._ask_each(_as_texts("llm_map", "the argument", query))
+        _check_query("llm_map", query)
+        parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
         return self._ask("llm_map", parts, query, fan_out=True) if parts else []
 
     def FINAL(self, answer: object) -> NoReturn:
@@ -406,8 +406,8 @@ class SandboxFunctions:
 
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
-        answer = with_items(answer, self._longest_answer)
-        text = plain(readable(answer))
+        answer = materialize(answer, self._longest_answer)
+        text = to_plain_str(readable(answer))
         if len(text) > self._longest_answer:
             raise ValueError(
                 f"FINAL: the answer has {len(text):,} characters, and {self._longest_answer:,} is the most. Give the result instead of the material:"
@@ -422,7 +422,7 @@ class SandboxFunctions:
         """Yield matching lines, and of long ones the parts around the matches."""
         for start, end in matching_lines(self._text, pattern):
             if end - start > LONG_LINE:
-                yield from surroundings(self._text, pattern, start, end)
+                yield from context_spans(self._text, pattern, start, end)
             else:
                 yield start, end
 
@@ -433,7 +433,7 @@ class SandboxFunctions:
                 "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
             )
         for query, _ in pairs:
-            _query("llm_map", query)
+            _check_query("llm_map", query)
         parts = [self._part("llm_map", text) for _, text in pairs]
         return (
             self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
@@ -453,7 +453,7 @@ class SandboxFunctions:
                 "map": fan_out,
             },
         )
-        return [answer_of(answer) for answer in reply["answers"]]
+        return [to_answer(answer) for answer in reply["answers"]]
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
@@ -510,12 +510,12 @@ SIGNATURES = {
 """Made when the module is loaded, which the fork server does once, and not in each sandbox."""
 
 
-def _whole(name: str, argument: str, value: object) -> None:
+def _check_int(name: str, argument: str, value: object) -> None:
     if not isinstance(value, int):
         raise wrong_type(name, argument, "a whole number", value)
 
 
-def _several(name: str, argument: str, texts: Any) -> list[Any]:
+def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
     """Return several texts as a list; of a dict, its values."""
     if isinstance(texts, str):
         single = name.replace("_map", "")
@@ -528,7 +528,7 @@ def _several(name: str, argument: str, texts: Any) -> list[Any]:
         raise wrong_type(name, argument, "a list of strings", texts) from None
 
 
-def _query(name: str, query: object) -> None:
+def _check_query(name: str, query: object) -> None:
     if not isinstance(query, str):
         raise wrong_type(name, "query", "the question, a str", query)
     if not query.strip():
@@ -538,7 +538,7 @@ def _query(name: str, query: object) -> None:
 _RESERVED = frozenset((*FUNCTIONS, *ALIASES, "context", "Part"))
 
 
-def why_not_a_name(name: str) -> str:
+def name_problem(name: str) -> str:
     """Say why a variable of a sandbox cannot have this name; empty if it can."""
     if not name.isidentifier() or keyword.iskeyword(name):
         return "it is no name in Python"

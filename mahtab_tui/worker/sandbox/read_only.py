@@ -51,7 +51,7 @@ def missing() -> str:
     )
 
 
-def libraries() -> list[str]:
+def library_folders() -> list[str]:
     """Return the folders of the interpreter and its packages, and of the system's libraries."""
     paths = sysconfig.get_paths()
     of_python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
@@ -77,7 +77,7 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     if machine is None:
         raise NotLockedError(missing())
     rules = confinement.empty_ruleset()
-    for path in (*libraries(), *readable):
+    for path in (*library_folders(), *readable):
         confinement.allow_reading(rules, path)
     filtered = confinement.filter_program(machine, READING)
     _separate_shared_memory()

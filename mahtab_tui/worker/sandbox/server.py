@@ -218,7 +218,7 @@ def main(fd: int) -> None:
     if missing:
         _send(host, {"op": "hello", "missing": missing})
         return
-    _prefer_to_die()
+    _raise_oom_score()
     preload()
     load_zones()
     close_imports()
@@ -229,7 +229,7 @@ def main(fd: int) -> None:
     server.run()
 
 
-def _prefer_to_die() -> None:
+def _raise_oom_score() -> None:
     """Make the system kill sandboxes, not the host, when memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("500")

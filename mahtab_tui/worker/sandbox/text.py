@@ -137,7 +137,7 @@ class Source(Part):
     _touches: ReadTracker
 
     @classmethod
-    def of(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
+    def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
         """Make it. start: where it is in the text. line: the number of its first line."""
         source = cls(text, start, line)
         assert isinstance(source, Source)
@@ -168,7 +168,7 @@ class Source(Part):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Make copies parts, which report nothing."""
-        return Part, (plain(self), self.start, self.line)
+        return Part, (to_plain_str(self), self.start, self.line)
 
 
 Piece.__name__ = Source.__name__ = (
@@ -196,7 +196,7 @@ class Final(BaseException):
     """Ends the code once FINAL has sent the answer."""
 
 
-def answer_of(reply: dict[str, Any]) -> SubAnswer:
+def to_answer(reply: dict[str, Any]) -> SubAnswer:
     """Convert an answer from the engine: {"text", "failed"}."""
     text = str(reply["text"])
     if not reply["failed"]:
@@ -204,7 +204,7 @@ def answer_of(reply: dict[str, Any]) -> SubAnswer:
     return Failure(text if text.startswith("[failed") else f"[failed: {text}]")
 
 
-def plain(text: str) -> str:
+def to_plain_str(text: str) -> str:
     """Return a string without its place."""
     return str.__getitem__(text, slice(None))
 
@@ -279,15 +279,15 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
     """
     source = _NEGATED.sub("", pattern.pattern)
     if pattern.flags & re.DOTALL or _ACROSS.search(source):
-        return _in_whole(text, pattern)
+        return _search_whole(text, pattern)
     if pattern.flags & re.VERBOSE or _MAY_CROSS.search(pattern.pattern):
-        return _by_line(text, pattern)
+        return _search_lines(text, pattern)
     if found := _LEADING.match(pattern.pattern):
         pattern = re.compile(found[1] + pattern.pattern[found.end() :], pattern.flags)
-    return _in_whole(text, pattern)
+    return _search_whole(text, pattern)
 
 
-def surroundings(
+def context_spans(
     text: str, pattern: Pattern[str], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
     """Yield start and end of the text around each match in a line, merged if they touch; for lines
@@ -303,13 +303,13 @@ def surroundings(
         yield low, high
 
 
-def line_of(text: str, offset: int) -> tuple[int, int]:
+def find_line(text: str, offset: int) -> tuple[int, int]:
     """Return start and end of the line that contains a character."""
     end = text.find("\n", offset)
     return text.rfind("\n", 0, offset) + 1, len(text) if end < 0 else end
 
 
-def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
+def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
     """Extend a run of lines by so many lines before and after it, but not beyond one that is too
     long to show."""
     for _ in range(lines):
@@ -320,14 +320,14 @@ def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
     for _ in range(lines):
         if end + 1 >= len(text):
             break
-        after = line_of(text, end + 1)[1]
+        after = find_line(text, end + 1)[1]
         if after - end > LONG_LINE:
             break
         end = after
     return start, end
 
 
-def _in_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
     """Search the whole text at once, which is ten times as fast as by line if the pattern starts
     with plain characters."""
     offset = 0
@@ -335,15 +335,15 @@ def _in_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
         found = pattern.search(text, offset)
         if found is None:
             return
-        start, end = line_of(text, found.start())
+        start, end = find_line(text, found.start())
         if found.end() - 1 > end:
-            end = line_of(text, found.end() - 1)[1]
+            end = find_line(text, found.end() - 1)[1]
         if start < len(text):
             yield start, end
         offset = end + 1
 
 
-def _by_line(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+def _search_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -369,7 +369,7 @@ _MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
 _NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
 """\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
 _MOST_NAMED = 1_000
-_DEEPEST = 4
+_DEEPEST_ANSWER = 4
 """Levels of lists in an answer that are looked through."""
 
 
@@ -391,9 +391,9 @@ class EvidenceFinder:
         text. numbered: whether line numbers in it are those of the text.
         """
         pieces = list(_pieces(answer))
-        known = {plain(piece) for piece in pieces}
+        known = {to_plain_str(piece) for piece in pieces}
         pieces += (
-            part for part in self._quoted(words) if plain(part) not in known
+            part for part in self._quoted(words) if to_plain_str(part) not in known
         )  # a known one was taken elsewhere
         spans = {(piece.start, piece.end) for piece in pieces}
         spans.update(find_quotes(words, self._text))
@@ -473,6 +473,6 @@ def _pieces(answer: object, depth: int = 0) -> Iterator[Piece]:
     """Yield the pieces of the text in an answer."""
     if isinstance(answer, Piece):
         yield answer
-    elif isinstance(answer, (list, tuple, set, frozenset, dict)) and depth < _DEEPEST:
+    elif isinstance(answer, (list, tuple, set, frozenset, dict)) and depth < _DEEPEST_ANSWER:
         for item in answer.values() if isinstance(answer, dict) else answer:
             yield from _pieces(item, depth + 1)

@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple
 
 from .text import EngineHost
 
-_DEEPEST = 20
+_DEEPEST_DATA = 20
 _MOST = 1_000_000
 
 
@@ -31,8 +31,8 @@ class _Copy:
         self._most = self._left = most
 
     def of(self, value: Any, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise NotPlainError(f"{self._what} is nested more than {_DEEPEST} levels deep.")
+        if depth > _DEEPEST_DATA:
+            raise NotPlainError(f"{self._what} is nested more than {_DEEPEST_DATA} levels deep.")
         self._take(1)
         if value is None or value is True or value is False:
             return value

@@ -97,7 +97,7 @@ class TurnOutput(NamedTuple):
     """Length of all that was printed."""
 
 
-class Ends:
+class HeadAndTail:
     """Takes any amount of UTF-8 and keeps the first and the last characters."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Ends:
 class _Raw(io.RawIOBase):
     """The raw stream below a text stream, which writes to `Ends`."""
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: HeadAndTail) -> None:
         super().__init__()
         self._ends = ends
 
@@ -150,7 +150,7 @@ class Streams:
     printed."""
 
     def __init__(self) -> None:
-        self._ends = Ends()
+        self._ends = HeadAndTail()
         self._stream = self._open()
 
     def stream(self) -> io.TextIOWrapper:

@@ -13,7 +13,16 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
-from ..objects import MISSING, address_of, descends, is_class, is_table, loaded, module_of, own_dict
+from ..objects import (
+    MISSING,
+    address_of,
+    class_module,
+    get_if_loaded,
+    is_class,
+    is_subclass,
+    is_table,
+    own_dict,
+)
 from ..stdlib import late_import, load_package
 from ..undo.checkpoint import UnpicklableError, reduce_object
 from ..undo.graph import Graph, Kinds, Node, ancestors
@@ -181,7 +190,9 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
 
 def _never_changes(value: Any) -> bool:
     """Whether it is of a class whose objects tables share freely, because nobody changes them."""
-    return any(descends(type(value), loaded(module, name)) for module, name in _UNCHANGING)
+    return any(
+        is_subclass(type(value), get_if_loaded(module, name)) for module, name in _UNCHANGING
+    )
 
 
 class _DisjointSets:
@@ -287,7 +298,7 @@ def pickle_variables(
                 return found
             if type(thing) is _CACHED and thing.__module__ == namespace["__name__"]:
                 return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
-            if type(thing) is loaded("numpy", "ndarray") and _is_plain(thing):
+            if type(thing) is get_if_loaded("numpy", "ndarray") and _is_plain(thing):
                 number = put_out_of_band(_array_memory(thing))
                 return _array, (
                     blocks,
@@ -388,7 +399,7 @@ def _reject_opaque(cls: type) -> None:
 
 
 def _versions(classes: list[type]) -> dict[str, str]:
-    packages = {module_of(cls).partition(".")[0] for cls in classes}
+    packages = {class_module(cls).partition(".")[0] for cls in classes}
     versions = {
         package: own_dict(sys.modules.get(package)).get("__version__") for package in packages
     }
@@ -493,7 +504,7 @@ def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
 
 
 def _is_cell_definition(value: object) -> bool:
-    if type(value) is not FunctionType and not descends(type(value), type):
+    if type(value) is not FunctionType and not is_subclass(type(value), type):
         return False
     try:
         return bool(value.__module__ == "__main__")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..control import python_version
 from ..undo.checkpoint import UnpicklableError, run_in_fork
-from ..variables import HIDDEN, described, hides
+from ..variables import HIDDEN, describe_variable, is_hidden
 from .folder import MAX_REASON, FolderError, ProgressCounter, SaveFolder, compute_digest
 from .pickling import (
     HIDDEN_REASON,
@@ -117,7 +117,7 @@ class Writer:
             "missing": [
                 *(
                     {
-                        **self._hidden.redact_row(described(name, self._namespace[name])),
+                        **self._hidden.redact_row(describe_variable(name, self._namespace[name])),
                         "reason": reason,
                     }
                     for name, reason in missing.items()
@@ -155,7 +155,7 @@ class Writer:
         for name, value in self._namespace.items():
             if type(name) is not str or name in HIDDEN:
                 continue
-            if hides(name, value):
+            if is_hidden(name, value):
                 missing[name] = "its name looks like a secret's"
             else:
                 variables[name] = value
@@ -215,7 +215,7 @@ class _GroupWriter:
         size = sum(memoryview(part).nbytes for part in parts)
         reply = {
             "rows": [
-                self._hidden.redact_row(described(name, self._namespace[name]))
+                self._hidden.redact_row(describe_variable(name, self._namespace[name]))
                 for name in group.names
             ],
             "stream": len(result.stream),

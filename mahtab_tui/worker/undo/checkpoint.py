@@ -20,7 +20,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
-from ..objects import MISSING, address_of, descends, loaded
+from ..objects import MISSING, address_of, get_if_loaded, is_subclass
 from ..stdlib import late_import
 from .parts import opaque_kind, read_cell_contents
 from .reach import ATOMS
@@ -50,9 +50,9 @@ def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
         return _code, (_magic(), late_import("marshal").dumps(thing))
     if cls is types.CellType:
         return types.CellType, (), tuple(read_cell_contents(thing)), None, None, _set_cell
-    if cls is loaded("numpy", "ndarray"):
+    if cls is get_if_loaded("numpy", "ndarray"):
         return _reduce_array(thing)
-    if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
+    if cls is get_if_loaded("pandas._libs.internals", "BlockValuesRefs"):
         return _refs, (
             [
                 holder
@@ -60,7 +60,7 @@ def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
                 if holder is not None
             ],
         )
-    if cls is loaded("pandas._libs.internals", "BlockPlacement"):
+    if cls is get_if_loaded("pandas._libs.internals", "BlockPlacement"):
         return cls, (thing.indexer,)
     return NotImplemented
 
@@ -90,9 +90,9 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
 
 def _refs(holders: list[Any]) -> Any:
     """Notes of pandas about blocks and indexes that share their data."""
-    made = loaded("pandas._libs.internals", "BlockValuesRefs")()
+    made = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
     for holder in holders:
-        is_block = descends(type(holder), loaded("pandas._libs.internals", "Block"))
+        is_block = is_subclass(type(holder), get_if_loaded("pandas._libs.internals", "Block"))
         (made.add_reference if is_block else made.add_index_reference)(holder)
     return made
 
@@ -118,7 +118,7 @@ def _read_only(array: Any) -> Any:
 
 
 def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
-    made = loaded("numpy", "ndarray")(
+    made = get_if_loaded("numpy", "ndarray")(
         shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides
     )
     if not writeable:

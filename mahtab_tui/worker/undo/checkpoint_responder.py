@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from ..objects import address_of, module_of, name_of
-from ..variables import HIDDEN, described
+from ..objects import address_of, class_module, name_of
+from ..variables import HIDDEN, describe_variable
 from .checkpoint import Checkpoint, dump_in_fork, dump_state
 from .graph import Graph, Kinds, ancestors, to_rows
 from .parts import is_file
@@ -347,7 +347,7 @@ class CheckpointResponder:
             inside,
             lost,
             self._uncomparable_names(holders),
-            {name: described(name, names[name]) for name in asked},
+            {name: describe_variable(name, names[name]) for name in asked},
         )
 
     def _uncomparable_names(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
@@ -420,7 +420,7 @@ def format_label(name: Any) -> str:
 
 
 def _type_name(cls: type) -> str:
-    module, name = module_of(cls), name_of(cls)
+    module, name = class_module(cls), name_of(cls)
     return name if module in ("builtins", "__main__", "") else f"{module}.{name}"
 
 

@@ -22,11 +22,11 @@ from ..objects import (
     MISSING,
     address_of,
     class_dict,
-    descends,
+    class_module,
+    get_if_loaded,
     is_class,
     is_module,
-    loaded,
-    module_of,
+    is_subclass,
     mro_of,
     name_of,
     own_dict,
@@ -57,7 +57,7 @@ def _placement(value: Any) -> Values:
 
 
 def _scalar(value: Any) -> Values:
-    generic = loaded("numpy", "generic")
+    generic = get_if_loaded("numpy", "generic")
     return [generic.tobytes(value), generic.dtype.__get__(value).str]
 
 
@@ -119,25 +119,31 @@ class ImmutableKinds:
         self._parts: dict[int, tuple[Part, ...]] = {}
         for module, names, read in _READERS:
             parts = () if read is None else (Part("value", read, None),)
-            self._parts.update((address_of(loaded(module, name)), parts) for name in names.split())
+            self._parts.update(
+                (address_of(get_if_loaded(module, name)), parts) for name in names.split()
+            )
         self._parts.pop(address_of(MISSING), None)
 
     def parts(self, cls: type) -> tuple[Part, ...] | None:
         """Return what tells an object of such a class from another; None for other classes."""
-        if descends(cls, loaded("numpy", "generic")) and not descends(cls, loaded("numpy", "void")):
+        if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
+            cls, get_if_loaded("numpy", "void")
+        ):
             return (_SCALAR,)
-        if descends(cls, loaded("numpy", "dtype")):
+        if is_subclass(cls, get_if_loaded("numpy", "dtype")):
             return (_DTYPE,)
         if (
-            module_of(cls) in _HASHES
+            class_module(cls) in _HASHES
             and not class_dict(cls).get("__slots__")
             and "hexdigest" in class_dict(cls)
         ):
             return (_hexdigest,)
-        if "n_sequence_fields" in class_dict(cls) and descends(cls, tuple):  # os.stat_result
+        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # os.stat_result
             return (Part("tuple", lambda value: list(tuple.__iter__(value)), None),)
         return (
-            () if any(descends(cls, base) for base in _NEVER) else self._parts.get(address_of(cls))
+            ()
+            if any(is_subclass(cls, base) for base in _NEVER)
+            else self._parts.get(address_of(cls))
         )
 
 
@@ -167,7 +173,7 @@ _BY_VALUE = ATOMS | frozenset(
 def _reduced(value: Any) -> Values:
     """An object of a class in C, as its own class writes it. Objects in it of other classes than
     Python's own count by identity."""
-    array = loaded("numpy", "ndarray")
+    array = get_if_loaded("numpy", "ndarray")
 
     class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
         dispatch_table: ClassVar[dict[type, Any]] = {}
@@ -312,10 +318,10 @@ class Kinds:
         self._special = [
             (cls, part)
             for module, name, part in SPECIAL
-            if (cls := loaded(module, name)) is not MISSING
+            if (cls := get_if_loaded(module, name)) is not MISSING
         ]
         self._fixed = ImmutableKinds()
-        reduced = [(loaded(module, name), REDUCED) for module, name in _REDUCED]
+        reduced = [(get_if_loaded(module, name), REDUCED) for module, name in _REDUCED]
         self._readers = [
             *self._special,
             *CONTAINERS,
@@ -342,16 +348,16 @@ class Kinds:
             del self._known[address], self._classes[address]
 
     def _kind_of(self, cls: type) -> Kind:
-        if f"{module_of(cls)}.".startswith(_OURS):
+        if f"{class_module(cls)}.".startswith(_OURS):
             return _NO_PARTS
         parts, known, ends = self._parts_of(cls)
-        of_ctypes = module_of(type(cls)) == "_ctypes"
+        of_ctypes = class_module(type(cls)) == "_ctypes"
         if of_ctypes and not _has_pointers(cls):
             known, ends = True, False
         has_memory = of_ctypes or any(part.name in ("array", "tensor") for part in parts)
-        is_weak = descends(cls, weakref.ref)
+        is_weak = is_subclass(cls, weakref.ref)
         bases = mro_of(cls)
-        plain = is_weak or module_of(cls).partition(".")[0] in _PLAIN
+        plain = is_weak or class_module(cls).partition(".")[0] in _PLAIN
         referable = not plain and any("__weakref__" in class_dict(base) for base in bases)
         ends = not plain and (ends or any("__del__" in class_dict(base) for base in bases))
         return Kind(parts, self._is_user_class(cls), has_memory, known, is_weak, ends, referable)
@@ -385,7 +391,7 @@ class Kinds:
 
     def _is_user_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
-        module = module_of(cls)
+        module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
     @property
@@ -396,7 +402,7 @@ class Kinds:
             ("matplotlib", "rcParams", "matplotlib.rcParams"),
             ("matplotlib._pylab_helpers", "Gcf", "open figures"),
         )
-        of_libraries = [(label, loaded(module, name)) for module, name, label in known]
+        of_libraries = [(label, get_if_loaded(module, name)) for module, name, label in known]
         of_libraries = [
             (label, class_dict(value)["figs"] if is_class(value) else value)
             for label, value in of_libraries
@@ -417,16 +423,16 @@ class Kinds:
         if kind is not None:
             return (progress_marker(cls, kind),), kind.is_comparable, kind.has_finalizer
         bases, native = mro_of(cls), native_base(cls)
-        found = [(base, part) for base, part in self._readers if descends(cls, base)]
+        found = [(base, part) for base, part in self._readers if is_subclass(cls, base)]
         found = [(base, part) for base, part in found if base is found[0][0]]
-        known = native is object or module_of(native).partition(".")[0] in _UNCHANGING
-        known = known or (module_of(cls), name_of(cls)) == _CAPSULE
+        known = native is object or class_module(native).partition(".")[0] in _UNCHANGING
+        known = known or (class_module(cls), name_of(cls)) == _CAPSULE
         known = known or any(_has_reducer(base, native) for base, _ in found)
         parts = [part for _, part in found]
         if any("__dict__" in class_dict(base) for base in bases):
             parts.append(
                 PANDAS_ATTRIBUTES
-                if any(module_of(base).startswith("pandas.") for base in bases)
+                if any(class_module(base).startswith("pandas.") for base in bases)
                 else ATTRIBUTES
             )
         if slot_descriptors(cls):
@@ -446,8 +452,8 @@ def _has_pointers(cls: Any) -> bool:
 def _has_reducer(base: type, native: type) -> bool:
     """Return whether the part that reads objects of `base` reads all that this class in C
     stores."""
-    same_package = module_of(native).partition(".")[0] == module_of(base).partition(".")[0]
-    return descends(base, native) or (descends(native, base) and same_package)
+    same_package = class_module(native).partition(".")[0] == class_module(base).partition(".")[0]
+    return is_subclass(base, native) or (is_subclass(native, base) and same_package)
 
 
 class Node(NamedTuple):

@@ -26,8 +26,8 @@ from ..objects import (
     MISSING,
     address_of,
     class_dict,
-    descends,
-    module_of,
+    class_module,
+    is_subclass,
     mro_of,
     name_of,
     own_dict,
@@ -86,7 +86,7 @@ def _library_attribute(value: Any, name: str) -> Any:
     """Return an attribute as the library's class defines it, whatever a derived class of the user's
     says."""
     for base in mro_of(type(value)):
-        if name in class_dict(base) and module_of(base).partition(".")[0] in _LIBRARIES:
+        if name in class_dict(base) and class_module(base).partition(".")[0] in _LIBRARIES:
             return class_dict(base)[name].__get__(value)
     raise AttributeError(name)
 
@@ -238,19 +238,19 @@ _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom F
 
 def is_file(cls: type) -> bool:
     """Return whether the position of such an object is noted (see `SideState`)."""
-    return any(name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
+    return any(name_of(base) in _FILES and class_module(base) == "_io" for base in mro_of(cls))
 
 
 def opaque_kind(cls: type) -> OpaqueKind | None:
     """Return the kind of a class that an undo leaves alone, judged by its bases; None for
     others."""
     bases = mro_of(cls)[:-1]
-    if descends(cls, BaseException) or any(
-        name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases
+    if is_subclass(cls, BaseException) or any(
+        name_of(base) in _IN_MEMORY and class_module(base) == "_io" for base in bases
     ):
         return None
     for base in bases:
-        module, name = module_of(base), name_of(base)
+        module, name = class_module(base), name_of(base)
         for kind in _GUARDED:
             if (not kind.names or name in kind.names) and any(
                 module == each or module.startswith(each + ".") for each in kind.modules
@@ -271,7 +271,7 @@ def _plain_attributes(value: Any) -> Values:
 def progress_marker(cls: type, kind: OpaqueKind) -> Part:
     """Return the sign of how far an object has got, as a part that never changes in place; for
     derived classes with their attributes."""
-    if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
+    if any(class_module(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part(
             "sign", lambda value: [*kind.read_progress(value), *_plain_attributes(value)], None
         )
@@ -464,7 +464,7 @@ _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 def _exception_slots(cls: type) -> list[Any]:
     """Return the fields of an exception that classes in C define; the attributes are not among
     them."""
-    in_c = [base for base in mro_of(cls) if module_of(base) == "builtins" and base is not object]
+    in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
     named = [
         (name, slot)
         for base in in_c

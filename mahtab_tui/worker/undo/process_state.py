@@ -22,7 +22,15 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from ..objects import MISSING, address_of, as_library_type, descends, is_one_of, loaded, own_dict
+from ..objects import (
+    MISSING,
+    address_of,
+    as_library_type,
+    get_if_loaded,
+    is_one_of,
+    is_subclass,
+    own_dict,
+)
 from .reach import ATOMS, Apply
 from .tables import DECIMAL_FIELDS
 
@@ -133,17 +141,17 @@ class SideState:
         self._tensors: list[tuple[Any, Any]] = []
         self._threads = set(_threads())
         streams = _streams() if files else []
-        tensor = loaded("torch", "Tensor")
+        tensor = get_if_loaded("torch", "Tensor")
         kinds: dict[int, str] = {}
         for value in values:
             cls = type(value)
             if (kind := kinds.get(address_of(cls))) is None:
-                is_file = any(descends(cls, base) for base in streams)
+                is_file = any(is_subclass(cls, base) for base in streams)
                 kind = (
                     "table"
                     if is_one_of(value, "polars", "DataFrame", "Series")
                     else "tensor"
-                    if descends(cls, tensor)
+                    if is_subclass(cls, tensor)
                     else "file"
                     if is_file
                     else ""
@@ -250,7 +258,7 @@ def _is_ours(thread: Any) -> bool:
 
 def _streams() -> list[Any]:
     return [
-        loaded("_io", name)
+        get_if_loaded("_io", name)
         for name in (
             "TextIOWrapper",
             "BufferedReader",
@@ -265,7 +273,7 @@ def _position(value: Any) -> Any:
     """Return whether a file is open, its position if it can be set, and for a file being written
     how far it got; None if that is not known."""
     cls = next(
-        cls for cls in _streams() if descends(type(value), cls)
+        cls for cls in _streams() if is_subclass(type(value), cls)
     )  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):

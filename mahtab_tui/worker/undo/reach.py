@@ -10,14 +10,14 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Callable, NamedTuple
 
-from ..compiling import walk
+from ..compiling import walk_tree
 from ..objects import (
     MISSING,
     address_of,
     class_dict,
+    class_module,
     is_class,
     is_module,
-    module_of,
     name_of,
     own_dict,
 )
@@ -114,7 +114,7 @@ _PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_OPERATORS)
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
     """Return whether a cell can change more than which objects its names refer to. It cannot if it
     only computes with plain values, as ``1 + 1`` does, and replaces only such."""
-    for node in walk(tree):
+    for node in walk_tree(tree):
         if isinstance(node, ast.Name):
             default = namespace if isinstance(node.ctx, ast.Load) else None
             if address_of(type(namespace.get(node.id, default))) not in ATOMS:
@@ -262,7 +262,7 @@ def snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnap
             for name, value in values.items()
         }
     label = (
-        f"{module_of(holder)}.{name_of(holder)}"
+        f"{class_module(holder)}.{name_of(holder)}"
         if is_class(holder)
         else str(own_dict(holder).get("__name__"))
     )

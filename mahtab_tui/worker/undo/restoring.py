@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Callable, NamedTuple
 
 from ..objects import MISSING, address_of, run_with_timeout
-from ..variables import HIDDEN, described
+from ..variables import HIDDEN, describe_variable
 from .checkpoint import Checkpoint, CheckpointError, load_state
 from .checkpoint_responder import (
     NAME,
@@ -277,13 +277,15 @@ def describe_changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, An
             if now is then
             else "rebound"
         )
-        after = None if then is MISSING else plan.variables.get(name) or described(name, then)
+        after = (
+            None if then is MISSING else plan.variables.get(name) or describe_variable(name, then)
+        )
         found.append(
             {
                 "name": name,
                 "change": kind,
                 "variable": after,
-                "before": None if now is MISSING else described(name, now),
+                "before": None if now is MISSING else describe_variable(name, now),
             }
         )
     for label in plan.inside:

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Any, Callable, NamedTuple
 
-from ..objects import MISSING, as_library_type, descends, loaded, module_of
+from ..objects import MISSING, as_library_type, class_module, get_if_loaded, is_subclass
 from ..stdlib import late_import
 from .reach import Apply, Part, UncomparableError, Values, deferred, prepared, set_attributes
 
@@ -22,19 +22,19 @@ class Block(NamedTuple):
 def find_block(value: Any) -> Block | None:
     """The memory of an array that holds plain data and owns them, or borrows them from something
     that is no array."""
-    tensor = loaded("torch", "Tensor")
-    if tensor is not MISSING and descends(type(value), tensor):
+    tensor = get_if_loaded("torch", "Tensor")
+    if tensor is not MISSING and is_subclass(type(value), tensor):
         return _storage(value)
-    if module_of(type(type(value))) == "_ctypes":
+    if class_module(type(type(value))) == "_ctypes":
         ctypes = sys.modules["ctypes"]
         return (
             Block(ctypes.addressof(value), ctypes.sizeof(value)) if ctypes.sizeof(value) else None
         )
-    array = loaded("numpy", "ndarray")
-    if array is MISSING or not descends(type(value), array):
+    array = get_if_loaded("numpy", "ndarray")
+    if array is MISSING or not is_subclass(type(value), array):
         return None
     base = array.base.__get__(value)
-    if descends(type(base), array) or type(base) is bytes:
+    if is_subclass(type(base), array) or type(base) is bytes:
         return None
     plain = _plain(value)
     return Block(*_extent(plain)) if plain.size and not plain.dtype.hasobject else None
@@ -42,7 +42,7 @@ def find_block(value: Any) -> Block | None:
 
 def _plain(value: Any) -> Any:
     """An array of a derived class as a plain one over the same memory, by no code of the class."""
-    array = loaded("numpy", "ndarray")
+    array = get_if_loaded("numpy", "ndarray")
     return value if type(value) is array else array.view(value, array)
 
 
@@ -58,7 +58,7 @@ def _extent(array: Any) -> tuple[int, int]:
 
 
 def _array(array: Any) -> Values:
-    numpy_array = loaded("numpy", "ndarray")
+    numpy_array = get_if_loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), _plain(array)
     layout = marshal.dumps((plain.shape, plain.strides), 2)
     values = [
@@ -68,7 +68,7 @@ def _array(array: Any) -> Values:
         plain.flags.writeable,
         base,
     ]
-    if descends(type(base), numpy_array):
+    if is_subclass(type(base), numpy_array):
         return values
     if plain.flags.writeable and _is_mapped(base):
         raise UncomparableError
@@ -83,7 +83,7 @@ def _is_mapped(base: Any) -> bool:
     written there."""
     while type(base) is memoryview:
         base = base.obj
-    return descends(type(base), loaded("mmap", "mmap"))
+    return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
 
 
 def _leaves(plain: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def _objects_in(array: Any) -> int:
 
 @deferred
 def _put_array(array: Any, values: Values) -> None:
-    numpy_array = loaded("numpy", "ndarray")
+    numpy_array = get_if_loaded("numpy", "ndarray")
     (shape, strides), dtype, writeable, items = (
         marshal.loads(values[0]),
         values[2],
@@ -138,13 +138,13 @@ def _put_items(leaf: Any, items: Values) -> None:
 
 def _set_writeable(array: Any, writeable: bool) -> None:
     """A view of an array that must not be written is made writeable only while the array may be."""
-    numpy_array = loaded("numpy", "ndarray")
+    numpy_array = get_if_loaded("numpy", "ndarray")
     flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
     if flags.writeable == writeable:
         return
     locked = (
         writeable
-        and descends(type(base), numpy_array)
+        and is_subclass(type(base), numpy_array)
         and not numpy_array.flags.__get__(base).writeable
     )
     if locked:
@@ -174,7 +174,7 @@ def _put_manager(manager: Any, values: Values) -> None:
 
 
 def _put_backed(value: Any, values: Values) -> Apply:
-    return lambda: loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
+    return lambda: get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
 def _storage(tensor: Any) -> Block | None:
@@ -226,8 +226,8 @@ def _put_tensor(tensor: Any, values: Values) -> Apply:
 def _stream(value: Any) -> Values:
     cls = next(
         cls
-        for cls in (loaded("_io", "StringIO"), loaded("_io", "BytesIO"))
-        if descends(type(value), cls)
+        for cls in (get_if_loaded("_io", "StringIO"), get_if_loaded("_io", "BytesIO"))
+        if is_subclass(type(value), cls)
     )
     return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
 
@@ -247,13 +247,13 @@ def _put_stream(value: Any, values: Values) -> None:
 
 
 def _array_of_module(value: Any) -> Values:
-    cls = loaded("array", "array")
+    cls = get_if_loaded("array", "array")
     return [cls.typecode.__get__(value), cls.tobytes(value)]
 
 
 def _words(module: str, name: str) -> Callable[[Any], int]:
     """How large such an object is, in multiples of eight bytes."""
-    return lambda value: int(loaded(module, name).__sizeof__(value)) // 8
+    return lambda value: int(get_if_loaded(module, name).__sizeof__(value)) // 8
 
 
 @deferred
@@ -294,7 +294,7 @@ def _element(value: Any) -> Values:
 
 @_with_state
 def _put_random(value: Any, state: Any) -> None:
-    loaded("random", "Random").setstate(value, state)
+    get_if_loaded("random", "Random").setstate(value, state)
 
 
 DECIMAL_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
@@ -347,7 +347,7 @@ SPECIAL: tuple[tuple[str, str, Part], ...] = (
         "Random",
         Part(
             "random",
-            lambda value: [_pickle_of(loaded("random", "Random").getstate(value))],
+            lambda value: [_pickle_of(get_if_loaded("random", "Random").getstate(value))],
             _put_random,
         ),
     ),

@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
-from mahtab_tui.session.loading import look_at_files
+from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.answers.outcome import Outcome
 
@@ -110,7 +110,7 @@ class MahtabTui:
         session.log.addHandler(collector)
         try:
             session.start_kernel()
-            for file in look_at_files(files):
+            for file in inspect_files(files):
                 if not session.load(file):
                     raise SystemExit(f"{file.path} could not be loaded.")
             yield SessionTalk(session, collector, self._seconds)

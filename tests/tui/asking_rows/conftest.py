@@ -14,7 +14,7 @@ from tests.tui.editor_app import SIZE, EditorApp
 
 @pytest.fixture
 async def pilot(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
-    monkeypatch.setattr(prompt_row, "ALONE", 0.001)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot

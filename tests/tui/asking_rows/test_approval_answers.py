@@ -30,7 +30,7 @@ async def test_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
 async def test_fast_letters_go_to_the_editor_and_answer_nothing(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_row, "ALONE", 60)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
     await ask(pilot)
     await pilot.press("y", "space", "equals_sign", "3")
     await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
@@ -41,7 +41,7 @@ async def test_fast_letters_go_to_the_editor_and_answer_nothing(
 async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_row, "ALONE", 60)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
     await ask(pilot)
     await pilot.press("y", "escape")
     assert app_of(pilot).actions == []
@@ -54,7 +54,7 @@ async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
 async def test_letter_answers_at_once_after_the_user_went_to_the_row(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_row, "ALONE", 60)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
     await ask(pilot)
     row_of(pilot).focus()
     await pilot.press("y")

@@ -38,7 +38,7 @@ def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) ->
 
 @pytest.fixture
 def app(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> MahtabApp:
-    monkeypatch.setattr(prompt_row, "ALONE", 0.001)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
     app = make_app()
     monkeypatch.setattr(app.session.searches, "answer", RecordingControl().answer)
     return app

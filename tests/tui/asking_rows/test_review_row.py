@@ -118,7 +118,7 @@ async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None
 async def test_typed_words_go_to_the_editor(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_row, "ALONE", 60.0)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60.0)
     await ask(pilot)
     await write(pilot, "yes = 1")
     assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yes = 1")
@@ -254,7 +254,7 @@ async def test_many_changes_leave_space_for_the_transcript(
 async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_row, "ALONE", 0.001)
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
     async with reviewing.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         session = reviewing.session
