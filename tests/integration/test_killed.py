@@ -15,7 +15,7 @@ from tests.waiting import alive, descendants, ticks, wait_for
 
 SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
 PRINTED = (
-    "from mahtab_tui.session.attached import printed; printed({command!r}, '.', lambda: False)"
+    "from mahtab_tui.session.attached import run_command; run_command({command!r}, '.', lambda: False)"
 )
 PROGRAMS = {
     "a search": SEARCH.format(ripgrep=None, pattern="(a|a)+$"),
