@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft, Intervals
-from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE, REPEATED_CODE
 from mahtab_tui.search.requests import (
     Request,
     Tools,
@@ -40,6 +41,7 @@ from mahtab_tui.search.requests import (
     read_tool_call,
     read_touch,
 )
+from mahtab_tui.worker.sandbox.text import find_quotes
 
 _BARE_LIMIT = 100_000
 """Longer answers without a block are not tried as Python."""
@@ -48,6 +50,8 @@ _ALSO_PYTHON = frozenset(("repl",))
 """Languages on a fence that models write which were trained with other programs for searches."""
 _UNNAMED = frozenset(("", "ipython", "code"))
 """Other names on a fence, around what may be Python."""
+_VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
+"""Values in an answer in words: figures, and what is quoted."""
 _FINAL = ("FINAL", "FINAL_VAR", "SUBMIT")
 
 
@@ -285,6 +289,8 @@ class Exploration:
         self._described = tools.described if tools else ()
         self._conversation = node.model.conversation()
         self._turn = 0
+        self._printed = ""
+        """Everything that the code has printed."""
         self._too_long = False
         """Whether the conversation exceeds the model's context window."""
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
@@ -365,6 +371,7 @@ class Exploration:
         starting = self.sandbox = asyncio.ensure_future(
             self._sandboxes.start(text, calls, longest, self._described)
         )  # while the model thinks
+        wordy, ran = False, dict[str, bool]()
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:
@@ -376,39 +383,70 @@ class Exploration:
                 return None, str(error)
             found = extract_code(reply.text, ended=not reply.cut)
             self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
-            self._conversation.add(
-                Message(
-                    "assistant",
-                    reply.text
-                    if self._node.model.remembers
-                    else _drop_imagined_output(reply.text, found),
-                )
-            )
-            if found.code is None:
-                self._node.found.add_output(reply.text)
-                self._conversation.add(
-                    Message(
-                        "user",
-                        prompts.feedback_message(
-                            found.feedback, self._left(self._limits.max_turns - turn)
-                        ),
-                    )
+            left = self._left(self._limits.max_turns - turn)
+            code = _without_blank_lines(found.code or "")
+            if code in ran:
+                if ran[code]:
+                    return None, "The model wrote the same code again and again."
+                ran[code] = True
+                self._reply(
+                    reply.text, found, prompts.feedback_message(REPEATED_CODE, left), again=True
                 )
                 continue
+            if found.code is None:
+                if found.feedback == NO_CODE and (wordy or self._is_printed(reply.text)):
+                    return self._answer_in_words(reply.text, text), ""
+                wordy = found.feedback == NO_CODE
+                self._node.found.add_output(reply.text)
+                self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
+                continue
+            wordy = False
+            ran[code] = False
             result = await self._run_code(turn, await starting, found.code, calls)
+            if result.status in ("killed", "died"):  # the code may need to run again
+                ran.clear()
             if calls.final is not None:
                 return calls.final, ""
             self._node.found.add_output(result.output)
-            left = self._left(self._limits.max_turns - turn)
-            self._add_result(result, prompts.turn_message(result, left, cut=found.cut))
+            self._printed += f"\n{result.output}"
+            message = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
+            self._add_result(result, self._reply(reply.text, found, message))
         return None, f"rlm() ran out of turns ({self._limits.max_turns})."
 
-    def _add_result(self, result: TurnResult, message: str) -> None:
-        """Report a turn's result. When the conversation has become long, earlier outputs are
+    def _is_printed(self, words: str) -> bool:
+        """Tell whether an answer in words gives values that the code has printed, and no others."""
+        known = self._node.query
+        values = [value for value in _VALUE.findall(words) if value not in known]
+        return bool(values) and all(value.strip("\"`'") in self._printed for value in values)
+
+    def _answer_in_words(self, words: str, text: Text) -> NodeOutcome:
+        words = words.strip()
+        return NodeOutcome(words, "done", text.to_root(list(find_quotes(words, text.text))))
+
+    def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
+        """Add an answer of the model and the reply to it; returns the reply. again: leave out the
+        answer, which a model that sees it would repeat once more."""
+        reply = Message("user", text)
+        if self._node.model.remembers:
+            self._conversation.add(Message("assistant", answer))
+        elif again:
+            before = self._conversation.messages[-1]
+            reply = Message("user", f"{before.content}\n\n{text}")
+            self._conversation.replace(before, reply)
+            self._outputs = deque(
+                (reply if message is before else message, result)
+                for message, result in self._outputs
+            )
+            return reply
+        else:
+            self._conversation.add(Message("assistant", _drop_imagined_output(answer, found)))
+        self._conversation.add(reply)
+        return reply
+
+    def _add_result(self, result: TurnResult, message: Message) -> None:
+        """Note a turn's result. When the conversation has become long, earlier outputs are
         shortened to their heads; code is kept."""
-        added = Message("user", message)
-        self._conversation.add(added)
-        self._outputs.append((added, result))
+        self._outputs.append((message, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:
                 earlier_message, earlier = self._outputs.popleft()
@@ -488,6 +526,10 @@ class Exploration:
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
         self._calls.budget.hold(wanted.minus(self._reserved))
         self._reserved = wanted
+
+
+def _without_blank_lines(code: str) -> str:
+    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
 def _drop_imagined_output(answer: str, found: AnswerCode) -> str:

@@ -105,6 +105,11 @@ class Piece(str):
     def end(self) -> int:
         return self.start + len(self)
 
+    @property
+    def text(self) -> str:
+        """The string itself: models write hit.text."""
+        return self
+
     def __getitem__(self, key: Any) -> str:
         found = str.__getitem__(self, key)
         if type(key) is not slice or (key.step is not None and key.step != 1) or not found:
@@ -127,6 +132,23 @@ class Part(Piece):
         assert isinstance(part, Part)
         part.line = line
         return part
+
+
+class Hit(str):
+    """A piece of another text than the search's. start, end: its place there. line: the number of its first line."""
+
+    __slots__ = ("line", "start")
+
+    start: int
+    line: int
+
+    def __new__(cls, text: str = "", start: int = 0, line: int = 1) -> Hit:
+        hit = super().__new__(cls, text)
+        hit.start, hit.line = start, line
+        return hit
+
+    end = Piece.end
+    text = Piece.text
 
 
 class Source(Part):
