@@ -69,22 +69,36 @@ def _log_tasks() -> Iterator[Task]:
     lines[2_204] = "2026-03-01 17:32:44 NOTE deploy release 8.4.1 went live"
     lines[905] = "2026-03-01 07:32:05 ERROR disk volume /data is full"
     text = "\n".join(lines) + "\n"
-    parsed = [re.fullmatch(r"\S+ (\S+) (\S+) (\S+) user=(\w+) took=(\d+)ms", line) for line in lines]
+    parsed = [
+        re.fullmatch(r"\S+ (\S+) (\S+) (\S+) user=(\w+) took=(\d+)ms", line) for line in lines
+    ]
     rows = [match.groups() for match in parsed if match]
     yield Task("line code", "What is the code of the north vault?", text, "4417-BF")
     yield Task("line release", "Which release went live?", text, "8.4.1")
     yield Task("line volume", "Which volume is full?", text, "/data")
     errors = [row for row in rows if row[1] == "ERROR"]
     billing = sum(row[2] == "billing" for row in errors)
-    yield Task("count errors", "How many ERROR lines are of the service billing?", text, billing, int)
     yield Task(
-        "count user", "How many lines have user=gita?", text, sum(row[3] == "gita" for row in rows), int
+        "count errors", "How many ERROR lines are of the service billing?", text, billing, int
+    )
+    yield Task(
+        "count user",
+        "How many lines have user=gita?",
+        text,
+        sum(row[3] == "gita" for row in rows),
+        int,
     )
     warnings_ = sum(row[1] == "WARN" and row[2] == "mail" for row in rows)
-    yield Task("count warnings", "How many WARN lines are of the service mail?", text, warnings_, int)
+    yield Task(
+        "count warnings", "How many WARN lines are of the service mail?", text, warnings_, int
+    )
     slowest = max(int(row[4]) for row in rows if row[2] == "search")
     yield Task(
-        "largest", "What is the largest number of ms that a line of the service search took?", text, slowest, int
+        "largest",
+        "What is the largest number of ms that a line of the service search took?",
+        text,
+        slowest,
+        int,
     )
 
 
@@ -100,12 +114,16 @@ def _order_tasks() -> Iterator[Task]:
         )
         for number in range(2_000)
     ]
-    text = "order,customer,date,product,euro\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    text = "order,customer,date,product,euro\n" + "".join(
+        ",".join(map(str, row)) + "\n" for row in rows
+    )
 
     def total(customer: str) -> int:
         return sum(row[4] for row in rows if row[1] == customer)
 
-    yield Task("sum", "What is the sum of the euro of customer c117's orders?", text, total("c117"), int)
+    yield Task(
+        "sum", "What is the sum of the euro of customer c117's orders?", text, total("c117"), int
+    )
     yield Task(
         "sum month",
         "What is the sum of the euro of all orders of March 2026?",
@@ -131,17 +149,37 @@ def _manual_tasks() -> Iterator[Task]:
     text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))
     text = text[:300_000]
     for name, question, answer in (
-        ("manual with", "Which method is called on entering the context of a with statement? Answer with its name.", "__enter__"),
-        ("manual del", "Which method implements deletion of self[key]? Answer with its name.", "__delitem__"),
-        ("manual assert", "Which exception does a failing assert statement raise?", "AssertionError"),
-        ("manual bool", "Which method is called to implement truth value testing and bool()? Answer with its name.", "__bool__"),
+        (
+            "manual with",
+            "Which method is called on entering the context of a with statement? Answer with its name.",
+            "__enter__",
+        ),
+        (
+            "manual del",
+            "Which method implements deletion of self[key]? Answer with its name.",
+            "__delitem__",
+        ),
+        (
+            "manual assert",
+            "Which exception does a failing assert statement raise?",
+            "AssertionError",
+        ),
+        (
+            "manual bool",
+            "Which method is called to implement truth value testing and bool()? Answer with its name.",
+            "__bool__",
+        ),
     ):
         yield Task(name, question, text, answer)
 
 
 def _review_tasks() -> Iterator[Task]:
     random = Random("reviews")
-    good = ("Works as it should.", "A little loud, but strong.", "My second one, still happy with it.")
+    good = (
+        "Works as it should.",
+        "A little loud, but strong.",
+        "My second one, still happy with it.",
+    )
     bad = ("It broke on the first day.", "Never again, it leaks.", "A waste of money.")
     chosen = {
         1204: ("The handle came off in my hand and nobody answers my mails.", "negative"),
@@ -179,7 +217,9 @@ def _hop_tasks() -> Iterator[Task]:
     yield Task("hop name", "Who opened the archive? Answer with the name.", text, badges[opened])
     yield Task(
         "hop room",
-        "In which room does the owner of badge " + str(list(badges)[4]) + " work? Answer with the number.",
+        "In which room does the owner of badge "
+        + str(list(badges)[4])
+        + " work? Answer with the number.",
         text,
         rooms[badges[list(badges)[4]]],
         int,
@@ -191,7 +231,11 @@ def _hop_tasks() -> Iterator[Task]:
         text,
         ana[0].split()[1],
     )
-    slow = {line.split("user=")[1].split()[0] for line in lines if re.search(r"ERROR mail .*took=[78]\d\dms", line)}
+    slow = {
+        line.split("user=")[1].split()[0]
+        for line in lines
+        if re.search(r"ERROR mail .*took=[78]\d\dms", line)
+    }
     yield Task(
         "several",
         "Which users had an ERROR of the service mail that took 700 ms or more? Answer with a list of their names.",
@@ -338,7 +382,9 @@ def search_by_ourselves(proxy: Proxy, model: str, task: Task) -> Any:
     llm = get_llm(f"openai:{model}", base_url=proxy.url)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an answer in another form
-        answer = rlm(task.question, task.text, returns=task.returns, model=llm, max_turns=8, yes=True)
+        answer = rlm(
+            task.question, task.text, returns=task.returns, model=llm, max_turns=8, yes=True
+        )
     return answer if answer.value is None else answer.value
 
 
@@ -362,7 +408,9 @@ def _by_peer(python: str, engine: str) -> Callable[[Proxy, str, Task], Any]:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks searches", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks searches", description=__doc__
+    )
     parser.add_argument("--url", default="http://127.0.0.1:8080/v1")
     parser.add_argument("--model", help="by default the first that the server lists")
     parser.add_argument("--peers", metavar="PYTHON", help="a Python that has rlms and dspy")
