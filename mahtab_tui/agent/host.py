@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import HiddenEntries
@@ -42,6 +42,16 @@ class ApprovalRequest(NamedTuple):
             blocks=self.blocks,
             party=party,
         )
+
+
+class Permission(NamedTuple):
+    """Whether code of a model or of an agent may run."""
+
+    action: Literal["allow", "lock", "ask", "deny"]
+    """`lock`: run it in a locked fork, and ask if it needs more."""
+    reason: str = ""
+    """A clause that says why the user is asked, empty if they are always asked; or a sentence that
+    says why it may not run."""
 
 
 class Execution(NamedTuple):
@@ -122,9 +132,8 @@ class AgentHost(Protocol):
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
-    def auto_decision(self, request: ApprovalRequest) -> Decision | str:
-        """Decide about code without asking the user; or return why they must be asked, which is
-        empty if they are always asked.
+    def permit(self, request: ApprovalRequest) -> Permission:
+        """Return whether code may run, must be asked about, or may not run.
 
         Code that only reads may have run here already; then `execute` returns its result.
         """
@@ -132,11 +141,9 @@ class AgentHost(Protocol):
     def decide(self, request: ApprovalRequest) -> Decision:
         """Wait for the user's decision about a block. Returns `stop` if the turn is cancelled."""
 
-    def execute(
-        self, code: str, *, turn: int, step: int, block: int, review: bool = False
-    ) -> Execution:
-        """Run code in the namespace and wait for it; the host logs it. review: then wait until the
-        user keeps or undoes its changes.
+    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
+        """Run code in the namespace and wait for it; the host logs it. If changes are reviewed,
+        wait then until the user keeps or undoes them.
 
         If the user stops the turn there, `cancelled` is set.
         """

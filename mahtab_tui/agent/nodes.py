@@ -579,7 +579,6 @@ class Nodes:
             turn=request.turn,
             step=request.step,
             block=request.block,
-            review=decision.action == "review",
         )
         note = "" if code == request.code else prompts.edited_note(request.block)
         if ran.undone is not None:

@@ -85,20 +85,16 @@ def run_graph(
 
 
 def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
-    """Decide about a block: alone, or by asking the user."""
-    alone = session.auto_decision(request)
-    if isinstance(alone, Decision):
-        if alone.action == "refuse":
-            emit(
-                session.log,
-                request.record(session.party).changed(state="refused", reason=alone.reason),
-            )
-            emit(
-                session.log,
-                Notice(f"Code from {session.party} was not run. {alone.reason}", level="warning"),
-            )
-        return alone
-    asked = request.record(session.party).changed(why=alone or None)
+    """Decide about a block, and ask the user if the session says so."""
+    permission, record = session.permit(request), request.record(session.party)
+    if permission.action == "allow":
+        return Decision("run")
+    if permission.action == "deny":
+        emit(session.log, record.changed(state="refused", reason=permission.reason))
+        sentence = f"Code from {session.party} was not run. {permission.reason}"
+        emit(session.log, Notice(sentence, level="warning"))
+        return Decision("refuse", reason=permission.reason)
+    asked = record.changed(why=permission.reason or None)
     emit(session.log, asked.changed(state="waiting"))
     decision = session.decide(request)
     edited = decision.action in ("run", "all") and decision.code not in (None, request.code)

@@ -22,7 +22,6 @@ from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.session.undo import name_cells
 from mahtab_tui.worker.frames import Frame
 
@@ -332,6 +331,9 @@ OUTPUT_CHARS = 1_000_000
 """Characters of a cell's output that are kept for an answer before the cell ends."""
 
 
+_NOT_REVIEWED = "changes of agents are not reviewed afterwards"
+
+
 class AgentCalls:
     """Serves the calls of all agents of a session, each on a thread of its own."""
 
@@ -402,36 +404,23 @@ class AgentCalls:
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """
         session = self._session
-        rules = session.turns.rules
-        used, (action, rule) = session.private.uses(code), rules.verdict(code)
-        if action == "deny":
-            raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
-        if agent.owns_session and (used or action == "ask"):
-            raise AgentCallDeclined("declined: no one is here to approve it")
-        trusted = session.approval == "auto" or agent.trusted
-        if not used and action != "ask" and (trusted or action == "allow"):
-            return code, used, False
-        why = (
-            "changes of agents are not reviewed afterwards"
-            if session.approval == "review"
-            else None
+        used = session.private.uses(code)
+        permission = session.turns.rules.permission(
+            code,
+            author=agent.name,
+            private=used,
+            trusted=session.approval == "auto" or agent.trusted,
+            can_ask=not agent.owns_session,
         )
-        if not used and action == "lock":
-            if not (cannot := rules.lock_obstacle()):
-                return code, used, True
-            why = rules.explain_once(cannot) or why
-        why = (
-            explain_approval(used, agent.name)
-            if used
-            else f"the rule {rule} asks"
-            if action == "ask"
-            else why
-        )
-        return (
-            session.joined_agents.request_approval(agent, call, request, code, why=why),
-            used,
-            False,
-        )
+        if permission.action == "deny":
+            reason = permission.reason.rstrip(".")
+            raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
+        if permission.action != "ask":
+            return code, used, permission.action == "lock"
+        review = session.approval == "review"
+        why = permission.reason or (_NOT_REVIEWED if review else None)
+        approved = session.joined_agents.request_approval(agent, call, request, code, why=why)
+        return approved, used, False
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session

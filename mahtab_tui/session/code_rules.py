@@ -7,9 +7,11 @@ import ast
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from mahtab_tui.agent.host import Permission
 from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
 
 _LONGEST = 100_000
@@ -27,7 +29,7 @@ class Verdict(NamedTuple):
 
 
 class CodeRules:
-    """Decides about code of the model or an agent by rules."""
+    """Decides about code of the model or of an agent by rules, private variables and trust."""
 
     def __init__(self, profile: SessionInfo, kernel: Kernel) -> None:
         self._info = profile
@@ -35,6 +37,33 @@ class CodeRules:
         self._lock_obstacle: str | None = None
         """Why code cannot run in a locked fork; None before that was asked."""
         self._explained = False
+
+    def permission(
+        self, code: str, *, author: str, private: Sequence[str], trusted: bool, can_ask: bool = True
+    ) -> Permission:
+        """Decide about code. author: whose code it is. private: the private variables that it uses.
+        trusted: whether its author need not ask. can_ask: whether there is a user who can answer.
+        """
+        verdict = self.verdict(code)
+        if verdict.action == "deny":
+            return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
+        if private:
+            return self.ask(explain_approval(private, author), can_ask=can_ask)
+        if verdict.action == "ask":
+            return self.ask(f"the rule {verdict.rule} asks", can_ask=can_ask)
+        if trusted or verdict.action == "allow":
+            return Permission("allow")
+        if verdict.action != "lock":
+            return Permission("ask")
+        if why := self.lock_obstacle():
+            return Permission("ask", self._explain_once(why))
+        return Permission("lock")
+
+    def ask(self, why: str, *, can_ask: bool) -> Permission:
+        """Return that the user must be asked; if there is nobody, that the code may not run."""
+        if can_ask:
+            return Permission("ask", why)
+        return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
 
     def verdict(self, code: str) -> Verdict:
         """Decide about code by the user's rules."""
@@ -50,7 +79,7 @@ class CodeRules:
                 return str(error).rstrip(".")
         return self._lock_obstacle
 
-    def explain_once(self, why: str) -> str:
+    def _explain_once(self, why: str) -> str:
         """Return the sentence that says why read-only code asks here, the first time; then an empty
         text."""
         first, self._explained = not self._explained, True

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
+from mahtab_tui.agent.host import ApprovalRequest, Execution, Permission, QuestionContext
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
@@ -37,13 +37,13 @@ from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.private_names import PrivateNames, explain_approval
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo, name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.prompt import PromptHandler
-    from mahtab_tui.session.code_rules import CodeRules, Verdict
+    from mahtab_tui.session.code_rules import CodeRules
 
 _STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
 
@@ -152,6 +152,8 @@ class TurnHost:
         self.pictures = dict(_pictures(past))
         self._allowed_private: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
+        self._reviewed = False
+        """Whether the user decides afterwards about what the code has changed that runs next."""
         self._fork_result: CellResult | None = None
         """The result of the code that is carried out next, if it has run in a locked fork
         already."""
@@ -211,9 +213,7 @@ class TurnHost:
         finally:
             self._waiting_cells -= 1
 
-    def execute(
-        self, code: str, *, turn: int, step: int, block: int, review: bool = False
-    ) -> Execution:
+    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
         result, self._fork_result = self._fork_result, None
         if result is None:
             result = self._run(code, turn=turn, step=step, block=block)
@@ -222,7 +222,7 @@ class TurnHost:
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = (
             Decision("keep")
-            if ended or not review
+            if ended or not self._reviewed
             else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
         )
         if decision.action == "stop":
@@ -276,69 +276,48 @@ class TurnHost:
         except KernelError:
             return ""
 
-    def auto_decision(self, request: ApprovalRequest) -> Decision | str:
-        approval, code = self.info.approval, request.code
-        self._fork_result = None
-        self._allowed_private = self._private.uses(code)
-        verdict = self.rules.verdict(code)
-        if verdict.action == "deny":
-            return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
-        if self.info.planning:
-            return self._plan(
-                request, f"the rule {verdict.rule} asks" if verdict.action == "ask" else ""
-            )
-        if self._allowed_private:
-            return self._must_ask(explain_approval(self._allowed_private, self.party))
-        if verdict.action == "ask":
-            return self._must_ask(f"the rule {verdict.rule} asks")
-        if approval == "ask":
-            return self._decide_by(verdict, request)
-        if approval == "review":
-            why = (
-                "another cell waits for this answer"
-                if self._waiting_cells
-                else self._kernel.cannot_undo
-            )
-            if why:
-                return why
-        self.info.warn_about_permissions()
-        return Decision("review" if approval == "review" else "run")
-
-    def _decide_by(self, verdict: Verdict, request: ApprovalRequest) -> Decision | str:
-        """Decide about code about which the approval mode asks, if no rule allows it."""
-        if verdict.action == "allow":
-            return Decision("run")
-        if verdict.action != "lock":
-            return ""
-        if why := self.rules.lock_obstacle():
-            return self.rules.explain_once(why)
-        needs = self._run_in_fork(request, "keep")
-        return self._must_ask(needs) if needs else Decision("run")
-
-    def _plan(self, request: ApprovalRequest, why: str) -> Decision:
-        """Run code of a plan in a locked fork, where all that it makes stays, or refuse it. why:
-        why it must not run there."""
-        why = (
-            why
-            or ("it uses a private variable" if self._allowed_private else "")
-            or self.rules.lock_obstacle()
+    def permit(self, request: ApprovalRequest) -> Permission:
+        self._fork_result, self._reviewed = None, False
+        self._allowed_private = used = self._private.uses(request.code)
+        cannot_review = self._cannot_review() if self.info.approval == "review" else ""
+        trusted = self.info.approval != "ask" and not cannot_review
+        permission = self.rules.permission(
+            request.code,
+            author=self.party,
+            private=used,
+            trusted=trusted or self.info.planning,
+            can_ask=self.can_ask or self.info.planning,
         )
+        if self.info.planning:
+            return self._plan(request, permission)
+        if permission.action == "lock":
+            needs = self._run_in_fork(request, "keep")
+            return self.rules.ask(needs, can_ask=self.can_ask) if needs else Permission("allow")
+        if permission.action == "allow" and trusted:
+            self._reviewed = self.info.approval == "review"
+            self.info.warn_about_permissions()
+        if permission.action == "ask" and not permission.reason:
+            return Permission("ask", cannot_review)
+        return permission
+
+    def _cannot_review(self) -> str:
+        """Return why changes of code cannot be reviewed after it has run, as a clause."""
+        return (
+            "another cell waits for this answer"
+            if self._waiting_cells
+            else self._kernel.cannot_undo
+        )
+
+    def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
+        """Run code of a plan in a locked fork, where all that it makes stays, or deny it."""
+        if permission.action == "deny":
+            return permission
+        why = permission.reason or self.rules.lock_obstacle()
         why = why or self._run_in_fork(request, "discard")
         return (
-            Decision("refuse", reason=f"{_PLAN} This code may not run in it: {why}.")
+            Permission("deny", f"{_PLAN} This code may not run in it: {why}.")
             if why
-            else Decision("run")
-        )
-
-    def _must_ask(self, why: str) -> Decision | str:
-        """Return why the user must be asked; if there is nobody, the decision that the code does
-        not run."""
-        return (
-            why
-            if self.can_ask
-            else Decision(
-                "refuse", reason=f"{why[0].upper()}{why[1:]}, and no one is here to approve it."
-            )
+            else Permission("allow")
         )
 
     def decide(self, request: ApprovalRequest) -> Decision:
