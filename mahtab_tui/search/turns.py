@@ -459,9 +459,7 @@ class Exploration:
         self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
-    async def _last_call(
-        self, reason: str, calls: SandboxCalls
-    ) -> tuple[NodeOutcome | None, str]:
+    async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
         """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
