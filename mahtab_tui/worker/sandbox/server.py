@@ -140,7 +140,7 @@ def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
     except (confinement.LockdownError, OSError, MemoryError) as error:
         why = f"Sandboxing is not supported on this system: {error}"
         if confinement.is_shortage(error):
-            why = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or error or 'no memory'}"
+            why = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or str(error) or 'no memory'}"
         os.write(channel, encode({"op": "refused", "why": why}))
         return
     _serve(context)
