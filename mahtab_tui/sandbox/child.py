@@ -436,9 +436,7 @@ class ChildProcess(asyncio.Protocol):
             if not self.ready.done():
                 self.ready.set_result(None)
         elif op == "refused":
-            self._refuse(
-                f"Sandboxing is not supported on this system: {str(frame.get('why'))[:500]}."
-            )
+            self._refuse(f"{str(frame.get('why'))[:500]}.")
         elif op == "call":
             self._call(*_checked(frame, id=int, name=str, args=dict))
         elif op == "cancelled":

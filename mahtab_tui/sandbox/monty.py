@@ -196,7 +196,8 @@ class MontySandbox:
         self._text = text
         self._node = _MontyHost(host)
         functions = make_names(text.text, "str", (), self._node, longest_answer, tools=tools)
-        del functions["FINAL_VAR"]  # it would look up the host's variables; the prelude has its own
+        # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
+        del functions["FINAL_VAR"], functions["SHOW_VARS"]
         self._names: dict[str, Any] = {**functions, "help": self._help, "_matched": self._matched}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None

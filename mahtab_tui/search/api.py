@@ -7,10 +7,12 @@ import contextlib
 import contextvars
 import inspect
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +190,8 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
 
 
 class Searcher:
-    """Searches that share models and the server of their sandboxes, so that each after the first begins at once. Any thread may use it.
+    """Searches that share models and the server of their sandboxes, so that each after the first begins at once. Any thread of the process
+    that made it may use it; a fork of the process makes its own.
 
     Example: with Searcher(model="claude", max_usd=1) as searcher: answers = [searcher.rlm("Who signed?", text) for text in contracts].
     """
@@ -211,8 +214,9 @@ class Searcher:
         if unknown := options.keys() - known:
             raise TypeError(f"Searcher has no option {min(unknown)!r}.")
         self._options = options
-        self._search = Search(self._on_event)
         self._subscribers: list[Emit] = []
+        # The search's thread does not refer to this object, so that it can be collected.
+        self._search = Search(partial(_emit_to_all, self._subscribers))
 
     def rlm(self, query: str, context: Any = None, **options: Any) -> Answer:
         """Search as the function `rlm` does, with this searcher's options."""
@@ -232,6 +236,15 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        search = getattr(self, "_search", None)
+        if search is None or search.closed:
+            return
+        with contextlib.suppress(RuntimeError):  # no thread can be started any more
+            # The collector may run on any thread, that of the search too.
+            threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        warn(f"unclosed {self!r}", ResourceWarning, source=self)
+
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
         """Enclose a search that gets the notices of models, which concern all."""
@@ -241,9 +254,10 @@ class Searcher:
         finally:
             self._subscribers.remove(emit)
 
-    def _on_event(self, record: Record) -> None:
-        for emit in list(self._subscribers):
-            emit(record)
+
+def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
+    for emit in list(subscribers):
+        emit(record)
 
 
 class _SafeCallback:

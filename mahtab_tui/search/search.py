@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 import uuid
@@ -134,6 +135,7 @@ class Search:
         """By tree."""
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self._closed = False
+        self._process = os.getpid()
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
@@ -208,6 +210,11 @@ class Search:
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
         """Run a coroutine on the search's thread, and wait for its answer."""
+        if self._process != os.getpid():
+            growing.close()
+            raise RuntimeError(
+                "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
+            )
         ended = threading.Event()
         with self._entering:
             if self._closed:
@@ -255,9 +262,15 @@ class Search:
 
         self._call_later(answer)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """Stop all trees, end sandboxes and models' processes. Callers that still wait or come
-        later get a `stopped` answer."""
+        later get a `stopped` answer. Does nothing in a fork, which does not have the thread."""
+        if self._process != os.getpid():
+            return
         with self._entering:
             if self._closed:
                 return

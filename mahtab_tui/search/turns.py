@@ -52,7 +52,8 @@ _UNNAMED = frozenset(("", "ipython", "code"))
 """Other names on a fence, around what may be Python."""
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
 """Values in an answer in words: figures, and what is quoted."""
-_FINAL = ("FINAL", "FINAL_VAR", "SUBMIT")
+_FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
+"""Occurs in code that gives the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +90,22 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
     )
 
 
-def last_answer(answer: str) -> str:
-    """Return an answer that should have no code; if it calls FINAL with a plain string all the
-    same, return that string."""
-    found = extract_code(answer)
-    if found.code is None:
-        return answer.strip()
+def last_answer(answer: str) -> tuple[str, str | None]:
+    """Return the words of an answer that should have no code, and the code that it has all the
+    same to give the answer; None for a plain string in FINAL, which becomes the words."""
+    code = extract_code(answer).code
+    if code is None or not _FINAL.search(code):
+        return answer.strip(), None
     try:
-        statements = _parse(found.code).body
-        call = statements[-1].value if statements and isinstance(statements[-1], ast.Expr) else None
-        if (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Name)
-            and call.func.id in _FINAL
-            and len(call.args) == 1
-        ):
-            return str(ast.literal_eval(call.args[0]))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        statement = _parse(code).body[-1]
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("FINAL", "SUBMIT"):
+            (value,) = call.args
+            return str(ast.literal_eval(value)), None
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         pass
-    return answer.strip()
+    words = parse_response(answer, also=_ALSO_PYTHON).spoken.strip()
+    return "" if code in words else words, code
 
 
 def _unnamed(answer: str) -> AnswerCode | None:
@@ -335,7 +333,7 @@ class Exploration:
             )
             if outcome is None:
                 outcome, failure = await self._run_until_deadline(
-                    deadline.end, self._last_call(reason)
+                    deadline.end, self._last_call(reason, calls)
                 )
                 reason = failure or reason
             if outcome is None and not found:
@@ -397,7 +395,7 @@ class Exploration:
                 if found.feedback == NO_CODE and (wordy or self._is_printed(reply.text)):
                     return self._answer_in_words(reply.text, text), ""
                 wordy = found.feedback == NO_CODE
-                self._node.found.add_output(reply.text)
+                self._node.found.add_words(reply.text)
                 self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
                 continue
             wordy = False
@@ -498,7 +496,7 @@ class Exploration:
         self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
-    async def _last_call(self, reason: str) -> tuple[NodeOutcome | None, str]:
+    async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
         """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
@@ -513,12 +511,21 @@ class Exploration:
             if self._too_long or not found:
                 raise
             self._too_long = True
-            return await self._last_call(str(explain_error(error)))
+            return await self._last_call(str(explain_error(error)), calls)
         except Exception:
-            found.add_output(self._conversation.partial)  # as far as it came
+            found.add_words(self._conversation.partial)  # as far as it came
             raise
         self._events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
-        return NodeOutcome(last_answer(reply.text), "partial"), ""
+        words, code = last_answer(reply.text)
+        if code is not None and self.sandbox is not None:
+            try:
+                result = await self._run_code(self._turn, await self.sandbox, code, calls)
+                found.add_output(result.output)
+            except SandboxError:
+                pass  # the words remain
+        if calls.final is not None:
+            return calls.final._replace(state="partial"), ""
+        return (NodeOutcome(words, "partial") if words else None), ""
 
     def _reserve_last_call(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the

@@ -7,6 +7,8 @@ import asyncio
 import copy
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +31,7 @@ from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story
+from tests.waiting import wait_for
 
 
 def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
@@ -260,6 +263,46 @@ def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
     with pytest.raises(TypeError, match="Searcher has no option 'max_call'"):
         Searcher(max_call=3)
     assert os.getpid() != int(first)
+
+
+def test_fork_gets_an_error_from_its_parents_searcher() -> None:
+    program = """
+import os
+from mahtab_tui import Searcher, rlm
+model = lambda messages: "```python\\nFINAL(len(context))\\n```"
+with Searcher(model=model) as searcher:
+    searcher.rlm("how long?", "x" * 30_000)
+    child = os.fork()
+    if not child:
+        with searcher:
+            try:
+                searcher.rlm("how long?", "x" * 30_000)
+            except RuntimeError as error:
+                print(error, rlm("how long?", "y" * 40_000, model=model), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(searcher.rlm("how long?", "x" * 50_000))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [
+        "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork. 40000",
+        "50000",
+    ], done.stderr
+
+
+def test_unclosed_searcher_is_closed_when_it_is_collected() -> None:
+    searcher = Searcher(model=scripted({"what?": python("FINAL(1)")}))
+    assert searcher.rlm("what?", LOG) == "1"
+    thread, loop, sandboxes = (
+        getattr(searcher._search, name) for name in ("_thread", "_loop", "_opened")
+    )
+    with pytest.warns(ResourceWarning, match="unclosed <mahtab_tui.search.api.Searcher"):
+        del searcher
+    wait_for(loop.is_closed)
+    assert not thread.is_alive()
+    assert sandboxes._server is None
 
 
 def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:

@@ -111,19 +111,24 @@ def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "code"),
     [
-        (" Three requests. ", "Three requests."),
-        ("```python\nFINAL('Three.')\n```", "Three."),
-        ("FINAL('Three.')", "Three."),
-        ("```repl\nSUBMIT('Three.')\n```", "Three."),
-        ("```python\nFINAL(len(x))\n```", "```python\nFINAL(len(x))\n```"),
-        ("```python\nx = (\n```", "```python\nx = (\n```"),
-        ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```"),
+        (" Three requests. ", "Three requests.", None),
+        ("```python\nFINAL('Three.')\n```", "Three.", None),
+        ("FINAL('Three.')", "Three.", None),
+        ("```repl\nSUBMIT('Three.')\n```", "Three.", None),
+        ("```python\nFINAL(len(x))\n```", "", "FINAL(len(x))"),
+        ("FINAL(len(x))", "", "FINAL(len(x))"),
+        ("Three.\n```python\nFINAL_VAR('x')\n```", "Three.", "FINAL_VAR('x')"),
+        ("```python\nanswer['ready'] = True\n```", "", "answer['ready'] = True"),
+        ("```python\nx = (\n```", "```python\nx = (\n```", None),
+        ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```", None),
     ],
 )
-def test_last_answer_is_prose(answer: str, words: str) -> None:
-    assert last_answer(answer) == words
+def test_last_answer_is_prose_or_code_that_calls_final(
+    answer: str, words: str, code: str | None
+) -> None:
+    assert last_answer(answer) == (words, code)
 
 
 @given(st.text(alphabet="`~\n <>/=()x'\"#assistant-replFINAL", max_size=120), st.booleans())

@@ -287,6 +287,9 @@ def test_names_used_by_other_programs_work() -> None:
         assert engine.notifications[-1][1]["text"] == text
     with pytest.raises(NameError, match="there is no variable answr"):
         exec("FINAL_VAR('answr')", names())
+    there = {**names("a text"), "found": 42, "_hidden": 1}
+    exec("shown = SHOW_VARS()", there)
+    assert there["shown"] == "Available variables: {'context': 'str', 'found': 'int'}"
 
 
 def test_llm_accepts_a_query_with_or_without_text() -> None:

@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import Coverage, How, SearchNode
+from mahtab_tui.search.node import Coverage, CoverageCell, SearchNode
 from mahtab_tui.search.tree import SearchControl, Tree
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Span
@@ -27,7 +27,7 @@ from mahtab_tui.tui.rows.text_window import LongTextView, StyledPart, TextRow, T
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.search.call_story import CallPane
 from mahtab_tui.tui.search.drawing import (
-    COVER,
+    coverage_mark,
     describe_position,
     format_count,
     glyph,
@@ -107,7 +107,10 @@ class PositionBar(Static):
     def render(self) -> Content:
         width, chars = max(1, self.size.width), self._tree.coverage.chars
         bar = Content.assemble(
-            *((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width))
+            *(
+                (mark, f"${role}")
+                for mark, role in map(coverage_mark, self._tree.coverage.cells(width))
+            )
         )
         spans = self._node.spans
         if not chars or not spans or self._node is self._tree.root:
@@ -140,7 +143,7 @@ class TextRows(LongTextView, can_focus=True):
         self._spans = spans
         self._marks: Sequence[TextSpan] = ()
         self._coverage = coverage
-        self._cells: Sequence[How | None] = ()
+        self._cells: Sequence[CoverageCell] = ()
         """Uses of the text, for each row of the right edge."""
 
     def mark(self, spans: Sequence[TextSpan]) -> None:
@@ -183,13 +186,12 @@ class TextRows(LongTextView, can_focus=True):
 
     def edge(self, y: int) -> Span:
         """Draw what was covered at this height, and the position in the text."""
-        palette, role = (
-            get_palette(self.app),
-            COVER[self._cells[y] if y < len(self._cells) else None][1],
-        )
+        palette = get_palette(self.app)
+        cell = self._cells[y] if y < len(self._cells) else CoverageCell()
         if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
             return "◀", palette.text
-        return "▕" if role == "hairline" else "▐", getattr(palette, role)
+        mark = "▕" if cell.sparse or cell.how is None else "▐"
+        return mark, getattr(palette, coverage_mark(cell)[1])
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)

@@ -11,7 +11,16 @@ from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import STATES, BudgetLeft, FanOut, How, SearchNode, State, UsageSum
+from mahtab_tui.search.node import (
+    STATES,
+    BudgetLeft,
+    CoverageCell,
+    FanOut,
+    How,
+    SearchNode,
+    State,
+    UsageSum,
+)
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -57,6 +66,12 @@ LEGEND: Mapping[How, str] = {
     "grep": "matched",
     "answer": "answers",
 }
+
+
+def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
+    """Return the mark of a cell of the coverage bar; a stroke where little was covered."""
+    mark, role = COVER[cell.how]
+    return "▏" if cell.sparse else mark, role
 
 
 def legend() -> list[tuple[str, Role]]:
@@ -438,7 +453,7 @@ class Drawing:
             "batch": self._batch,
             "field": self._field,
         }
-        self._covered: dict[str, tuple[int, list[How | None]]] = {}
+        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         """Draw a line. now: seconds since the epoch. chosen: the node under the cursor."""
@@ -622,8 +637,8 @@ class Drawing:
 
     def _bar(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]
-        for how, same in groupby(self.coverage_cells(line.tree)):
-            mark, role = COVER[how]
+        for cell, same in groupby(self.coverage_cells(line.tree)):
+            mark, role = coverage_mark(cell)
             spans.append((mark * len(list(same)), self.style(role)))
         return [*spans, (f"{line.tree.coverage.seen:{_SEEN}.0%}", self.palette.muted)]
 
@@ -632,7 +647,7 @@ class Drawing:
         """The width of the coverage bar, without the share of the text that was seen."""
         return max(1, self.width - 2 - _SEEN)
 
-    def coverage_cells(self, tree: Tree) -> Sequence[How | None]:
+    def coverage_cells(self, tree: Tree) -> Sequence[CoverageCell]:
         """Return the cells of a tree's coverage bar."""
         version, cells = self._covered.get(tree.id, (-1, []))
         if version != tree.coverage.version:

@@ -18,6 +18,7 @@ from typing import Any, Callable, NoReturn, Protocol
 from ..text_tools import LONG_LINE, partition_spans
 from .text import (
     MOST_A_CALL,
+    AnswerList,
     EngineHost,
     EvidenceFinder,
     Failure,
@@ -162,7 +163,7 @@ def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT")
+ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
 
 _PROMPT = 20_000
 """A prompt of at most so many characters is the query; of a longer one, which has a text in it,
@@ -217,6 +218,16 @@ class Aliases:
         self._functions.FINAL(
             everything[0] if len(everything) == 1 else fields if not values else everything
         )
+
+    def SHOW_VARS(self) -> str:
+        """Return the names of the variables, with their types."""
+        names = sys._getframe(2).f_globals  # beyond the wrapper
+        types = {
+            name: type(value).__name__
+            for name, value in names.items()
+            if not name.startswith("_") and name not in _FUNCTIONS
+        }
+        return f"Available variables: {types}"
 
 
 def _query_and_text(prompt: Any) -> tuple[str, str]:
@@ -459,7 +470,7 @@ class SandboxFunctions:
                 "map": fan_out,
             },
         )
-        return [to_answer(answer) for answer in reply["answers"]]
+        return AnswerList(to_answer(answer) for answer in reply["answers"])
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
@@ -583,7 +594,8 @@ def _check_query(name: str, query: object) -> None:
         raise ValueError(f"{name}: query is empty")
 
 
-_RESERVED = frozenset((*FUNCTIONS, *ALIASES, "context", "Part"))
+_FUNCTIONS = frozenset((*FUNCTIONS, *ALIASES))
+_RESERVED = frozenset((*_FUNCTIONS, "context", "Part"))
 
 
 def name_problem(name: str) -> str:

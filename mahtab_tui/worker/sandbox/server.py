@@ -124,7 +124,6 @@ def load_zones() -> None:
     zoneinfo.available_timezones = lambda: set(zones)
 
 
-_OUT_OF_THE_WAY = 64
 _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
@@ -139,14 +138,17 @@ def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
         threading.stack_size(confinement.THREAD_STACK)
         confinement.lock(locks, sys.getsizeof(context))
     except (confinement.LockdownError, OSError, MemoryError) as error:
-        os.write(channel, encode({"op": "refused", "why": str(error) or type(error).__name__}))
+        why = f"Sandboxing is not supported on this system: {error}"
+        if confinement.is_shortage(error):
+            why = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or str(error) or 'no memory'}"
+        os.write(channel, encode({"op": "refused", "why": why}))
         return
     _serve(context)
 
 
 def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement.Locks:
     """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (channel, text, locks.rules)]
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _RULES + 1) for fd in (channel, text, locks.rules)]
     for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
         os.dup2(old, new)
     os.dup2(0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from re import Pattern
 from typing import Any, Protocol
@@ -198,12 +198,26 @@ Piece.__name__ = Source.__name__ = (
 )
 
 
-class SubAnswer(str):
+class _AwaitableAnswer:
+    """The answer of a sub-call, which may be awaited, as in other programs for searches."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, Any]:
+        return self
+        yield
+
+
+class SubAnswer(_AwaitableAnswer, str):
     """The answer of a sub-call: a str. failed: whether it says why there is no answer."""
 
     __slots__ = ()
 
     failed = False
+
+
+class AnswerList(_AwaitableAnswer, list[SubAnswer]):
+    """The answers of several sub-calls."""
 
 
 class Failure(SubAnswer):
