@@ -11,7 +11,7 @@ from typing import Any
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import KINDS, Record, encode, get_record
-from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+from mahtab_tui.bus.terminal_screen import UNSEEN, escape_for_model, escape_output
 
 PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
 """Told instead of the output of a cell that uses a private variable."""
@@ -164,6 +164,24 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 def escape_tags(text: str, *names: str) -> str:
     """Escape the ``<`` of the given prompt tags. Records within the text stay as they are."""
     return _tags(names).sub("&lt;", text)
+
+
+_UNSEEN = re.compile(f"[{UNSEEN}]")
+_MAYBE_TAG = re.compile(rf"<[\s/{UNSEEN}]*+[\w{UNSEEN}-]*+")
+
+
+def escape_unseen_tags(text: str, *names: str) -> str:
+    """Escape the ``<`` of our tags, and of the given ones, if characters that no one sees are in
+    them; `defuse` and `escape_tags` would not recognise them."""
+    if not _UNSEEN.search(text):
+        return text
+    tag = _tags((*_OURS, *names))
+
+    def escape(found: re.Match[str]) -> str:
+        seen = _UNSEEN.sub("", found[0])
+        return f"&lt;{found[0][1:]}" if seen != found[0] and tag.match(seen) else found[0]
+
+    return _MAYBE_TAG.sub(escape, text)
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:

@@ -559,6 +559,8 @@ def _numbers(text: str) -> tuple[int, int]:
 _CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
 """Tag characters and more variation selectors, too, which can encode a whole text."""
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+UNSEEN = _CONTROL + _UNSEEN
+"""Characters that a model may read over, for a set of a pattern."""
 _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")

@@ -186,17 +186,18 @@ def estimated_usage(
     return Usage(model=model, input_tokens=read, output_tokens=written, cost=cost, estimated=True)
 
 
-def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> float | None:
+def worst_cost(
+    llm: BaseChatModel, asked: Iterable[str], pictures: int = 0, max_tokens: int | None = None
+) -> float | None:
     """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
-    None if the price is unknown."""
+    None if the price is unknown. max_tokens: of the answer; None: the model's limit."""
     known = getattr(llm, "worst_cost", None)
     if callable(known):
         cost: float | None = known()
         return cost
-    read, written = (
-        estimate_message_tokens(asked, pictures),
-        getattr(llm, "max_tokens", None) or _MOST,
-    )
+    read = estimate_message_tokens(asked, pictures)
+    written = getattr(llm, "max_tokens", None) or _MOST
+    written = written if max_tokens is None else min(written, max_tokens)
     cost = price(priced_as(llm), model_name(llm), read, written)
     if cost is None and getattr(llm, "reports_cost", False):
         return read * _DEAR[0] + written * _DEAR[1]

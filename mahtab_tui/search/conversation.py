@@ -63,13 +63,17 @@ class Model(Protocol):
     """Whether the price of a call is known, if only after it."""
     usd_per_token: tuple[float, float]
     """For a token read and a token written, if known before a call."""
+    takes_max_tokens: bool
+    """Whether a call can limit its answer's tokens; its worst cost is then known."""
 
     def conversation(self, *messages: Message) -> NodeConversation:
         """Start a conversation with these messages; its calls are made one after the other."""
 
-    def worst_cost(self, messages: Sequence[Message]) -> float | None:
-        """Return the US dollars that an answer to these messages may cost at most; None if
-        unknown."""
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
+        """Return the US dollars that an answer to these messages, of so many tokens, may cost at
+        most; None if unknown."""
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
@@ -95,6 +99,8 @@ class NodeConversation:
         """The model's instance that knows it."""
         self.ended = False
         """Whether no more calls will be made."""
+        self.max_tokens: int | None = None
+        """Most tokens of the next answer; None: the model's limit."""
         self.partial = ""
         """The last answer so far."""
         self.used: Usage | None = None
@@ -112,7 +118,7 @@ class NodeConversation:
 
     def worst_cost(self) -> float | None:
         """Return the US dollars that the next call may cost at most; None if unknown."""
-        return self.model.worst_cost(self.messages)
+        return self.model.worst_cost(self.messages, self.max_tokens)
 
     async def ask(self, on_words: OnWords) -> Reply:
         """Send the messages and return the answer, which is not added to them; see
@@ -172,6 +178,7 @@ class FunctionModel:
     remembers = False
     priced = False
     usd_per_token = (0.0, 0.0)
+    takes_max_tokens = False
 
     def __init__(self, function: Function, secrets: Secrets) -> None:
         """secrets: masked in its messages."""
@@ -183,7 +190,9 @@ class FunctionModel:
     def conversation(self, *messages: Message) -> NodeConversation:
         return NodeConversation(self, messages)
 
-    def worst_cost(self, messages: Sequence[Message]) -> float | None:
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
         return None
 
     async def answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
@@ -96,10 +96,17 @@ class ReplyReader:
 class ThreadedReader:
     """Reads a model that has no native asynchronous interface on a thread."""
 
-    def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
+    def __init__(
+        self,
+        llm: BaseChatModel,
+        messages: list[BaseMessage],
+        on_words: OnWords,
+        options: Mapping[str, Any],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._llm = llm
         self._messages = messages
+        self._options = options
         self.reader = ReplyReader(llm, lambda words: self._send(on_words, words))
         self._stopped = threading.Event()
         self.ended = on_thread(self._read)
@@ -115,7 +122,7 @@ class ThreadedReader:
             self._loop.call_later(_STOP_AGAIN, self.stop)
 
     def _read(self) -> Reply:
-        for chunk in self._llm.stream(self._messages):
+        for chunk in self._llm.stream(self._messages, **self._options):
             if not self._stopped.is_set():
                 self.reader.add(chunk)
             elif not isinstance(self._llm, Stoppable):
@@ -149,6 +156,7 @@ class ChatModel:
         self.remembers = isinstance(llm, ChatClaudeCLI)
         self.priced = is_priced(llm)
         self.usd_per_token = usd_per_token(llm)
+        self.takes_max_tokens = _takes_max_tokens(llm)
         # Providers' packages keep one asynchronous client for the whole process, whose connections
         # belong to the loop that opened them, so that it fails when a second loop uses it (the
         # caller's, the next search's). Their synchronous client works on any thread.
@@ -181,8 +189,11 @@ class ChatModel:
     def conversation(self, *messages: Message) -> NodeConversation:
         return NodeConversation(self, messages)
 
-    def worst_cost(self, messages: Sequence[Message]) -> float | None:
-        return worst_cost(self.llm, (message.content for message in messages))
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
+        texts = (message.content for message in messages)
+        return worst_cost(self.llm, texts, max_tokens=max_tokens)
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
@@ -191,10 +202,11 @@ class ChatModel:
         sent = masked_messages(
             [_KINDS[message.role](message.content) for message in messages], self.secrets
         )
+        options = {} if conversation.max_tokens is None else {"max_tokens": conversation.max_tokens}
         if self.native:
-            return await self._native(instance.llm, sent, on_words)
+            return await self._native(instance.llm, sent, on_words, options)
         conversation.instance, instance.known_by = instance, conversation
-        reading = ThreadedReader(instance.llm, sent, on_words)
+        reading = ThreadedReader(instance.llm, sent, on_words, options)
         reading.ended.add_done_callback(lambda ended: self.release(instance))
         try:
             return await asyncio.shield(reading.ended)
@@ -206,11 +218,15 @@ class ChatModel:
             raise
 
     async def _native(
-        self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords
+        self,
+        llm: BaseChatModel,
+        messages: list[BaseMessage],
+        on_words: OnWords,
+        options: Mapping[str, Any],
     ) -> Reply:
         reader = ReplyReader(llm, on_words)
         try:
-            async for chunk in llm.astream(messages):
+            async for chunk in llm.astream(messages, **options):
                 reader.add(chunk)
         except (Exception, GeneratorExit):
             raise
@@ -272,6 +288,13 @@ class ModelInstance:
         """Whether it never goes back to the pool: it belongs to one conversation, or all share
         it."""
         self.known_by: NodeConversation | None = None
+
+
+def _takes_max_tokens(llm: BaseChatModel) -> bool:
+    """Tell whether a call can limit its answer; one that thinks within a limit of its own cannot."""
+    inner = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
+    known = "max_tokens" in type(inner).model_fields and not isinstance(llm, ChatClaudeCLI)
+    return known and not getattr(inner, "thinking", None)
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:

@@ -1,5 +1,5 @@
-"""All texts that are sent to models during a search. Outside text is placed between tags that it
-cannot forge."""
+"""All texts that are sent to models during a search. Outside text is placed as it is between tags
+that it cannot forge."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Sequence
 from functools import cache
 
-from mahtab_tui.bus.prompt import defuse, escape_tags, shorten
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.prompt import defuse, escape_tags, escape_unseen_tags, shorten
+from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Document, Text, TurnResult, TurnStatus
 from mahtab_tui.search.limits import Limits
@@ -184,7 +184,7 @@ def turn_message(
 ) -> str:
     """Report what a turn's code printed, how it ended, and what is left. cut: whether text after
     the code was dropped. query: repeated at the end, if it is short."""
-    output = escape_for_model(result.output).rstrip("\n")
+    output = result.output.rstrip("\n")
     shown = (
         shorten(output, LONGEST_OUTPUT)
         if output.strip()
@@ -204,7 +204,7 @@ def turn_message(
 
 def shortened_turn_message(result: TurnResult) -> str:
     """Report an earlier turn's output by its head, in a conversation that has become long."""
-    head = escape_for_model(result.output)[:SHORTENED_OUTPUT]
+    head = result.output[:SHORTENED_OUTPUT]
     omission = f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
     return _joined(
         _tagged(OUTPUT, head, f'status="{result.status}" characters="{result.chars}"'),
@@ -357,7 +357,9 @@ def _joined(*paragraphs: str) -> str:
 
 
 def _defused(text: str) -> str:
-    return escape_tags(defuse(escape_for_model(text)), QUERY, TEXT, OUTPUT)
+    """Return a text as it is, except for what could begin or end a tag and what cannot be sent."""
+    names = (QUERY, TEXT, OUTPUT)
+    return escape_unseen_tags(escape_tags(defuse(make_encodable(text)), *names), *names)
 
 
 def _tagged(tag: str, text: str, attributes: str = "") -> str:
