@@ -295,9 +295,8 @@ class TerminalApp(App[T]):
         await super()._on_message(message)
 
     def _handle_exception(self, error: Exception) -> None:
-        if self._exit and isinstance(
-            getattr(error, "error", error), NoMatches | ScreenError
-        ):  # `WorkerFailed` has an `error`
+        # `WorkerFailed` has the actual error as `error`.
+        if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):
             return  # while the application ends, a widget may handle an event after others are gone
         if self.crash is None:
             from mahtab_tui.tui.open import save_crash

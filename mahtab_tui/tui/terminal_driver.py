@@ -117,10 +117,11 @@ class StdioRedirect:
         self._reader.start()
         # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
+        # stderr may be closed.
         screens = (
             self._terminal[0],
             self._terminal[1 if os.isatty(2) else 0],
-        )  # stderr may be closed
+        )
         self._streams = [
             os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
         ]
@@ -256,9 +257,8 @@ class TerminalDriver(LinuxDriver):
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        if (
-            self._auto_restart and self._left
-        ):  # after SIGSTOP, the application still has the terminal
+        # After SIGSTOP, the application still has the terminal.
+        if self._auto_restart and self._left:
             self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
 
@@ -425,9 +425,8 @@ class SignalHandler:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """Stop the main thread; the watching thread ends the process."""
-        os.write(
-            self._write_end, bytes([number])
-        )  # while another program has the terminal, `set_wakeup_fd` writes nothing
+        # While another program has the terminal, `set_wakeup_fd` writes nothing.
+        os.write(self._write_end, bytes([number]))
         threading.Event().wait(SAVE_TIMEOUT + 3 * WRITE_TIMEOUT)
         os._exit(SHELL_CODE + number)
 
@@ -510,9 +509,8 @@ def _restore_terminal(driver: LinuxDriver) -> None:
             termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
         assert driver._file is not None
         screen = driver._file.fileno()
-        if select.select([], [screen], [], WRITE_TIMEOUT)[
-            1
-        ]:  # a blocked terminal must not keep the program alive
+        # A blocked terminal must not keep the program alive.
+        if select.select([], [screen], [], WRITE_TIMEOUT)[1]:
             cleared = (
                 KITTY_CLEARED
                 if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"

@@ -87,9 +87,8 @@ class KeySequences:
             and typed != BRACKETED_PASTE_END
             and _LONE_KEY.fullmatch(typed)
         ):
-            typed = (
-                BRACKETED_PASTE_END + typed
-            )  # the end of the paste was lost, and the user pressed a key
+            # The end of the paste was lost, and the user pressed a key.
+            typed = BRACKETED_PASTE_END + typed
         if self._silent and len(typed) == 1 and self._exceeds_typed_length():
             self._pending = ""  # the end of the sequence was lost, and the user pressed a key
         typed, self._pending, self._silent = self._pending + typed, "", False
@@ -230,9 +229,8 @@ class KeyParser(XTermParser):
                 token_callback(token)
 
         while not self.is_eof:
-            with contextlib.suppress(
-                ArithmeticError, ValueError
-            ):  # the next character starts a key
+            # The next character starts a key.
+            with contextlib.suppress(ArithmeticError, ValueError):
                 yield from super().parse(take)
 
 

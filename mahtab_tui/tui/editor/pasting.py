@@ -47,7 +47,8 @@ def is_complete(source: str) -> bool:
         RecursionError,
         MemoryError,
         SystemError,
-    ):  # a NUL; nesting too deep; another thread is parsing (3.11)
+    ):
+        # A NUL; nesting too deep; another thread is parsing (3.11).
         return True
     open_block = bool(tree.body) and (
         hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")

@@ -259,9 +259,8 @@ class TableModel:
         if answer.headings:
             self.columns.set_headings(answer.request.headings, answer.headings)
         for part, page in zip(answer.request.parts, answer.pages, strict=True):
-            if (
-                page.total_rows != self.total_rows
-            ):  # rows were added or removed meanwhile, so the cache is out of date
+            # Rows were added or removed meanwhile, so the cache is out of date.
+            if page.total_rows != self.total_rows:
                 self.cache.clear()
                 self.columns.statistics.clear()
             self.cache.add(part, page)

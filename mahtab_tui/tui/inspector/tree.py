@@ -327,9 +327,8 @@ class TreeView(View, RowsView, can_focus=True):
 
     def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
-        if (
-            self._kind == "variables" and branch is self._tree.root
-        ):  # names, without the quotes they have as dict keys
+        # Names are dict keys here; show them without quotes.
+        if self._kind == "variables" and branch is self._tree.root:
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.set_page(branch, page, count, children)
         self.refresh_view()

@@ -395,9 +395,8 @@ class NamespaceRows:
     def _author(self, name: VariableRow) -> list[Span]:
         """Draw the last author; the question mark for a possible later change is muted."""
         text = fit_text(name.by, self._columns.by)
-        if (
-            not name.cell and name.author != "you"
-        ):  # it belongs to an earlier kernel, or will not be restored
+        # It belongs to an earlier kernel, or will not be restored.
+        if not name.cell and name.author != "you":
             return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.uncertain else (text, "", "")
         return [

@@ -319,9 +319,8 @@ class LongTextView(Widget, can_focus=True):
 
     def _go_to_end(self) -> None:
         width = 0
-        while (
-            width != self.text_width
-        ):  # longer line numbers make rows narrower, which moves the end further down
+        # Longer line numbers make rows narrower, which moves the end further down.
+        while width != self.text_width:
             width = self.text_width
             self.top = self._last_top()
             self.refresh_view()

@@ -170,9 +170,8 @@ class HelpScreen(Dialog[None]):
     def _page(self, wanted: str, width: int) -> Text:
         text = page(self._topic).text
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        markdown = Markdown(
-            replace(palette, panel=palette.surface)
-        )  # the dialog's background is a panel colour
+        # The dialog's background is a panel colour.
+        markdown = Markdown(replace(palette, panel=palette.surface))
         shown = Text()
         for block in parse(filter_page(text, wanted) if wanted else text):
             for row in markdown.rows(block, width):

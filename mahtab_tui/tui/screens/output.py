@@ -404,9 +404,8 @@ class FramesScreen(OutputScreen):
             self._port.edit("python", self._code.text.strip("\n"))
             self.dismiss(None)
         elif is_file(frame):
-            self.call_later(
-                self._edit_file, frame
-            )  # deferred, because the screen is not drawn while the key's own event is handled
+            # Deferred, because the screen is not drawn while the key's own event is handled.
+            self.call_later(self._edit_file, frame)
         else:
             self.viewer.fail(self._source.problem or "There is nothing to edit.")
 

@@ -227,9 +227,8 @@ def _text(output: OutputBuffer) -> str:
     if output.omitted:
         lines.insert(len(output.head), f"… {output.omitted:,} lines left out …")
     text = "\n".join(lines)
-    return (
-        text if plain(text) is text else "\n".join(map(plain, lines))
-    )  # most output is plain text already
+    # Most output is plain text already.
+    return text if plain(text) is text else "\n".join(map(plain, lines))
 
 
 BUDGET = 32_000_000

@@ -201,9 +201,8 @@ class Transcript:
         if (cell := self._cell(record.cell)) is None:
             return
         cell.displays.append((record.text, record.mime, record.data, record.value))
-        if (
-            len(cell.displays) > RICH_DISPLAYS
-        ):  # as in the output, those in the middle become plain text
+        # As in the output, displays in the middle become plain text.
+        if len(cell.displays) > RICH_DISPLAYS:
             middle = -RICH_DISPLAYS // 2 - 1
             cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
@@ -211,9 +210,8 @@ class Transcript:
         cell = self._cell(record.cell, late=record.late)
         if cell is None:
             if record.late and record.text.strip():
-                self.append(
-                    Note(level="quiet", text=record.text.rstrip())
-                )  # kernel output before the first cell
+                # Kernel output before the first cell.
+                self.append(Note(level="quiet", text=record.text.rstrip()))
             return
         if record.late:
             self._feed_late_output(cell, record.text)
@@ -288,9 +286,8 @@ class Transcript:
         question = next(
             (entry for entry in reversed(self.entries) if isinstance(entry, Question)), None
         )
-        if (
-            question is not None and question.key == key
-        ):  # otherwise the transcript was cleared meanwhile
+        # The transcript may have been cleared meanwhile.
+        if question is not None and question.key == key:
             question.attached.append(AttachmentChip(record.label, record.size, record.problem))
             self.touch(question)
 

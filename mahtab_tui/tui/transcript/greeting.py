@@ -85,9 +85,8 @@ class Greeting(RowsView, can_focus=False):
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
-        row = (
-            y - TITLE_HEIGHT + (len(self._greeting) > self.page)
-        )  # if it does not fit, the blank row above goes first
+        # If it does not fit, the blank row above goes first.
+        row = y - TITLE_HEIGHT + (len(self._greeting) > self.page)
         return to_strip(
             self._greeting[row] if row < len(self._greeting) else Row(),
             None,

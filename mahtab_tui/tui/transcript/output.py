@@ -507,9 +507,8 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
     )
     if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
-        return [
-            (line, "") for line in lines
-        ]  # there is none, or it has another form, as in IPython
+        # There is no traceback, or it has another form, as in IPython.
+        return [(line, "") for line in lines]
     ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
     lead = ERROR
     block: list[OutputLine] = []

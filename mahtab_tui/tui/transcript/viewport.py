@@ -266,9 +266,8 @@ class Viewport:
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.pop_changed()
-        if (
-            changed and records and not self.following
-        ):  # without records, only the user has changed something
+        # Without records, only the user has changed something.
+        if changed and records and not self.following:
             self._grown = True
         if self.window is None or not (changed or self.transcript.activity is not doing):
             return False

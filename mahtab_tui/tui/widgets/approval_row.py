@@ -437,9 +437,8 @@ class ApprovalRow(PromptRow[Approval]):
         event.stop()
         if self._clock() < self._keys_from:  # the key that opened the editor was pressed twice
             return
-        if self._part == "edited" and (
-            code := event.text.rstrip()
-        ):  # otherwise the key was pressed twice, and other code is waiting now
+        # If not, the key was pressed twice, and other code is waiting now.
+        if self._part == "edited" and (code := event.text.rstrip()):
             self._decide("run", code=code)
 
 
