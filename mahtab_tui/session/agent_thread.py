@@ -150,7 +150,8 @@ class AgentThread:
 
         def work() -> None:
             try:
-                # Read the settings after waiting, so that the newest ones win.
+                # `change` reads the settings only once it has the lock, so that the newest ones
+                # win.
                 with self._change_lock:
                     if self._agent is not None:
                         change(self._agent)
