@@ -4,7 +4,7 @@ START -> generate -> [calls tools?] yes -> tools -+
             ^              | no                    |
             |              +------ extract_code <--+
             |                           |
-            +- [tool results, figures that nobody computed, failed code again?] yes
+            +- [tool results, uncomputed figures, failed code repeated?] yes
             |                           | no
             |            [code that ran before?] yes -> close
             |                           | no
@@ -12,7 +12,7 @@ START -> generate -> [calls tools?] yes -> tools -+
             |                           | yes
             |           approve (block by block) -> execute -> [blocks left?] yes -> approve
             |                                        | no
-            |                     [a check of its own?] yes -> reflect -> [complete, or turns used up?] yes -> close -> END
+            |                     [a separate check?] yes   -> reflect -> [complete, or turns used up?] yes -> close -> END
             |                                        | no                         | no
             +-------------------------------------- instruct                      |
             +---------------------------------------------------------------------+

@@ -1,19 +1,19 @@
-"""Workarounds for Textual 8.2. Each can go once Textual is fixed.
+"""Workarounds for Textual 8.2. Each can be removed once Textual is fixed.
 
 | class | what Textual does | upstream |
 | --- | --- | --- |
-| `KeyOrder` | runs a priority binding while letters before it still wait | - |
+| `KeyOrder` | runs a priority binding while earlier letters still wait | - |
 | `run_own_binding` | runs Backspace after letters that were typed later | 6605, 6631 |
 | `KeySequences` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
 | `VisibleHighlights` | asks tree-sitter for all lines at each edit | 5642 |
 | `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
 
-`option_list` has those of option lists, of the command palette (4884), and of widgets that are
-being removed. Four workarounds are methods of the classes that need them: `CodeArea` (frees a
+`option_list` contains those for option lists, the command palette (4884), and widgets that are
+being removed. Other workarounds are methods of the classes that need them: `CodeArea` (frees a
 document's tree, respects a maximum height in vh, scrolls to the cursor, keeps the cursor on a line
-after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (presses on a removed widget,
-messages after the last screen, values of variables in the traceback of a crash) and
-`TerminalDriver` (keys typed before the first picture, the terminal's answers among the keys,
+after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (mouse presses on a removed
+widget, messages after the last screen, values of variables in the traceback of a crash) and
+`TerminalDriver` (keys typed before the first picture, the terminal's replies among the keys,
 suspending)."""
 
 from __future__ import annotations
