@@ -1,4 +1,4 @@
-"""Serves the model's turns: runs code, asks the user, and reports what happened."""
+"""The session's side of the model's turns: runs code, asks the user, and reports what happened."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
 
 
 class Reviews:
-    """Asks the user about what cells of the model have changed."""
+    """Asks the user whether to keep the changes made by the model's cells."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel, undo: Undo) -> None:
         self._log = log
@@ -60,11 +60,10 @@ class Reviews:
         self, cell: int, request: str, party: str, wait: Callable[[str], Decision]
     ) -> Decision:
         """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep`
-        at once if it has changed nothing.
+        at once if it changed nothing.
 
-        request: an id for the question. wait: returns the user's decision on it. If other cells
-        have run meanwhile, an undo would take them back too, so the user is asked about all of
-        them.
+        request: the id of the request. wait: returns the user's decision. If other cells have run
+        since, an undo would affect them too, so the user is asked about all of them.
         """
         while True:
             asked = self._changes(cell, Review(request=f"{request}.review", party=party))
@@ -78,7 +77,7 @@ class Reviews:
             return decision
 
     def _changes(self, cell: int, about: Review) -> Review:
-        """Add what a cell, and those after it, have changed."""
+        """Add the changes made by a cell and those after it."""
         cells = self._undo.cells_from(cell)
         try:
             restoration = self._undo.preview(cell)
@@ -93,8 +92,8 @@ class Reviews:
         )
 
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:
-        """Undo cells, unless others have run since, which the user has not seen here; returns
-        whether they were undone."""
+        """Undo cells; returns False if others have run since, whose changes were not shown to the
+        user."""
         now = self._undo.cells_from(cells[0])
         if now != cells:
             emit(
@@ -115,15 +114,14 @@ class Reviews:
 
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
-"""Cells whose variables are described to the model."""
+"""Number of recent cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
-"""Characters of descriptions of variables in which words of a question are looked
-for."""
+"""Maximum characters of variable descriptions in which words of a question are searched."""
 _COMMON = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
-"""Words of questions that say nothing about data."""
+"""Words in questions that say nothing about data."""
 
 
 @dataclass(eq=False, repr=False)
@@ -144,7 +142,7 @@ class TurnHost:
     past: InitVar[Sequence[Record]]
     _: KW_ONLY
     can_ask: bool
-    """Whether there is a user who can answer."""
+    """Whether a user can answer."""
 
     def __post_init__(self, past: Sequence[Record]) -> None:
         self.cancelled = threading.Event()
@@ -155,28 +153,26 @@ class TurnHost:
         self._reviewed = False
         """Whether the user decides afterwards about what the code has changed that runs next."""
         self._fork_result: CellResult | None = None
-        """The result of the code that is carried out next, if it has run in a locked fork
-        already."""
+        """Result of the code to execute next, if it has already run in a locked fork."""
         self.last = max(
             (record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)),
             default=0,
         )
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
-        """An earlier session's exchange, to be sent with the next question."""
         self._attached: dict[int, str] = {}
-        """Attachments as XML, by the numbers of questions that were not sent yet."""
+        """Attachments as XML, by the numbers of questions not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
-        """The id of the approval that waits."""
+        """The id of the pending approval."""
         self._reviews = Reviews(self.log, self._kernel, self._undo)
         self._sent_data = ""
-        """Text about variables that the model has got, in lower case."""
+        """Descriptions of variables that the model got, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:
-        """The user's rules for code; loaded with the first code."""
+        """The user's rules for code; loaded on first use."""
         from mahtab_tui.session.code_rules import CodeRules
 
         return CodeRules(self.info, self._kernel)
@@ -196,7 +192,7 @@ class TurnHost:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Mark that a question is being answered."""
+        """Mark a question as being answered."""
         self._turns += 1
         try:
             with self._undo.during_turn():
@@ -206,7 +202,7 @@ class TurnHost:
 
     @contextmanager
     def asked_from_cell(self) -> Iterator[None]:
-        """Mark that a cell waits for the answer, so that the agent's own cells run inside it."""
+        """Mark that a cell waits for the answer, so that the agent's cells run inside it."""
         self._waiting_cells += 1
         try:
             yield
@@ -257,8 +253,8 @@ class TurnHost:
         )
 
     def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
-        """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause.
-        `execute` then has the result."""
+        """Run code in a locked fork; returns what it needs beyond the lock, as a clause. `execute`
+        then uses the result."""
         self._fork_result = None
         result = self._run(
             request.code, turn=request.turn, step=request.step, block=request.block, lock=lock
@@ -268,7 +264,7 @@ class TurnHost:
         return result.needs
 
     def _describe_result(self, result: CellResult) -> str:
-        """Describe what a cell of the model's has made or changed."""
+        """Describe the variables that a cell of the model made or changed."""
         try:
             return describe_changes(
                 self._kernel, self._private, result.changes, printed=bool(result.output.strip())
@@ -339,8 +335,7 @@ class TurnHost:
     def attach(
         self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool
     ) -> None:
-        """Attach what a question mentions. commands: whether to run the commands that it
-        mentions."""
+        """Attach what a question mentions. commands: whether to run the commands it mentions."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
             picture = attachment.picture
@@ -374,7 +369,7 @@ class TurnHost:
         return QuestionContext(sections, variables, self._mentions_data(question))
 
     def _mentions_data(self, question: str) -> bool:
-        """Tell whether a word of a question stands in the descriptions of variables."""
+        """Return whether the descriptions of variables contain a word of a question."""
         return any(word in self._sent_data for word in _data_words(question))
 
     def surroundings(self) -> str:
@@ -391,7 +386,7 @@ class TurnHost:
         emit(self.log, used)
 
     def interrupt(self) -> None:
-        """Withdraw the waiting approval, and interrupt the model's cell."""
+        """Withdraw the pending approval, and interrupt the model's cell."""
         if (asked := self._open_request) is not None:
             self.approvals.cancel(asked)
         if self._cells.assistant_runs:
@@ -399,7 +394,7 @@ class TurnHost:
 
 
 def _data_words(text: str) -> set[str]:
-    """Return the words of a text that may name data, in lower case and in the singular."""
+    """Return the words of a text that may name data, in lower case and singular."""
     return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
 
 
