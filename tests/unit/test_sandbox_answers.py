@@ -22,7 +22,6 @@ from tests.unit.sandbox_engine import LOG, Engine, names
     [
         ("as it is", "as it is"),
         (42, "42"),
-        (None, "None"),
         (["a", "b"], '["a", "b"]'),
         ({"é": 1}, '{"é": 1}'),
         ({(1, 2): {3}}, "{(1, 2): {3}}"),

@@ -427,7 +427,8 @@ class SandboxFunctions:
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
         answer = materialize(answer, self._longest_answer)
-        if not self._said_nothing and (answer is None or answer in ("", [], (), {}, set())):
+        empty = isinstance(answer, (str, list, tuple, dict, set)) and not answer
+        if (empty or answer is None) and not self._said_nothing:
             self._said_nothing = True
             raise ValueError(
                 f"FINAL got {answer!r}, which is no answer. Search with other words; if nothing is to be found, call FINAL again, or say so in words"
