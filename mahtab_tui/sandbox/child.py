@@ -282,15 +282,18 @@ class ForkServer(SandboxServer):
 
     async def load(self, text: str, file: int) -> TextServer:
         """Make a server whose sandboxes share a text, which it reads once. file: the descriptor of
-        the text. Raises `SandboxError`."""
-        ours, theirs = _channel()
+        the text, which is closed. Raises `SandboxError`."""
         try:
-            server = TextServer(await self.fork(theirs, file, load=True), ours, text)
-        except BaseException:
-            ours.close()
-            raise
+            ours, theirs = _channel()
+            try:
+                server = TextServer(await self.fork(theirs, file, load=True), ours, text)
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
         finally:
-            theirs.close()
+            os.close(file)
         try:
             await server._hello
         except BaseException:

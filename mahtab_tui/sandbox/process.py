@@ -140,12 +140,8 @@ class ProcessSandboxes:
             if server is None or not server.alive or server.text != text:
                 if server is not None:
                     server.release()
-                memory = await _write_memory_file(text)
-                try:
-                    parent = await self._running_server()
-                    self._text_server = server = await parent.load(text, memory)
-                finally:
-                    os.close(memory)
+                parent = await self._running_server()
+                self._text_server = server = await parent.load(text, await _write_memory_file(text))
             return server
 
     async def _running_server(self) -> ForkServer:

@@ -165,14 +165,14 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
 
 
 def _read(fd: int) -> Source:
-    """Read the text of a file in memory without a second copy of its bytes."""
+    """Read the text of a file in memory, which is released before the text is copied."""
     size = os.fstat(fd).st_size
-    if not size:
-        os.close(fd)
-        return Source()
-    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
-        os.close(fd)
-        return Source.read(data)
+    text = ""
+    if size:
+        with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+            text = str(data, "utf-8", "surrogatepass")
+    os.close(fd)
+    return Source(text)
 
 
 def _serve(context: Source) -> None:
