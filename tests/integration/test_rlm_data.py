@@ -7,6 +7,7 @@ import asyncio
 import copy
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story
-from tests.waiting import wait_for
+from tests.waiting import alive, wait_for
 
 
 def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
@@ -303,6 +304,28 @@ def test_unclosed_searcher_is_closed_when_it_is_collected() -> None:
     wait_for(loop.is_closed)
     assert not thread.is_alive()
     assert sandboxes._server is None
+
+
+def test_searcher_sends_a_long_text_once() -> None:
+    text = "a line\n" * 200_000
+    code = python("import os\nFINAL([os.getppid(), hash(context)])")
+    with Searcher(model=lambda messages: code) as searcher:
+
+        def ask(text: str) -> tuple[int, int]:
+            parent, digest = searcher.rlm("what?", text, returns=list[int]).value
+            return parent, digest
+
+        first = ask(text)
+        assert ask("".join(text)) == first, "a fork of the process that has read the text"
+        other = ask(text + "é")
+        assert other[0] != first[0]
+        assert other[1] != first[1]
+        wait_for(lambda: not alive(first[0]))
+        os.kill(other[0], signal.SIGKILL)
+        again = ask(text + "é")
+        assert again[0] != other[0]
+        assert again[1] == other[1]
+    wait_for(lambda: not alive(again[0]))
 
 
 def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:

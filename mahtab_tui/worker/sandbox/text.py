@@ -165,14 +165,6 @@ class Source(Part):
         assert isinstance(source, Source)
         return source.reporting(touches)
 
-    @classmethod
-    def read(cls, data: Any) -> Source:
-        """Decode the text from UTF-8, which may have surrogates, without a further copy; then
-        `reporting` must be called."""
-        source: Source = str.__new__(cls, data, "utf-8", "surrogatepass")
-        source.start, source.line = 0, 1
-        return source
-
     def reporting(self, touches: ReadTracker) -> Source:
         """Set where it reports what is seen."""
         self._touches = touches
