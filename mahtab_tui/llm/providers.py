@@ -38,6 +38,20 @@ def parse_sampling(**options: float | None) -> Sampling:
     return chosen
 
 
+def pop_access(options: dict[str, Any]) -> dict[str, str]:
+    """Take `base_url` and `api_key` out of options, as `find_service` has them: `address` and
+    `api_key`. Raises `ValueError` with a sentence."""
+    access: dict[str, str] = {}
+    for name, argument in (("base_url", "address"), ("api_key", "api_key")):
+        value = options.pop(name, None)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{name} must be a text.")
+        access[argument] = value.strip()
+    return access
+
+
 def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
     """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it
     does not take one of them."""
