@@ -18,7 +18,7 @@ from typing import Any
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.providers import default_model, parse_sampling
+from mahtab_tui.llm.providers import default_model, parse_sampling, pop_access
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, merge_limits
@@ -45,6 +45,8 @@ def rlm(
     temperature: float | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
     max_depth: int = 1,
     max_turns: int = 20,
     max_calls: int = MAX_CALLS,
@@ -72,7 +74,10 @@ def rlm(
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
     `tree` (the calls, as data) and `log` (the events).
     model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
-    or yields the answer, or returns answer and usage, asynchronous or not; by default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
+    or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or not, with a
+    model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
+    base_url, api_key: where the service of a model that is named is, as in "http://localhost:8000/v1", and its key; by default as the
+    environment says. No other key is sent to base_url than api_key or, by `openai:`, OPENAI_COMPATIBLE_API_KEY.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
     its own. Arguments and results are plain data. The model is told their signatures and docstrings.
@@ -109,6 +114,7 @@ def rlm(
         concurrency=concurrency,
     )
     sampling = parse_sampling(temperature=temperature, top_p=top_p, seed=seed)
+    access = pop_access({"base_url": base_url, "api_key": api_key})
     contents = read_contexts(context, contexts, named, inspect.signature(rlm).parameters)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
@@ -143,6 +149,7 @@ def rlm(
                     limits=limits,
                     asking="run" if yes else "refuse",
                     sampling=sampling,
+                    access=access,
                     tools=runner,
                     emit=emit,
                     caller=caller,

@@ -39,14 +39,6 @@ def test_chosen_models_come_before_used_ones_without_duplicates(project: Path) -
     assert len(specs) == len(set(specs))
 
 
-def test_missing_package_is_named_with_its_install_command(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert availability_problem("llamacpp:x", {}) == ""
-    assert "pip install langchain-anthropic" in availability_problem("anthropic:", {})
-
-
 def test_missing_key_is_named_with_its_variable(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
