@@ -247,13 +247,16 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(
+        self,
+        warn: Callable[..., None] = warnings.warn,
+        is_exiting: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
         search = getattr(self, "_search", None)
-        if search is None or search.closed:
+        if search is None or search.closed or is_exiting():
             return
-        with contextlib.suppress(RuntimeError):  # no thread can be started any more
-            # The collector may run on any thread, that of the search too.
-            threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        # The collector may run on any thread, that of the search too.
+        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
         warn(f"unclosed {self!r}", ResourceWarning, source=self)
 
     @contextlib.contextmanager
