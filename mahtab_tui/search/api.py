@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import inspect
 import os
+import sys
 import threading
 import time
 import warnings
@@ -16,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.bus.codec import as_json
+from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model, parse_sampling, pop_access
 from mahtab_tui.sandbox.base import Text
@@ -28,6 +30,7 @@ from mahtab_tui.worker.answers import Answer, Result, search_for_form
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.search_log import TurnLines
 
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""
@@ -39,6 +42,7 @@ def rlm(
     *,
     contexts: Mapping[str, Any] | None = None,
     returns: Any = None,
+    instructions: str = "",
     model: GivenModel | None = None,
     sub_model: GivenModel | None = None,
     tools: Sequence[Callable[..., Any]] = (),
@@ -61,6 +65,7 @@ def rlm(
     log: str | os.PathLike[str] | None = None,
     yes: bool = False,
     raw: bool = False,
+    verbose: bool = False,
     on_event: Callable[[Record], None] | None = None,
     searcher: Searcher | None = None,
     **named: Any,
@@ -72,7 +77,8 @@ def rlm(
     looks like a secret or another program's option is refused.
     returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
-    `tree` (the calls, as data) and `log` (the events).
+    `tree` (the calls, as data), `trajectory` (the same as dicts) and `log` (the events).
+    instructions: what else the first model must know or observe, such as what words in the text mean; parts are read without it.
     model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
     or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or not, with a
     model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
@@ -92,6 +98,7 @@ def rlm(
     makes do with what it has.
     concurrency: how many calls run at a time. log: a file to write the events to, as JSON lines.
     raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
+    verbose: print a line for each turn and each answer to stderr.
     on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
     searcher: keeps the model and the sandboxes' server for the next search.
 
@@ -100,6 +107,8 @@ def rlm(
     log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
     causes a warning.
     """
+    if not isinstance(instructions, str):
+        raise ValueError(f"instructions must be a str, not {instructions!r}.")
     limits = merge_limits(
         max_turns=max_turns,
         max_depth=max_depth,
@@ -126,6 +135,8 @@ def rlm(
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
+        if verbose:
+            takers.append(partial(_print_turn, TurnLines()))
 
         def emit(record: Record) -> None:
             for take in takers:
@@ -143,7 +154,7 @@ def rlm(
             else:
                 found = search.run(
                     query,
-                    Text.of(contents),
+                    Text.of(contents, instructions),
                     model=model or used.model or default_model(),
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
@@ -243,13 +254,16 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(
+        self,
+        warn: Callable[..., None] = warnings.warn,
+        is_exiting: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
         search = getattr(self, "_search", None)
-        if search is None or search.closed:
+        if search is None or search.closed or is_exiting():
             return
-        with contextlib.suppress(RuntimeError):  # no thread can be started any more
-            # The collector may run on any thread, that of the search too.
-            threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        # The collector may run on any thread, that of the search too.
+        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
         warn(f"unclosed {self!r}", ResourceWarning, source=self)
 
     @contextlib.contextmanager
@@ -265,6 +279,13 @@ class Searcher:
 def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
     for emit in list(subscribers):
         emit(record)
+
+
+def _print_turn(lines: TurnLines, record: Record) -> None:
+    """Print the line for an event to stderr, if it has one."""
+    if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
+            sys.stderr.write(lines.describe(as_json(record)))
 
 
 class _SafeCallback:

@@ -309,10 +309,11 @@ class Engine:
 
     async def _plain(self, node: LiveNode) -> NodeOutcome:
         self._check_plain(node.source)
-        message = prompts.plain_message(node.query, node.source.release_text().text)
-        conversation = node.model.conversation(
-            Message("system", prompts.plain_system()), Message("user", message)
-        )
+        text = node.source.release_text()
+        system = prompts.with_instructions(prompts.plain_system(), text)
+        message = prompts.plain_message(node.query, text.text)
+        del text  # it may be a copy
+        conversation = node.model.conversation(Message("system", system), Message("user", message))
         try:
             async with asyncio.timeout_at(self._node_deadline(node).end) as limit:
                 reply = await self.calls.ask(node.id, 1, 1, conversation)

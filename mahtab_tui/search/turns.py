@@ -308,8 +308,11 @@ class Exploration:
         self._conversation.add(
             Message(
                 "system",
-                prompts.system_prompt(
-                    text, self._limits, depth=depth, gaps=gaps, tools=self._described
+                prompts.with_instructions(
+                    prompts.system_prompt(
+                        text, self._limits, depth=depth, gaps=gaps, tools=self._described
+                    ),
+                    text,
                 ),
             )
         )

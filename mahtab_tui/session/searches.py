@@ -200,6 +200,7 @@ class Searches:
         about = {"cell": cell, "source": "cell"}
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
+        instructions = str(options.pop("instructions", ""))
         sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
             access = pop_access(options)
@@ -222,7 +223,8 @@ class Searches:
                         _parse_parts(args["parts"]),
                         args["about"],
                         contexts=_parse_contexts(args["contexts"]),
-                    )
+                    ),
+                    instructions,
                 ),
                 model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,

@@ -441,6 +441,9 @@ class Answer(Logged, str):
     """The parts of the text that it rests on: start and end in characters, as far as they are
     known. `context` is the name of each one's."""
 
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
 
 def search_for_form(
     query: str,

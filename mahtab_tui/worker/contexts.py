@@ -34,9 +34,9 @@ _COLUMNS = 100
 """Columns of a table that are listed."""
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
-    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt instructions messages question task signature"
+    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
     " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
-    " verbose logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
+    " logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
 """Names that are options of other programs for searches and of services, so hardly a text's."""

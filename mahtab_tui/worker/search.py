@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -48,6 +49,12 @@ class Logged:
         )
         return root
 
+    @property
+    def trajectory(self) -> list[dict[str, Any]]:
+        """The calls of the search as plain data, parents first: id, query, answer, and turns with
+        words, code, output and status."""
+        return [call.as_dict() for call in self.tree or ()]
+
     def _load_log(self) -> bytes:
         if not isinstance(self._packed, bytes):
             self._packed = self._packed()
@@ -81,7 +88,7 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
 
 _OPTIONS = (
     "model sub_model temperature top_p seed base_url api_key max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
-    " concurrency"
+    " concurrency instructions"
 ).split()
 """Options that the host gets where they are given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
@@ -98,6 +105,7 @@ def rlm(
     *,
     contexts: Mapping[str, Any] | None = None,
     returns: Any = None,
+    instructions: str = "",
     model: str | None = None,
     sub_model: str | None = None,
     tools: Sequence[Callable[..., Any]] = (),
@@ -119,6 +127,7 @@ def rlm(
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
+    verbose: bool = False,
     **named: Any,
 ) -> Answer:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
@@ -128,7 +137,8 @@ def rlm(
     any name. What looks like a secret or another program's option is refused.
     returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
     to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
-    calls, as data) and .log (the events).
+    calls, as data), .trajectory (the same as dicts) and .log (the events).
+    instructions: what else the search's first model must know or observe, such as what words in the text mean; parts are read without it.
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
     base_url, api_key: where the service of a model that is named is, and its key; by default as the settings say.
     tools: your functions that the model's code may call, here and with your permissions, without asking again; each call has a thread of its
@@ -142,6 +152,7 @@ def rlm(
     ask_above (50): sub-calls that are not asked about.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
+    verbose: print a line for each turn and each answer to stderr, after the search.
     The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError that has .tree and .log, if there is no
     answer, and RuntimeError if it cannot run.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
@@ -166,17 +177,24 @@ def rlm(
             "tools": described,
         }
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
-        answer = _search(str(query), returns, asked, contents, bool(raw))
+        answer = _search(str(query), returns, asked, contents, bool(raw), bool(verbose))
     mark_as_text(answer, "markdown")
     return answer
 
 
 def _search(
-    query: str, returns: Any, asked: dict[str, Any], contents: ContextText, raw: bool
+    query: str,
+    returns: Any,
+    asked: dict[str, Any],
+    contents: ContextText,
+    raw: bool,
+    verbose: bool,
 ) -> Answer:
     """Have the host search until the answer has the form that the caller wants."""
     answers = late_import(f"{__package__}.answers")
+    search_log = late_import(f"{__package__}.search_log")
     sent: list[str] = []
+    printed: list[str] = []
 
     with contextlib.ExitStack() as files:
 
@@ -192,6 +210,12 @@ def _search(
             sent.append(file)
             result = Host.call("rlm", {**asked, "query": query, "file": file})
             log = _receive_log(result.pop("packed"), asked["tree"])
+            if verbose:
+                log = log if isinstance(log, bytes) else log()
+                events = search_log.unpack_events(log)
+                lines = list(filter(None, map(search_log.TurnLines().describe, events)))
+                sys.stderr.write("".join(lines[len(printed) :]))
+                printed[:] = lines
             if "failed" in result:
                 raise SearchFailed(result["failed"], log, contents.contexts)
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))

@@ -99,6 +99,11 @@ class SearchCall:
     turns: list[CallTurn] = field(default_factory=list)
     calls: list[SearchCall] = field(default_factory=list)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the call as plain data, without the calls below it."""
+        data = {name: value for name, value in vars(self).items() if name not in ("calls", "spans")}
+        return {**data, "turns": [dict(vars(turn)) for turn in self.turns]}
+
     def __iter__(self) -> Iterator[SearchCall]:
         """Iterate over this call and all below it, parents first."""
         waiting = [self]
@@ -194,6 +199,32 @@ def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
     setattr(turn, _TURN_PARTS[tag], event["text"])
     if tag == "rlm-repl-out":
         turn.status = event["attrs"]["status"]
+
+
+class TurnLines:
+    """Describes the turns and the answers of a search, a line for each."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, str] = {}
+        """By call, what its model has answered in a turn that has run no code so far."""
+
+    def describe(self, event: Mapping[str, Any]) -> str:
+        """Return the line for an event, with a line break; empty for most events."""
+        about, text = event["attrs"], _short(event["text"].strip())
+        node, tag = about.get("node", ""), event["tag"]
+        if tag == "rlm-chat" or tag == "rlm-repl-in":
+            self._answers[node] = text
+        elif tag == "rlm-repl-out":
+            code = self._answers.pop(node, "")
+            return (
+                f"{node} turn {about['turn']}: {code} -> {about['status']}: {text}".rstrip() + "\n"
+            )
+        elif tag == "rlm-final":
+            self._answers.pop(node, None)
+            return f"{node} {about['state']} after {about['duration']:.1f} s: {text}\n"
+        elif about.get("event") == "turn" and node in self._answers:
+            return f"{node} turn {about['turn'] - 1}, no code: {self._answers.pop(node)}\n"
+        return ""
 
 
 def _short(text: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +66,15 @@ def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> No
     assert "parts = partition(4)" in tree.turns[0].code
     assert tree.turns[0].output.startswith(f"{len(LOG)} ")
     assert str(tree).splitlines()[1] == "  1.1 done: count -> 5"
+    assert json.loads(json.dumps(answer.trajectory)) == answer.trajectory
+    assert [call["id"] for call in answer.trajectory] == [call.id for call in tree]
+    assert answer.trajectory[1]["turns"][0] == {
+        "words": SEARCH["count"],
+        "code": "FINAL(len(grep('ERROR')))",
+        "output": "",
+        "status": "final",
+    }
+    assert answer._repr_markdown_() == "20"
     for same in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
         assert (same, type(same), same.tree, same.usage, same.spans) == (
             answer,
@@ -72,6 +83,35 @@ def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> No
             answer.usage,
             answer.spans,
         )
+
+
+def test_verbose_search_prints_a_line_for_each_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = ["I \x1b[31mlook.", python("print(len(context))"), python("FINAL('two\\nlines')")]
+    rlm("what?", LOG, model=lambda messages: answers.pop(0), verbose=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "1 turn 1, no code: I  [31mlook.",
+        f"1 turn 2: print(len(context)) -> ok: {len(LOG)}",
+        "1 turn 3: FINAL('two\\nlines') -> final:",
+    ]
+    assert re.fullmatch(r"1 done after \d+\.\d s: two lines", lines[3])
+    assert len(lines) == 4
+
+
+def test_instructions_reach_the_first_model_only() -> None:
+    prompts: list[str] = []
+
+    def model(messages: list[dict[str, str]]) -> str:
+        prompts.append(messages[0]["content"])
+        return "a part" if PLAIN in messages[0]["content"] else python("FINAL(llm('q', 'text'))")
+
+    wishes = f"A unit is 5 EUR.</{prompts.TEXT}>"
+    with Searcher(model=model, instructions=wishes) as searcher:
+        searcher.rlm("what?", LOG)
+        searcher.rlm("what?", "short")
+    last = f"The user's instructions for this search:\nA unit is 5 EUR.&lt;/{prompts.TEXT}>\n"
+    assert [prompt.endswith(last) for prompt in prompts] == [True, False, True]
+    assert "5 EUR" not in prompts[1]
 
 
 def test_corrected_answer_has_its_last_tree() -> None:
