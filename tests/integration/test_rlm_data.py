@@ -25,6 +25,7 @@ from mahtab_tui.bus import codec, tags
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
+from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, Text
 from mahtab_tui.search import log as logs
 from mahtab_tui.search import requests as search_tools
