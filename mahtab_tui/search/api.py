@@ -26,7 +26,7 @@ from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, merge_limits
 from mahtab_tui.search.log import Emit, Log
 from mahtab_tui.search.search import CancelToken, Search
-from mahtab_tui.worker.answers import Answer, Result, search_for_form
+from mahtab_tui.worker.answers import Answer, Result, needs_code, search_for_form
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.search import SearchFailed
@@ -93,7 +93,7 @@ def rlm(
     max_answer (1,000,000): how many characters the answer may have.
     When a limit is reached, or the model fails after something was found, the best answer so far is returned.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
-    its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
+    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers and queries that count or compare.
     ask_above (50): sub-calls that need no consent. yes: allow more sub-calls than that; otherwise further ones are refused, and the model
     makes do with what it has.
     concurrency: how many calls run at a time. log: a file to write the events to, as JSON lines.
@@ -142,7 +142,7 @@ def rlm(
             for take in takers:
                 take(record)
 
-        used = searcher or stack.enter_context(Searcher())
+        used = searcher or stack.enter_context(_SHARED.lent())
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             emit(Notice(notice, level="warning", time=time.time()))
@@ -162,6 +162,7 @@ def rlm(
                     sampling=sampling,
                     access=access,
                     tools=runner,
+                    by_code=needs_code(str(query), returns, tools),
                     emit=emit,
                     caller=caller,
                 )
@@ -179,9 +180,18 @@ def rlm(
                 )
             return found.as_result(found.text if raw else plain(found.text))
 
-        answer = search_for_form(
-            query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=contents.contexts
-        )
+        try:
+            answer = search_for_form(
+                query,
+                returns,
+                find,
+                (SearchFailed, ValueError),
+                raw=raw,
+                contexts=contents.contexts,
+            )
+        finally:
+            if searcher is None and trees:  # nobody can run it again
+                search.forget(trees[0])
     if log_file is not None and log_file.trouble:
         warnings.warn(log_file.trouble, stacklevel=2)
     return answer
@@ -274,6 +284,51 @@ class Searcher:
             yield self._search
         finally:
             self._subscribers.remove(emit)
+
+
+_KEEP_SECONDS = 60.0
+"""Seconds that the models and the sandboxes' server stay after the last `rlm` without a searcher."""
+
+
+class _SharedSearcher:
+    """The searcher of all calls of `rlm` that bring none, so that each after the first begins at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._searcher: Searcher | None = None
+        self._process = 0
+        self._users = 0
+        self._uses = 0
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Searcher]:
+        """Lend it for a search; it is closed a while after the last one."""
+        with self._lock:
+            if self._searcher is None or self._process != os.getpid():
+                self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
+            searcher = self._searcher
+            self._users += 1
+            self._uses += 1
+        try:
+            yield searcher
+        finally:
+            with self._lock:
+                if searcher is self._searcher:
+                    self._users -= 1
+                    timer = threading.Timer(_KEEP_SECONDS, self.close, (self._uses,))
+                    timer.daemon = True
+                    timer.start()
+
+    def close(self, uses: int | None = None) -> None:
+        """Close it, unless it has been used more often than so many times, or is used now."""
+        with self._lock:
+            if self._users or uses not in (None, self._uses) or self._searcher is None:
+                return
+            searcher, self._searcher = self._searcher, None
+        searcher.close()
+
+
+_SHARED = _SharedSearcher()
 
 
 def _emit_to_all(subscribers: list[Emit], record: Record) -> None:

@@ -8,7 +8,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, Union, cast
@@ -418,8 +418,8 @@ class ChosenModels:
         self._secrets = secrets
         self._on_notice = on_notice
         self._models: dict[object, Model] = {}
-        self._given: list[object] = []
-        """Models that they were made from, so that no other object gets the same id."""
+        self._given: dict[object, object] = {}
+        """Objects that they were made from, so that no other object gets the same id."""
 
     def get(
         self,
@@ -437,7 +437,7 @@ class ChosenModels:
         key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
             self._models[key] = model = self._made(given, sampling, access)
-            self._given.append(given)
+            self._given[key] = given
             self.gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if (
@@ -464,6 +464,11 @@ class ChosenModels:
         found = self.get(model, limits, sampling, access)
         shared = self._provider(model) == self._provider(sub_model)
         return found, self.get(sub_model, limits, sampling, access if shared else _NO_ACCESS)
+
+    def forget(self, models: Collection[Model]) -> None:
+        """Forget models that no search uses; the caller closes them."""
+        for key in [key for key, model in self._models.items() if model in models]:
+            del self.gates[self._models.pop(key)], self._given[key]
 
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""

@@ -235,6 +235,7 @@ class Searches:
                 sampling=parse_sampling(**sampling),
                 access=access,
                 tools=self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None,
+                by_code=args.get("by_code") is True,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import enum
 import json
@@ -47,6 +48,15 @@ _DICTS: dict[Any, Callable[[Any], Any]] = {
     **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), dict),
     OrderedDict: OrderedDict,
 }
+_NUMBER = re.compile(
+    r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w,])"
+)
+_EXACT = re.compile(
+    r"\b(?:how (?:many|much|often)|count|number of|sum|total|average|mean|median|maximum|minimum|largest|smallest|highest|lowest|longest|shortest"
+    r"|earliest|latest|percentage|share of|sort(?:ed)?|duplicates?)\b",
+    re.IGNORECASE,
+)
+"""Words of a query that code answers exactly, and a model that reads does not."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -165,7 +175,29 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
         except WrongForm as error:
             wrong = wrong or error
     assert wrong is not None
+    if (value := _only_value(wanted, str(text))) is not None:
+        with contextlib.suppress(WrongForm):
+            return _read(wanted, value, "the answer")
     raise wrong
+
+
+def _only_value(wanted: Any, text: str) -> str | None:
+    """Return the only number, or the only choice, that an answer in words names; None if it names
+    none or several, or another form is wanted."""
+    bare = _strip_annotations(wanted)
+    if get_origin(bare) is Literal:
+        names = [str(_value(each)) for each in get_args(bare)]
+    elif isinstance(bare, type) and issubclass(bare, enum.Enum):
+        names = [str(each.value) for each in bare]
+    elif bare in (int, float):
+        found = {number.replace(",", "") for number in _NUMBER.findall(text)}
+        return found.pop() if len(found) == 1 else None
+    else:
+        return None
+    named = [
+        name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+    ]
+    return named[0] if len(named) == 1 else None
 
 
 def _parse(text: str) -> Iterator[Any]:
@@ -418,7 +450,7 @@ class Result(NamedTuple):
     text: str
     partial: bool
     why: str
-    """A sentence saying why it is partial."""
+    """A sentence saying why it is partial, or how the text was searched."""
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
     packed: Packed = b""
@@ -435,7 +467,7 @@ class Answer(Logged, str):
     state: str
     """"answered", or "partial": the best answer that there was."""
     why: str
-    """Why it is partial; empty if it is not."""
+    """Why it is partial; else how the text was searched: read at once, or by code."""
     usage: SearchUsage
     spans: tuple[Span, ...]
     """The parts of the text that it rests on: start and end in characters, as far as they are
@@ -443,6 +475,15 @@ class Answer(Logged, str):
 
     def _repr_markdown_(self) -> str:
         return str(self)
+
+
+def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
+    """Tell whether a search should run code though a model could read its text at once: it has
+    tools, the answer is a container, or the query counts or compares."""
+    bare = _strip_annotations(returns)
+    kind = get_origin(bare) or bare
+    container = isinstance(kind, Hashable) and (kind in _LISTS or kind in _DICTS)
+    return bool(tools) or container or _EXACT.search(query) is not None
 
 
 def search_for_form(

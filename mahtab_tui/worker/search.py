@@ -148,7 +148,7 @@ def rlm(
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
     max_answer (1,000,000): how many characters the answer may have.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
-    its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
+    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers and queries that count or compare.
     ask_above (50): sub-calls that are not asked about.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
@@ -176,7 +176,9 @@ def rlm(
             "contexts": contents.contexts,
             "tools": described,
         }
+        by_code = late_import(f"{__package__}.answers").needs_code(str(query), returns, tools)
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
+        asked["by_code"] = by_code
         answer = _search(str(query), returns, asked, contents, bool(raw), bool(verbose))
     mark_as_text(answer, "markdown")
     return answer

@@ -27,6 +27,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, Text
+from mahtab_tui.search import api
 from mahtab_tui.search import log as logs
 from mahtab_tui.search import requests as search_tools
 from mahtab_tui.search.api import Searcher, rlm
@@ -84,6 +85,30 @@ def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> No
             answer.usage,
             answer.spans,
         )
+
+
+def test_a_short_text_is_read_at_once_unless_code_answers_exactly() -> None:
+    def model(messages: list[dict[str, str]]) -> str:
+        return "read" if PLAIN in messages[0]["content"] else python("FINAL('counted')")
+
+    read = rlm("Who has signed?", "short", model=model)
+    assert (read, read.why) == ("read", "The text was read at once, by one call.")
+    counted = rlm("How many lines are there?", "short", model=model)
+    assert (counted, counted.why) == ("counted", "The text was searched by code, in 1 turn.")
+    assert rlm("Who?", "short", model=model, tools=[os.getppid]) == "counted"
+    assert rlm("How many?", "short", model=model, max_depth=0) == "read"
+
+
+def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothing_else() -> None:
+    model = lambda messages: python("import os\nFINAL(os.getppid())")  # noqa: E731
+    first, second = (rlm("what?", LOG, model=model) for _ in range(2))
+    assert first == second
+    shared = api._SHARED._searcher
+    assert shared is not None
+    wait_for(lambda: not shared._search._trees and not shared._search._models.gates)
+    api._SHARED.close()
+    assert shared._search.closed
+    assert rlm("what?", LOG, model=model) != first
 
 
 def test_verbose_search_prints_a_line_for_each_turn(capsys: pytest.CaptureFixture[str]) -> None:
