@@ -330,7 +330,7 @@ class Engine:
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
         places = set(find_quotes(reply.text, text.text))
-        places.update(find_values(reply.text, text.text, [(0, len(text.text))]).values())
+        places.update(find_values(reply.text, text.text, [(0, len(text.text))]))
         why = "The answer was longer than the model may write at once." if reply.cut else ""
         return NodeOutcome(
             reply.text,

@@ -122,7 +122,8 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         raise CallRefusedError("There is no such call.")
     query = args.get("query")
     if name == "llm":
-        part, read = _part(args.get("part") or {"text": ""}, text)
+        given = args.get("part")
+        part, read = _part({"text": ""} if given is None else given, text)
         return Request((_query(query),), (part,), (read,), plain=True, many=False)
     given, many = args.get("parts"), args.get("map")
     if not isinstance(given, list) or not isinstance(many, bool) or (not many and len(given) != 1):

@@ -426,9 +426,9 @@ class EvidenceFinder:
         )  # a known one was taken elsewhere
         spans = {(piece.start, piece.end) for piece in pieces}
         spans.update(find_quotes(words, self._text))
-        read = merge(sorted((part.start, part.end) for part in self._given))
+        read = merge(sorted((part.start, part.end) for part in tuple(self._given)))
         whole = merge(sorted(spans))
-        for start, end in find_values(words, self._text, read).values():
+        for start, end in find_values(words, self._text, read):
             before = bisect_right(whole, [start, len(self._text)]) - 1
             if before < 0 or end > whole[before][1]:
                 spans.add((start, end))
@@ -458,7 +458,7 @@ class EvidenceFinder:
         if self._by_words is not None:
             return self._by_words
         given: dict[str, Part | None] = {}
-        for part in self._given:
+        for part in tuple(self._given):  # other threads may add some
             before = given.setdefault(part, part)
             if before is not None and before.start != part.start:
                 given[part] = None
@@ -517,25 +517,21 @@ def answer_values(words: str) -> list[str]:
     return sorted(telling, key=lambda value: (-len(value), value))[:_MOST_VALUES]
 
 
-def find_values(
-    words: str, text: str, spans: Sequence[Sequence[int]]
-) -> dict[str, tuple[int, int]]:
-    """Return the places of what an answer gives, if it stands exactly once in these spans of a
+def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of what an answer gives that stands exactly once in these spans of a
     text."""
     size = sum(end - start for start, end in spans) + 1
-    found = {
-        value: find_once(value, text, spans) for value in answer_values(words)[: _SCANNED // size]
-    }
-    return {value: place for value, place in found.items() if place is not None}
+    for value in answer_values(words)[: _SCANNED // size]:
+        place = find_once(value, text, spans)
+        if place is not None:
+            yield place
 
 
-def find_once(
-    words: str, text: str, spans: Sequence[Sequence[int]] | None = None
-) -> tuple[int, int] | None:
-    """Return where words stand in a text, or in these spans of it, if that is exactly once. Within
-    other words they do not count."""
+def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
+    """Return where words stand in these spans of a text, if that is exactly once. Within other
+    words they do not count."""
     places: list[int] = []
-    for first, last in [(0, len(text))] if spans is None else spans:
+    for first, last in spans:
         places += islice(_find_words(words, text, first, last), 2 - len(places))
     return (places[0], places[0] + len(words)) if len(places) == 1 else None
 
