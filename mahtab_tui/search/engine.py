@@ -40,7 +40,7 @@ from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration
-from mahtab_tui.worker.sandbox.text import find_quotes
+from mahtab_tui.worker.sandbox.text import find_quotes, find_values
 
 _NODES = 20_000
 """How many nodes a tree may have."""
@@ -347,11 +347,13 @@ class Engine:
             conversation.ended = True
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
+        places = set(find_quotes(reply.text, text.text))
+        places.update(find_values(reply.text, text.text, [(0, len(text.text))]))
         why = "The answer was longer than the model may write at once." if reply.cut else ""
         return NodeOutcome(
             reply.text,
             "partial" if reply.cut else "done",
-            text.to_root(list(find_quotes(reply.text, text.text))),
+            text.to_root(sorted(places)),
             why,
         )
 

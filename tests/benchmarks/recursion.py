@@ -171,4 +171,6 @@ def _large(search: Search) -> Iterator[Row]:
     yield Row("100 MB, memory of the host beside it", grown, "MiB", "<= 4 x in all")
     start = time.perf_counter()
     _running(search, turns(1), text)()
-    yield Row("100 MB, the same text again", (time.perf_counter() - start) * 1_000, "ms", "<= 300 ms")
+    yield Row(
+        "100 MB, the same text again", (time.perf_counter() - start) * 1_000, "ms", "<= 300 ms"
+    )

@@ -480,7 +480,10 @@ class SandboxFunctions:
         text = subset_text(name, subset)
         self._lookups -= not isinstance(text, Piece)
         span = find_span(text, self._text) if text and self._lookups >= 0 else None
-        return {"span": list(span)} if span else {"text": text}
+        if span:
+            return {"span": list(span)}
+        runs = self._evidence.find_runs(text)
+        return {"text": text, "runs": runs} if runs else {"text": text}
 
     def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
         """Return places of a text as strings that know their lines: as `Part` if they are places of the search's text, else as `Hit`.

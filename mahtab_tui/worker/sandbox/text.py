@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import re
+from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from re import Pattern
 from typing import Any, Protocol
@@ -386,6 +387,8 @@ _HEAD = 16
 _QUOTED = range(_HEAD, 2_001)
 """Lengths of parts that are looked for in an answer; shorter ones are in many answers by chance."""
 _REMEMBERED = 5_000
+_READ_FOR_PLACES = 5_000_000
+"""Characters of the texts that code has made which are read for given parts, about a second."""
 _SHORTEST = 4
 """Characters of a quote that is looked for in the text."""
 _SCANNED = 100_000_000
@@ -397,6 +400,10 @@ _MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
 _NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
 """\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
 _MOST_NAMED = 1_000
+_BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
+_BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
+_AROUND_VALUES = " \t\r-*•.:\"'`“”()[]{}<>"
+_MOST_VALUES = 1_000
 _DEEPEST_ANSWER = 4
 """Levels of lists in an answer that are looked through."""
 
@@ -407,10 +414,32 @@ class EvidenceFinder:
     def __init__(self, text: str) -> None:
         self._text = text
         self._given: deque[Part] = deque(maxlen=_REMEMBERED)
+        self._by_words: tuple[dict[str, Part | None], dict[str, list[int]]] | None = None
+        self._left = _READ_FOR_PLACES
 
     def remember(self, parts: Iterable[Part]) -> None:
         """Remember parts of the text that are given to the code."""
         self._given.extend(part for part in parts if len(part) in _QUOTED)
+        self._by_words = None
+
+    def find_runs(self, made: str) -> list[list[int]]:
+        """Return which parts that were given to the code stand in a text that it has made, such as
+        joined lines: where in that text, where in the whole text, and how many characters."""
+        self._left -= len(made)
+        if self._left < 0 or not self._given:
+            return []
+        given, sizes = self._given_by_words()
+        runs: list[list[int]] = []
+        offset = 0
+        while offset <= len(made) - _HEAD and len(runs) < MOST_SPANS:
+            for size in sizes.get(made[offset : offset + _HEAD], ()):
+                found = given.get(made[offset : offset + size])
+                if found is not None:
+                    runs.append([offset, found.start, size])
+                    offset += size - 1
+                    break
+            offset += 1
+        return runs
 
     def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
         """Return the places on which an answer rests, in order.
@@ -425,29 +454,48 @@ class EvidenceFinder:
         )  # a known one was taken elsewhere
         spans = {(piece.start, piece.end) for piece in pieces}
         spans.update(find_quotes(words, self._text))
+        read = merge(sorted((part.start, part.end) for part in tuple(self._given)))
+        whole = merge(sorted(spans))
+        for start, end in find_values(words, self._text, read):
+            before = bisect_right(whole, [start, len(self._text)]) - 1
+            if before < 0 or end > whole[before][1]:
+                spans.add((start, end))
         if numbered:
             spans.update(self._named(words))
         return sorted(spans)
 
     def _quoted(self, words: str) -> Iterator[Part]:
         """Yield the remembered parts that are in the words, which may be long: they are read once,
-        not once for each part.
+        not once for each part."""
+        given, sizes = self._given_by_words()
+        found: dict[str, Part] = {}
+        for start in range(len(words) - _HEAD + 1) if given else ():
+            for size in sizes.get(words[start : start + _HEAD], ()):
+                part = given.get(words[start : start + size])
+                if part is not None:
+                    found[part] = part
+        yield from found.values()
+
+    def _given_by_words(self) -> tuple[dict[str, Part | None], dict[str, list[int]]]:
+        """Return the remembered parts by their words, and the lengths of those with the same
+        beginning, longest first.
 
         Of parts with the same words from different places none is meant for certain, so they are
-        left out.
+        None.
         """
-        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        if self._by_words is not None:
+            return self._by_words
         given: dict[str, Part | None] = {}
-        for part in self._given:
-            sizes[str.__getitem__(part, slice(_HEAD))].add(len(part))
+        for part in tuple(self._given):  # other threads may add some
             before = given.setdefault(part, part)
             if before is not None and before.start != part.start:
                 given[part] = None
-        for start in range(len(words) - _HEAD + 1) if given else ():
-            for size in sizes.get(words[start : start + _HEAD], ()):
-                found = given.pop(words[start : start + size], None)
-                if found is not None:
-                    yield found
+        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        for words in given:
+            sizes[str.__getitem__(words, slice(_HEAD))].add(len(words))
+        by_length = {head: sorted(found, reverse=True) for head, found in sizes.items()}
+        self._by_words = given, by_length
+        return self._by_words
 
     def _named(self, words: str) -> Iterator[tuple[int, int]]:
         line, start = 1, 0
@@ -483,6 +531,51 @@ def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
             and not _within_word(text, end)
         ):
             yield start, end
+
+
+def answer_values(words: str) -> list[str]:
+    """Return what an answer gives, longest first: all of it, its lines, what is in quotation marks,
+    what commas and the like separate, and words with digits. Short ones are left out: they stand in
+    many texts by chance."""
+    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words)}
+    values.update(next(filter(None, found)) for found in _QUOTE.findall(words))
+    values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
+    stripped = {value.strip(_AROUND_VALUES) for value in values}
+    telling = (value for value in stripped if len(value) > (3 if value.isdigit() else 2))
+    return sorted(telling, key=lambda value: (-len(value), value))[:_MOST_VALUES]
+
+
+def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of what an answer gives that stands exactly once in these spans of a
+    text."""
+    size = sum(end - start for start, end in spans) + 1
+    for value in answer_values(words)[: _SCANNED // size]:
+        place = find_once(value, text, spans)
+        if place is not None:
+            yield place
+
+
+def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
+    """Return where words stand in these spans of a text, if that is exactly once. Within other
+    words they do not count."""
+    places: list[int] = []
+    for first, last in spans:
+        places += islice(_find_words(words, text, first, last), 2 - len(places))
+    return (places[0], places[0] + len(words)) if len(places) == 1 else None
+
+
+def stands_in(words: str, text: str) -> bool:
+    """Tell whether words stand in a text, and not only within other words."""
+    return next(_find_words(words, text, 0, len(text)), None) is not None
+
+
+def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
+    start = str.find(text, words, first, last)
+    while start >= 0:
+        end = start + len(words)
+        if not _within_word(text, start) and not _within_word(text, end):
+            yield start
+        start = str.find(text, words, end, last)
 
 
 def named_lines(words: str) -> set[int]:
