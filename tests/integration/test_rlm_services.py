@@ -131,8 +131,10 @@ def test_anthropic_search_reports_usage_and_retries(
 def test_refused_and_cut_answers_are_understood(service: Service) -> None:
     refused = [piece.replace(b"end_turn", b"refusal") for piece in ANTHROPIC.end]
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("No"), *refused])]
+    story = Story()
     with pytest.raises(SearchFailed, match="safeguards stopped the answer"):
-        rlm("?", LOG, model=ANTHROPIC.spec)
+        rlm("?", LOG, model=ANTHROPIC.spec, on_event=story.append)
+    assert story.of(tags.USAGE)[0].attrs["input_tokens"] == 1_000, "as reported"
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("It is"), *ANTHROPIC.cut])]
     answer = rlm("?", "short", model=ANTHROPIC.spec)
     assert (answer, answer.state) == ("It is", "partial")
@@ -143,11 +145,10 @@ def test_stopped_search_closes_its_connection(service: Service) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Well"), caller.stop, service.stall])]
     search = Search(lambda record: None)
     try:
-        found = search.run("?", LOG, model=OPENAI.spec, caller=caller)
+        assert search.run("?", LOG, model=OPENAI.spec, caller=caller).state == "stopped"
+        assert service.left.wait(PATIENCE)
     finally:
         search.close()
-    assert found.state == "stopped"
-    assert service.left.wait(PATIENCE)
 
 
 # The caller's own clients
