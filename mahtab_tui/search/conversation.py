@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
@@ -20,6 +21,7 @@ from mahtab_tui.llm.messages import is_cut, make_encodable
 from mahtab_tui.llm.providers import (
     OnNotice,
     Sampling,
+    check_sampling,
     find_service,
     full_name,
     get_llm,
@@ -485,11 +487,21 @@ class ChosenModels:
         if service is None:
             if access:
                 raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
-            return self._of_langchain(name, sampling)
+            return self._unserved(name, sampling)
         with IMPORTS.turn():
             from mahtab_tui.search.service_models import ServiceModel
 
         return ServiceModel(service, name, self._secrets, sampling)
+
+    def _unserved(self, name: str, sampling: Sampling) -> Model:
+        """Make a model of no service by its name."""
+        provider, path = split_spec(full_name(name, self._options().get("provider")))
+        if provider != "replay":
+            return self._of_langchain(name, sampling)
+        from mahtab_tui.search.replay_model import ReplayModel
+
+        check_sampling(name, sampling, (), "")
+        return ReplayModel(name, Path(path), self._secrets)
 
     def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():

@@ -31,24 +31,38 @@ def address(service: Service, protocol: Protocol) -> str:
     return service.url if protocol is ANTHROPIC else f"{service.url}/v1"
 
 
+def loaded_by(options: str) -> str:
+    """Run a search with these options in a new process; its answer, and the libraries that it has
+    loaded."""
+    program = f"""
+import sys
+import mahtab_tui
+print(mahtab_tui.rlm("how long?", "x" * 100_000, {options}))
+heavy = ("langchain", "pydantic", "genai_prices", "httpx", "openai", "anthropic")
+print([name for name in sys.modules if name.startswith(heavy)])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+    return done.stdout or done.stderr
+
+
 @pytest.mark.parametrize("protocol", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 def test_search_over_a_service_loads_no_model_library(protocol: Protocol) -> None:
     with serving() as service:
         service.replies = [protocol.reply(FINAL)]
-        program = f"""
-import sys
-import mahtab_tui
-print(mahtab_tui.rlm("how long?", "x" * 100_000, model={protocol.spec!r}, base_url={address(service, protocol)!r}, api_key="k", max_usd=1))
-print([name for name in sys.modules if name.startswith(("langchain", "pydantic", "genai_prices", "httpx", "openai", "anthropic"))])
-"""
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=Path(__file__).parents[2],
-        )
-    assert (done.stdout, done.returncode) == ("100000\n[]\n", 0), done.stderr
+        where = f"base_url={address(service, protocol)!r}, api_key='k', max_usd=1"
+        assert loaded_by(f"model={protocol.spec!r}, {where}") == "100000\n[]\n"
+
+
+def test_replayed_search_loads_no_model_library(tmp_path: Path) -> None:
+    path = tmp_path / "replay.jsonl"
+    path.write_text(json.dumps({"text": FINAL, "tokens_per_second": 1_000}) + "\n")
+    assert loaded_by(f"model='replay:{path}', max_usd=1") == "100000\n[]\n"
 
 
 @pytest.mark.parametrize(
