@@ -29,6 +29,7 @@ from mahtab_tui.llm.providers import (
 )
 from mahtab_tui.search.limits import Gate, Limits
 from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system.processes import langsmith_variable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -488,6 +489,11 @@ class ChosenModels:
             if access:
                 raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
             return self._unserved(name, sampling)
+        if langsmith_variable():  # LangChain is asked to send there what a model gets
+            with IMPORTS.turn():
+                from mahtab_tui.llm.chat_service import ChatService
+
+            return self._of_langchain(ChatService.of(service), sampling)
         with IMPORTS.turn():
             from mahtab_tui.search.service_models import ServiceModel
 

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
 from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.conversation import ChosenModels
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.search import SearchFailed
 from tests.integration.asking import PATIENCE
@@ -163,6 +166,18 @@ def test_stopped_search_closes_its_connection(service: Service) -> None:
         assert service.left.wait(PATIENCE)
     finally:
         search.close()
+
+
+def test_search_goes_through_langchain_where_that_sends_traces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def kind() -> str:
+        models = ChosenModels(dict, Secrets(), lambda level, text: None)
+        return type(models.get("vllm:m", Limits(), {})).__name__
+
+    assert kind() == "ServiceModel"
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    assert kind() == "ChatModel"
 
 
 # The caller's own clients
