@@ -21,6 +21,7 @@ from mahtab_tui.llm.messages import is_cut, make_encodable
 from mahtab_tui.llm.providers import (
     OnNotice,
     Sampling,
+    Service,
     check_sampling,
     find_service,
     full_name,
@@ -484,11 +485,21 @@ class ChosenModels:
         return function
 
     def _named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
-        service = find_service(name, **{**self._options(), **access})
-        if service is None:
-            if access:
-                raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
-            return self._unserved(name, sampling)
+        options = self._options()
+        service = find_service(name, **{**options, **access})
+        if service is not None:
+            return self._of_service(service, name, sampling)
+        if access:
+            raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+        provider, path = split_spec(full_name(name, options.get("provider")))
+        if provider != "replay":
+            return self._of_langchain(name, sampling)
+        from mahtab_tui.search.replay_model import ReplayModel
+
+        check_sampling(name, sampling, (), "")
+        return ReplayModel(name, Path(path), self._secrets)
+
+    def _of_service(self, service: Service, name: str, sampling: Sampling) -> Model:
         if langsmith_variable():  # LangChain is asked to send there what a model gets
             with IMPORTS.turn():
                 from mahtab_tui.llm.chat_service import ChatService
@@ -498,16 +509,6 @@ class ChosenModels:
             from mahtab_tui.search.service_models import ServiceModel
 
         return ServiceModel(service, name, self._secrets, sampling)
-
-    def _unserved(self, name: str, sampling: Sampling) -> Model:
-        """Make a model of no service by its name."""
-        provider, path = split_spec(full_name(name, self._options().get("provider")))
-        if provider != "replay":
-            return self._of_langchain(name, sampling)
-        from mahtab_tui.search.replay_model import ReplayModel
-
-        check_sampling(name, sampling, (), "")
-        return ReplayModel(name, Path(path), self._secrets)
 
     def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():
