@@ -2,13 +2,13 @@
 
 It exchanges JSON messages with its host:
 
-    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or
-    "" {"id"} + two descriptors         from the host: make a sandbox for this socket and this file
-    of the text {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
-    {"op": "failed", "id", "why"}    from the server instead {"op": "ended", "id", "code"}    from
-    the server when the process has been reaped
+    {"op": "hello", "missing"}       from the server at its start: why there is no sandbox, or ""
+    {"id"} + two descriptors         from the host: create a sandbox for this socket and text file
+    {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}    from the server instead
+    {"op": "ended", "id", "code"}    from the server when the process has been reaped
 
-It ends with the connection, and its children with it. A model's code never runs in it."""
+It ends with the connection, and its children end with it. A model's code never runs in it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MODULES = (
     " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
     " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
     " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
-    # Imported by the others when they are first used.
+    # Imported by the others on first use.
     " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
     " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
     " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
@@ -78,7 +78,7 @@ def preload() -> None:
 
 
 def close_imports() -> None:
-    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with
+    """From now on, allow only loaded, built-in and frozen modules to be imported; others fail with
     an explanation."""
     sys.path[:] = []
     sys.path_hooks[:] = []
@@ -102,7 +102,7 @@ _MAGIC = b"TZif"
 
 
 def load_zones() -> None:
-    """Read the system's time zones, and make `zoneinfo` find them in memory."""
+    """Read the system's time zones, so that `zoneinfo` finds them in memory."""
     zones: dict[str, bytes] = {}
     for root in reversed(zoneinfo.TZPATH):
         for folder, folders, names in os.walk(root):
@@ -129,8 +129,8 @@ _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
 def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which
-    may have surrogates."""
+    """Become a sandbox; returns only if that fails. channel: a socket. text: a file of UTF-8, which
+    may contain surrogates."""
     try:
         confinement.leave_parent(parent)
         locks = _keep_only(channel, text, locks)
@@ -145,7 +145,7 @@ def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
 
 
 def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement.Locks:
-    """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
+    """Close all other descriptors of the parent, and redirect the standard streams to /dev/null."""
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (channel, text, locks.rules)]
     for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
         os.dup2(old, new)
@@ -156,7 +156,7 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
 
 
 def _read(fd: int) -> Source:
-    """Read the text of a file in memory without a second copy of its bytes."""
+    """Read the text from a file in memory without a second copy of its bytes."""
     size = os.fstat(fd).st_size
     if not size:
         os.close(fd)
@@ -190,13 +190,11 @@ def _serve(context: Source) -> None:
 
 
 def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
-    """Read frames and hand them on, on a thread of its own. The process ends with the
-    connection."""
+    """Read frames and pass them on, on a separate thread. The process ends with the connection."""
     try:
         frames = FrameReader()
-        buffer = memoryview(
-            bytearray(65_536)
-        )  # allocated now, since later there may be no memory left
+        # Allocated now, because later there may be no memory left.
+        buffer = memoryview(bytearray(65_536))
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
                 if frame["op"] == "reply":
@@ -255,7 +253,7 @@ class _Server:
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
-        """The request's number and the process's, by the process's descriptor."""
+        """Numbers of the request and the process, by the process's descriptor."""
 
     def run(self) -> None:
         while True:
@@ -266,7 +264,7 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox; False if the host has gone."""
+        """Fork a sandbox; returns False if the host is gone."""
         data, fds, _, _ = socket.recv_fds(self._host, _REQUEST, 2)
         if not data:
             return False
@@ -316,4 +314,4 @@ def _send(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
     try:
         socket.send_fds(host, [json.dumps(message).encode()], fds)
     except OSError:
-        os._exit(0)  # the host has gone
+        os._exit(0)  # the host is gone
