@@ -26,6 +26,7 @@ class ReplayModel:
 
     remembers = False
     priced = True
+    takes_max_tokens = False
     usd_per_token = (0.0, 0.0)
 
     def __init__(self, name: str, path: Path, secrets: Secrets) -> None:
@@ -41,7 +42,9 @@ class ReplayModel:
         conversation.instance = Replay(self._lines, str(self._path))
         return conversation
 
-    def worst_cost(self, messages: Sequence[Message]) -> float | None:
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
         return Replay(self._lines, str(self._path)).worst_cost()
 
     async def answer(

@@ -1,4 +1,4 @@
-"""The tool `rlm`, and how its search went."""
+"""The tool `rlm`, and information about its searches."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .search_log import SearchCall
 
 Packed = Union[bytes, "Callable[[], bytes]"]
-"""A log as `search_log.packed` makes it, or a function that fetches it."""
+"""A log from `search_log.pack_events`, or a function that fetches it."""
 
 
 class Logged:
-    """Something that knows how its search went."""
+    """A result with information about its search."""
 
     _packed: Packed = b""
     _contexts: tuple[NamedContext, ...] = ()
@@ -61,7 +61,7 @@ class Logged:
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a stored variable needs: the log itself."""
+        """Return the state for copying or saving: the log itself."""
         return {**self.__dict__, "_packed": self._load_log()}
 
 
@@ -77,8 +77,8 @@ class SearchFailed(Logged, RuntimeError):
         self._contexts = contexts
 
     def __reduce__(self) -> Any:
-        # By a function: the class is named as if it were in builtins, which it leaves with the
-        # kernel.
+        # Uses a function, because the class is named as if it were in builtins, and does not exist
+        # there outside the kernel.
         return _failed, (str(self), self._load_log(), self._contexts)
 
 
@@ -90,13 +90,13 @@ _OPTIONS = (
     "model sub_model temperature top_p seed base_url api_key max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
     " concurrency instructions"
 ).split()
-"""Options that the host gets where they are given."""
+"""Options that are passed to the host if given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
-"""Characters of a text that are sent at a time to a host on another machine."""
+"""Characters of a text to send at a time to a host on another machine."""
 _PIECE = 2**19
-"""Characters of a text that are encoded at a time; they fit into a processor's cache."""
+"""Characters of a text to encode at a time; they fit into a processor's cache."""
 
 
 def rlm(
@@ -192,7 +192,7 @@ def _search(
     raw: bool,
     verbose: bool,
 ) -> Answer:
-    """Have the host search until the answer has the form that the caller wants."""
+    """Let the host search until the answer has the requested form."""
     answers = late_import(f"{__package__}.answers")
     search_log = late_import(f"{__package__}.search_log")
     sent: list[str] = []
@@ -201,7 +201,7 @@ def _search(
     with contextlib.ExitStack() as files:
 
         def search(query: str) -> Any:
-            """Run the search; a second time without the text, which the host still has."""
+            """Run the search; the second time without the text, which the host still has."""
             file = (
                 ""
                 if sent
@@ -230,7 +230,7 @@ def _search(
 
 
 def _receive_log(sent: str | None, tree: str) -> Packed:
-    """Return a log that the host has sent, or the way to get it."""
+    """Return a log sent by the host, or a function that fetches it."""
 
     if sent is not None:
         return _decode_log(sent)
@@ -266,7 +266,8 @@ def _new_tree() -> str:
 
 
 def _write_text(text: str, opened: contextlib.ExitStack) -> str:
-    """Write a text to a file for the host, in memory where the system can, and return its path. opened: closes or removes it.
+    """Write a text to a file for the host, in memory if possible, and return its path. opened:
+    closes or removes it.
 
     A frame with a hundred megabytes would be slower.
     """
@@ -275,9 +276,8 @@ def _write_text(text: str, opened: contextlib.ExitStack) -> str:
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     else:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
-        opened.callback(
-            late_import("pathlib").Path(path).unlink, missing_ok=True
-        )  # the host removes it once it is read
+        # The host removes it after reading it.
+        opened.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)
         file = opened.enter_context(os.fdopen(descriptor, "wb"))
     for start in range(0, len(text), _PIECE):
         file.write(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
@@ -286,7 +286,7 @@ def _write_text(text: str, opened: contextlib.ExitStack) -> str:
 
 
 def _send_text(text: str, tree: str) -> str:
-    """Tell a host on another machine the text, and return what it takes for a file."""
+    """Send the text to a host on another machine, and return what it uses in place of a file."""
     for start in range(0, len(text), _SENT_PIECE):
         Host.call("rlm_text", {"tree": tree, "text": text[start : start + _SENT_PIECE]})
     return "told"
@@ -294,9 +294,10 @@ def _send_text(text: str, tree: str) -> str:
 
 @contextlib.contextmanager
 def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
-    """Serve a search's calls of functions while the block runs; yields their descriptions. At the end, running calls are ended.
+    """Serve a search's calls of functions within the block; yields their descriptions. At the end,
+    running calls are stopped.
 
-    Raises `ValueError` with a sentence for what cannot be a tool.
+    Raises `ValueError` with a sentence for anything that cannot be a tool.
     """
     if not functions:
         yield []
@@ -311,7 +312,7 @@ def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator
 
 
 def _serve_calls(tree: str, tools: CallerTools) -> None:
-    """Run what the host asks for, one call after the other."""
+    """Run the calls requested by the host, one after the other."""
 
     def answer(call: int, result: Mapping[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):

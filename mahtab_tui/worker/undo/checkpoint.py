@@ -1,7 +1,8 @@
 """A forked process that keeps the state before a cell.
 
-The namespace itself must be given to the pickler by a persistent id: functions keep it as their
-globals."""
+The pickler must be given the namespace itself by a persistent id, because functions refer to it as
+their globals.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class PythonVersionError(Exception):
 
 
 def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
-    """Return the result of a `reducer_override` for an object; `NotImplemented` for most."""
+    """Return the result of a `reducer_override` for an object; `NotImplemented` for most
+    objects."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
         described = {
@@ -89,7 +91,7 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
 
 
 def _refs(holders: list[Any]) -> Any:
-    """Notes of pandas about blocks and indexes that share their data."""
+    """Return pandas' notes about blocks and indexes that share their data."""
     made = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
     for holder in holders:
         is_block = is_subclass(type(holder), get_if_loaded("pandas._libs.internals", "Block"))
@@ -103,8 +105,8 @@ def _set_cell(cell: Any, fields: Any) -> None:
 
 
 def _reduce_array(array: Any) -> Any:
-    """How an array is made again: over the memory of the array that it is a view of, so that it
-    stays one."""
+    """Return how to recreate an array: over the memory of the array that it is a view of, so that
+    it remains a view."""
     owner = array.base
     if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
@@ -129,7 +131,7 @@ def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeab
 _LENGTH = struct.Struct("!Q")
 _READY = b"."
 START_TIMEOUT = 10.0
-"""Seconds for a forked process to begin."""
+"""Seconds for a forked process to start."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _LOWEST_FD = 500
@@ -152,8 +154,8 @@ class Checkpoint:
     def ask(
         self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
     ) -> Any:
-        """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer
-        in time. Raises `CheckpointError`."""
+        """Request an answer from the process, while `meanwhile` runs. If it does not answer in
+        time, it is killed. Raises `CheckpointError`."""
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
@@ -176,30 +178,31 @@ class Checkpoint:
         return value
 
     def end(self) -> None:
-        """Kill it. `gone` tells when it is gone: freeing much memory takes a while."""
+        """Kill the process. `has_exited` tells when it is gone, because freeing much memory takes a
+        while."""
         if self._fd < 0:
             return
-        with contextlib.suppress(OSError):  # somebody else has closed it, or has waited for it
+        with contextlib.suppress(OSError):  # already closed or awaited by somebody else
             os.close(self._fd)
             os.kill(self.pid, signal.SIGKILL)
         self._fd = -1
 
     def has_exited(self) -> bool:
-        """Return whether it has ended and its memory is free."""
+        """Return whether the process has ended and its memory is free."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except OSError:  # somebody else has waited for it
+        except OSError:  # awaited by somebody else
             return True
 
     def wait(self) -> None:
-        """Wait until it has ended and its memory is free."""
-        with contextlib.suppress(OSError):  # somebody else has waited for it
+        """Wait until the process has ended and its memory is free."""
+        with contextlib.suppress(OSError):  # awaited by somebody else
             os.waitpid(self.pid, 0)
 
 
 def fork(answer: Responder) -> Checkpoint:
-    """Fork a checkpoint that answers questions, and wait until it has closed its copies of files
-    and ports. Raises `OSError`."""
+    """Fork a checkpoint that answers requests, and wait until it has closed its copies of files and
+    ports. Raises `OSError`."""
     ours, theirs = _channel()
     try:
         pid = fork_uninterrupted()
@@ -220,8 +223,8 @@ def fork(answer: Responder) -> Checkpoint:
 
 
 def fork_uninterrupted() -> int:
-    """Fork a process that ignores interrupts: they are meant for the kernel, but reach its whole
-    process group."""
+    """Fork a process that ignores interrupts, because they are meant for the kernel but reach its
+    whole process group."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = -1
     try:
@@ -235,7 +238,7 @@ def fork_uninterrupted() -> int:
 
 
 def die_with_parent() -> None:
-    """Let Linux end this process with the one that forked it."""
+    """Let Linux end this process together with the one that forked it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -246,18 +249,18 @@ def _channel() -> tuple[int, int]:
     os.set_blocking(ours, False)
     try:
         hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-    except OSError:  # so many are not allowed
+    except OSError:  # that many are not allowed
         return ours, theirs
     os.close(ours)
     return hidden, theirs
 
 
-# The forked process.
+# The forked process
 
 
 def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
-    """Answer questions until the kernel has gone. At the end no code of the kernel runs, and
-    nothing is flushed."""
+    """Answer requests until the kernel has gone. At the end no code of the kernel runs, and nothing
+    is flushed."""
     try:
         gc.disable()
         sys.settrace(None)
@@ -280,7 +283,7 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
         _prefer_oom_kill()
         while True:
             _write(fd, _answer(answer, _read(fd)))
-    except BaseException:  # the process's outermost frame; there is nobody to tell
+    except BaseException:  # the process's outermost frame; there is nobody to report to
         os._exit(1)
     finally:
         os._exit(0)
@@ -290,13 +293,13 @@ def _answer(answer: Responder, question: bytes) -> bytes:
     pickle = late_import("pickle")
     try:
         reply = (True, answer(pickle.loads(question)))
-    except Exception as error:  # whatever one question does, the next must be answered
+    except Exception as error:  # whatever a request does, the next one must be answered
         reply = (False, str(error) or type(error).__name__)
     return bytes(pickle.dumps(reply, 4))
 
 
 def _prefer_oom_kill() -> None:
-    """Let Linux end this process before others if memory runs out."""
+    """Let Linux kill this process before others if memory runs out."""
     with (
         contextlib.suppress(OSError),
         open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
@@ -305,7 +308,7 @@ def _prefer_oom_kill() -> None:
 
 
 def _close_all_but(fd: int) -> None:
-    """Close all descriptors, so that nobody waits for us at a pipe or a port. What is printed here
+    """Close all descriptors, so that nobody waits for us at a pipe or a port. Anything printed here
     is lost."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -317,7 +320,7 @@ def _close_all_but(fd: int) -> None:
                 os.close(number)
 
 
-# Both.
+# Both processes
 
 
 def _write(fd: int, data: bytes, until: float = float("inf")) -> None:
@@ -333,7 +336,7 @@ def _read(fd: int, until: float = float("inf")) -> bytes:
 
 
 def read_exactly(fd: int, size: int, until: float) -> bytes:
-    """Read so many bytes. Raises `TimeoutError`, `ConnectionResetError`."""
+    """Read this many bytes. Raises `TimeoutError` and `ConnectionResetError`."""
     parts = bytearray()
     while len(parts) < size:
         _wait(fd, select.POLLIN, until)
@@ -356,18 +359,18 @@ def _wait(fd: int, event: int, until: float) -> None:
 _HEAD = struct.Struct("!BQ")
 _GOOD, _BAD = 1, 0
 DUMP_ALL_TIMEOUT = 10.0
-"""Seconds for writing all objects at once."""
+"""Seconds for pickling all objects at once."""
 DUMP_EACH_TIMEOUT = 2.0
-"""Seconds for writing one object, if writing all at once failed."""
+"""Seconds for pickling one object, if pickling all at once failed."""
 DUMP_TOTAL_TIMEOUT = 20.0
-"""Seconds for writing all of them one by one."""
+"""Seconds for pickling all of them one by one."""
 
 Write = Callable[[Any], bytes]
 
 
 def dump_in_fork(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
-    """Return all objects together as bytes; or None, and for each one why it could not be written,
-    which is empty if it could."""
+    """Return all objects together as bytes; or None, and for each object the reason why it could
+    not be pickled, which is empty if it could."""
     (whole,) = run_in_fork([list(things)], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
     if isinstance(whole, bytes):
         return whole, []
@@ -384,11 +387,11 @@ def run_in_fork(
     together: float,
     progress: Callable[[], int] = lambda: 0,
 ) -> Iterator[bytes | str]:
-    """For each thing its bytes, or why there are none.
+    """Return, for each object, its bytes, or the reason why there are none.
 
-    each: seconds that a thing may take without progress, which is a number that grows. together:
-    seconds for all of them. What `write` knows is copied when a process is forked: at the
-    beginning, and after each thing that hangs or ends the process.
+    each: seconds that an object may take without progress, which is a growing number. together:
+    seconds for all of them. The state that `write` uses is copied when a process is forked: at the
+    beginning, and after each object that hangs or kills the process.
     """
     until = time.monotonic() + together
     done = 0
@@ -404,7 +407,7 @@ def run_in_fork(
 def _run(
     things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
 ) -> Iterator[bytes | str]:
-    """Return the results up to the first object that hangs or ends the process."""
+    """Return the results up to the first object that hangs or kills the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
     if pid == 0:
@@ -435,7 +438,7 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
         for thing in things:
             try:
                 kind, data = _GOOD, write(thing)
-            except BaseException as error:  # the user's own code
+            except BaseException as error:  # raised by user code
                 kind, data = _BAD, _failure_reason(error).encode("utf-8", "replace")
             view = memoryview(_HEAD.pack(kind, len(data)) + data)
             while view:
@@ -445,11 +448,11 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
 
 
 class UnpicklableError(Exception):
-    """An object is not written; the message says why."""
+    """An object was not pickled; the message says why."""
 
 
 def reject_opaque(value: Any) -> None:
-    """Raise if an object cannot be carried over, whatever its class says."""
+    """Raise if an object cannot be transferred, whatever its class claims."""
     kind = opaque_kind(type(value))
     if kind is not None:
         raise UnpicklableError(kind.reason)
@@ -460,12 +463,12 @@ def _failure_reason(error: BaseException) -> str:
         return str(error)
     try:
         return f"it cannot be pickled ({type(error).__name__}: {error})"
-    except BaseException:  # its text is the user's own code
+    except BaseException:  # its text comes from user code
         return f"it cannot be pickled ({type(error).__name__})"
 
 
 def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
-    """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
+    """Wait for an answer, or for the end of its process. Raises `TimeoutError`."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     before = progress()
@@ -477,12 +480,12 @@ def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[]
 
 
 _MISSING, _NAMESPACE = 0, 1
-"""Sent for them in place of an address."""
+"""Sent for these in place of an address."""
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
     """Pickle a value. alive: the addresses of the objects that live in both processes. Raises
-    whatever an object that cannot be pickled raises."""
+    anything that an unpicklable object raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -510,8 +513,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 
 def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
-    """Unpickle a value. at: returns the living object at an address. Raises whatever an object that
-    cannot be created raises."""
+    """Unpickle a value. at: returns the living object at an address. Raises anything raised by an
+    object that cannot be recreated."""
     pickle = late_import("pickle")
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]

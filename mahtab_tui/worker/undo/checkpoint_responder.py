@@ -1,8 +1,9 @@
-"""Answers of a checkpoint: how objects and memory were.
+"""A checkpoint's answers about the earlier state of objects and memory.
 
-Both processes have the same addresses. Linux tells which pages a process shares with nobody (bit 56
-of `/proc/self/pagemap`): one that is still shared with a forked process was not written since. This
-is a hundred times faster than comparing."""
+Both processes use the same addresses. Linux reports which pages a process shares with nobody (bit
+56 of `/proc/self/pagemap`): a page that is still shared with a forked process has not been written
+since. This is a hundred times faster than comparing.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ from .tables import Block
 
 PAGE = 4096
 CHUNK = 256 * 1024
-"""Bytes that are compared or copied at a time; they fit into a processor's cache."""
+"""Bytes to compare or copy at a time; they fit into a processor's cache."""
 
 _MADV_DONTNEED = 4
 
 _UNWRITTEN = b"\x80\xa0\xa1"
-"""The highest bytes of a page's entry: present, anonymous, shared with another process; or still
-the page of a file, or of zeros."""
+"""The highest byte of an unwritten page's entry: present, anonymous, and shared with another
+process; or still the page of a file, or of zeros."""
 _WRITTEN = re.compile(b"[^" + re.escape(_UNWRITTEN) + b"]+")
 _TOUCHED = re.compile(rb"[^\0]+")
 
@@ -64,7 +65,8 @@ def written_spans(blocks: Iterable[Block]) -> list[Span]:
 
 
 def digest(block: Block) -> int:
-    """Return a number that differs if the memory does, but for one chance in very many."""
+    """Return a number that differs if the memory differs, except by an extremely unlikely
+    coincidence."""
     start, size = block
     parts = (
         (ctypes.c_char * (end - here)).from_address(here).raw
@@ -74,7 +76,7 @@ def digest(block: Block) -> int:
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """Sort spans, and merge those that overlap."""
+    """Sort spans, and merge overlapping ones."""
     result: list[Span] = []
     for span in sorted(spans):
         if result and span.start <= result[-1].end:
@@ -85,7 +87,7 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def clip_spans(spans: list[Span], block: Block) -> list[Span]:
-    """Return the parts of sorted spans that lie in a block."""
+    """Return the parts of sorted spans that are inside a block."""
     end = block.address + block.size
     return [
         Span(max(span.start, block.address), min(span.end, end))
@@ -95,7 +97,7 @@ def clip_spans(spans: list[Span], block: Block) -> list[Span]:
 
 
 class _Interval(NamedTuple):
-    """The memory that was written after a checkpoint was forked, and before something else was."""
+    """Memory that was written between the forks of two checkpoints."""
 
     seen: frozenset[Block]
     """The blocks that were examined."""
@@ -103,10 +105,10 @@ class _Interval(NamedTuple):
 
 
 class DirtyPages:
-    """Which parts of blocks may have been written since each checkpoint was forked.
+    """Tracks which parts of blocks may have been written since each checkpoint was forked.
 
-    Linux tells only what was written since the last fork of all, whoever forked. Therefore it is
-    asked before every fork.
+    Linux only tells what was written since the last fork by anybody, so it is asked before every
+    fork.
     """
 
     def __init__(self) -> None:
@@ -120,7 +122,7 @@ class DirtyPages:
     def fork(
         self, serial: int, blocks: frozenset[Block], fork: Callable[[], Checkpoint]
     ) -> Checkpoint:
-        """Fork the checkpoint of a step. blocks: those that there are."""
+        """Fork the checkpoint of a step. blocks: the existing blocks."""
         self._before_fork(blocks)
         self._own_fork = True
         try:
@@ -170,8 +172,8 @@ class _IoVec(ctypes.Structure):
 
 
 class CheckpointMemory:
-    """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not
-    allow it, or if the process has ended."""
+    """The memory of a forked process. Methods raise `UnreadableMemoryError` if Linux does not allow
+    it, or if the process has ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -179,8 +181,8 @@ class CheckpointMemory:
         self._buffer = ctypes.create_string_buffer(CHUNK)
 
     def touched_spans(self, span: Span) -> list[Span]:
-        """Return the pages that one of the two processes has ever touched. All others are the same,
-        since memory begins with zeros."""
+        """Return the pages that one of the two processes has ever touched. All others are equal,
+        because memory starts as zeros."""
         pages = Span(span.start // PAGE, -(-span.end // PAGE))
         found = []
         for process in ("self", str(self._pid)):
@@ -197,25 +199,24 @@ class CheckpointMemory:
         return merge_spans(found)
 
     def differs(self, span: Span) -> bool:
-        """Return whether a part of its memory differs from ours."""
+        """Return whether a part of the process's memory differs from ours."""
         return any(self._differs(here.start, here.end - here.start) for here in chunks(span))
 
     def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
-        """Copy a part of its memory to an address of ours. drop: faster, but if it fails, what was
-        there is lost."""
+        """Copy a part of the process's memory to an address of ours. drop: faster, but if it fails,
+        the old content is lost."""
         if drop:
             self._drop(to, span.end - span.start)
         for here in chunks(span):
             self._read(here.start, to + here.start - span.start, here.end - here.start)
 
     def _drop(self, start: int, size: int) -> None:
-        """Give the pages back that will be overwritten: Linux would copy each page that is shared
-        with a checkpoint first, which takes four times as long."""
+        """Release the pages that will be overwritten, because Linux would first copy each page that
+        is shared with a checkpoint, which takes four times as long."""
         first, last = -(-start // PAGE) * PAGE, (start + size) // PAGE * PAGE
         if last - first >= CHUNK:
-            self._c.madvise(
-                ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED
-            )  # slower if that fails
+            # If this fails, the copy is only slower.
+            self._c.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
 
     def _differs(self, start: int, size: int) -> bool:
         self._read(start, ctypes.addressof(self._buffer), size)
@@ -231,13 +232,13 @@ class CheckpointMemory:
 
 
 def chunks(span: Span) -> Iterator[Span]:
-    """Divide a span into parts of at most `CHUNK` bytes."""
+    """Split a span into parts of at most `CHUNK` bytes."""
     for start in range(span.start, span.end, CHUNK):
         yield Span(start, min(start + CHUNK, span.end))
 
 
 def _flags(process: str, pages: Span) -> bytes:
-    """Return the highest byte of each page's entry; fewer, if Linux does not tell."""
+    """Return the highest byte of each page's entry; fewer if Linux does not tell."""
     try:
         with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
             pagemap.seek(pages.start * 8)
@@ -248,53 +249,52 @@ def _flags(process: str, pages: Span) -> bytes:
 
 STATE, NAME = "state", "name"
 MENTIONED_TIMEOUT = 20.0
-"""Seconds that each process has to walk through what a cell mentions."""
+"""Seconds for each process to walk through the objects that a cell mentions."""
 OTHERS_TIMEOUT = 2.0
 """Seconds for everything else."""
 
 
 class Roots(NamedTuple):
-    """The objects where a walk begins."""
+    """The objects where a walk starts."""
 
     names: dict[str, Any]
     """The names before the cell."""
     alive: Sequence[Any]
-    """Objects that both processes keep alive, so that an address means the same object in both."""
+    """Objects kept alive in both processes, so that an address means the same object in both."""
 
 
 class StateRequest(NamedTuple):
-    """Asks a checkpoint for the earlier states of objects that differ now."""
+    """Requests the earlier states of objects that are different now."""
 
     alive: bytes
     """The addresses of objects that live in both processes, eight bytes each."""
     changed: bytes
-    """The addresses of those whose state differs."""
+    """The addresses of objects whose state is different."""
     written: bytes
-    """The addresses of those whose memory differs."""
+    """The addresses of objects whose memory is different."""
     names: list[str]
     """Names to describe."""
 
 
 class States(NamedTuple):
-    """The earlier states of objects that differ now."""
+    """The earlier states of objects that are different now."""
 
     payload: bytes
-    """Rows: `STATE`, the address of a living object and the values of each part that can change; or
-    `NAME`, a name and its object, which is gone."""
+    """Rows: `STATE`, the address of a living object and the values of each mutable part; or `NAME`,
+    a name and its object, which no longer exists."""
     changed: list[str]
-    """Names, and modules of the user, whose objects differ inside."""
+    """Names, and modules of the user's, whose objects differ inside."""
     lost: list[tuple[str, str]]
-    """Names whose objects cannot be carried over, with reasons."""
+    """Names whose objects cannot be transferred, with reasons."""
     unknown: list[tuple[str, str]]
-    """Names, among those that the cells mention, with objects that cannot be compared, and the
-    types of these."""
+    """Names mentioned by the cells that refer to objects which cannot be compared, and the types of
+    these."""
     variables: dict[str, dict[str, Any]]
-    """Descriptions of the names that differ, and of those that were asked for, as they were."""
+    """Earlier descriptions of the names that differ, and of those requested."""
 
 
 class CheckpointResponder:
-    """Answers questions in a checkpoint. It is made before the fork and used in the forked
-    process."""
+    """Answers requests in a checkpoint. Created before the fork and used in the forked process."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -303,20 +303,19 @@ class CheckpointResponder:
         self._first: list[str]
 
     def describe(self, roots: Roots, first: Iterable[str]) -> tuple[bytes, list[str]]:
-        """Walk as `walk` does. Return all objects as they were (see `rows_of`), and the names for
-        which there was not enough time."""
+        """Walk as `walk` does. Return the earlier state of all objects (see `to_rows`), and the
+        names for which there was not enough time."""
         self._roots, self._graph, self._first = roots, Graph(Kinds(self._namespace)), list(first)
         unseen = walk(self._graph, roots, first)
         return to_rows(self._graph).tobytes(), unseen
 
     def collect_states(self, wanted: StateRequest) -> States:
-        """Return the earlier states of what differs."""
+        """Return the earlier states of objects that are different now."""
         nodes, names = self._graph.nodes, self._roots.names
         alive = set(unpack_addresses(wanted.alive))
         changed = set(unpack_addresses(wanted.changed))
         holders = self._graph.holders()
-        # Also send containers of freed objects: what stands at that address now is
-        # something else.
+        # Also send containers of freed objects, because the address was reused.
         pending = [address for address in nodes if address not in alive]
         while pending:
             for holder in holders.get(pending.pop(), ()):
@@ -351,8 +350,8 @@ class CheckpointResponder:
         )
 
     def _uncomparable_names(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
-        """Return the names, among those that the cells mention, that lead to objects of which not
-        all can be compared."""
+        """Return the names mentioned by the cells that lead to objects which cannot be compared
+        completely."""
         by_type: dict[str, list[int]] = {}
         for address, node in self._graph.nodes.items():
             if not node.known and not is_file(type(node.value)):
@@ -377,8 +376,8 @@ class CheckpointResponder:
         alive: set[int],
         holders: dict[int, list[int]],
     ) -> tuple[bytes, list[tuple[str, str]]]:
-        """Return the states as bytes, and the names that hold a state that cannot be written, with
-        the reason."""
+        """Return the states as bytes, and the names whose state cannot be pickled, with the
+        reason."""
         things: list[tuple[str, Any, Any]] = [
             *((STATE, *pair) for pair in states.items()),
             *((NAME, *pair) for pair in gone.items()),
@@ -409,7 +408,7 @@ class CheckpointResponder:
 
 
 def format_label(name: Any) -> str:
-    """Return a name; for one that is no text, how code gets at it."""
+    """Return a name; if it is not a string, the code that accesses it."""
     if type(name) is str:
         return name
     return (
@@ -425,7 +424,7 @@ def _type_name(cls: type) -> str:
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
-    """Walk from the names that cells mention, then from all others; return the names for which
+    """Walk from the names that cells mention, then from all others; returns the names for which
     there was not enough time."""
     names = roots.names
     early = [name for name in dict.fromkeys(first) if name in names]

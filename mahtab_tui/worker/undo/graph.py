@@ -1,7 +1,8 @@
-"""The objects that a namespace reaches, their parts, and the state of each.
+"""The objects reachable from a namespace, their parts, and the state of each.
 
 A checkpoint and the kernel walk the same objects, which have the same addresses in both, because
-the checkpoint is a fork. An object whose state differs has been changed."""
+the checkpoint is a fork. An object whose state differs has been changed.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +97,8 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
     ("_json", "make_scanner make_encoder", None),
     ("operator", "itemgetter attrgetter methodcaller", lambda value: list(value.__reduce__()[1])),
 )
-"""Module, classes, and what is read of their objects; None where these never change, or the objects
-that hold them tell their changes."""
+"""Module, classes, and a function that reads their objects; None if these never change, or if the
+objects that contain them reveal their changes."""
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
 _HASHES = ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2")
 _hexdigest = Part(
@@ -113,7 +114,7 @@ _DTYPE = Part("value", lambda value: [str(value)], None)
 
 
 class ImmutableKinds:
-    """Which classes have objects that never change, as far as their modules are loaded."""
+    """Finds which classes have immutable objects, as far as their modules are loaded."""
 
     def __init__(self) -> None:
         self._parts: dict[int, tuple[Part, ...]] = {}
@@ -125,7 +126,7 @@ class ImmutableKinds:
         self._parts.pop(address_of(MISSING), None)
 
     def parts(self, cls: type) -> tuple[Part, ...] | None:
-        """Return what tells an object of such a class from another; None for other classes."""
+        """Return the values that distinguish objects of such a class; None for other classes."""
         if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
             cls, get_if_loaded("numpy", "void")
         ):
@@ -138,7 +139,7 @@ class ImmutableKinds:
             and "hexdigest" in class_dict(cls)
         ):
             return (_hexdigest,)
-        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # os.stat_result
+        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # as os.stat_result
             return (Part("tuple", lambda value: list(tuple.__iter__(value)), None),)
         return (
             ()
@@ -148,12 +149,12 @@ class ImmutableKinds:
 
 
 _UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
-"""Packages and modules of classes whose objects are compared by identity alone."""
+"""Packages and modules of classes whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
-"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array
-tells what is in it."""
+"""The class of objects that keep a library's memory alive for an array, as in Arrow; the array
+shows its contents."""
 _PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
-"""Packages whose objects hold nothing but data."""
+"""Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _SIZE: Any = type.__dict__["__basicsize__"].__get__
@@ -161,18 +162,17 @@ _ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _WORD = 8
 _OURS = f"{__package__.rpartition('.')[0]}."
-"""Prefix of the names of the kernel's own modules: a fork changes its objects, which must not
-come back."""
+"""Prefix of the kernel's own modules, whose objects a fork changes and undo must not restore."""
 _REDUCED = (("sklearn.tree._tree", "Tree"),)
-"""Classes in C of libraries that are compared by what they write of themselves."""
+"""C classes of libraries that are compared by their pickled state."""
 _BY_VALUE = ATOMS | frozenset(
     map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
 )
 
 
 def _reduced(value: Any) -> Values:
-    """An object of a class in C, as its own class writes it. Objects in it of other classes than
-    Python's own count by identity."""
+    """Return the state of an object of a C class, as its own class pickles it. Objects in it of
+    classes other than Python's own count by identity."""
     array = get_if_loaded("numpy", "ndarray")
 
     class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
@@ -190,13 +190,13 @@ def _reduced(value: Any) -> Values:
         warnings.simplefilter("ignore")
         try:
             Pickler(buffer, 4).dump(value)
-        except Exception:  # whatever its class raises
+        except Exception:  # its class may raise anything
             return []
     return [buffer.getvalue()]
 
 
 def native_base(cls: type) -> type:
-    """Return the class written in C that determines what objects store; `object` if all of it is in
+    """Return the C class that determines what objects store; `object` if everything is in
     attributes and slots."""
     while cls is not object:
         base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
@@ -238,8 +238,8 @@ _MODULE = Part("module", _module, _put_module)
 
 
 def _user_modules() -> dict[str, types.ModuleType]:
-    """Return the user's own modules, by name: neither in the standard library nor among installed
-    packages, much of whose state must stay."""
+    """Return the user's own modules, by name: those that are neither in the standard library nor in
+    installed packages, much of whose state must not be touched."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
@@ -271,27 +271,27 @@ class Kind(NamedTuple):
 
     parts: tuple[Part, ...]
     is_user_defined: bool = False
-    """The class is the user's own, and may be changed too."""
+    """Whether the class is the user's own, and may be changed too."""
     has_memory: bool = False
-    """They may be arrays (see `tables.block_of`)."""
+    """Whether they may be arrays (see `tables.find_block`)."""
     known: bool = True
-    """All of their state is in the parts."""
+    """Whether the parts contain all of their state."""
     is_weak: bool = False
-    """They are weak references."""
+    """Whether they are weak references."""
     has_finalizer: bool = False
-    """Something happens when such an object ends: a file is closed, `__del__` runs."""
+    """Whether the end of such an object has an effect: a file is closed, `__del__` runs."""
     referable: bool = False
-    """There may be weak references to them, which tell when they end."""
+    """Whether they can be weakly referenced, to learn when they end."""
 
 
 _NO_PARTS = Kind(())
 PER_OBJECT = Kind((CLASS,))
-"""Stands for kinds of which each object has parts of its own."""
+"""Stands for kinds whose objects have individual parts."""
 
 
 class CurrentKinds:
-    """The kinds of a namespace, made anew after a module was loaded: a class of it may be the
-    user's own."""
+    """The kinds of a namespace, created again after a module was loaded, because its classes may be
+    the user's own."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -305,8 +305,7 @@ class CurrentKinds:
 
 
 class Kinds:
-    """The parts of each class that was met. Made for one comparison, because classes come and
-    go."""
+    """The parts of each known class. Created for one comparison, because classes come and go."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -330,7 +329,7 @@ class Kinds:
         self._function = self._parts_of(types.FunctionType)[0]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
-        """Forget what is known of a class when it ends: another one could get its address."""
+        """Used to forget a class when it ends, because another one could get its address."""
 
     def kind(self, value: Any) -> Kind:
         cls = type(value)
@@ -363,7 +362,7 @@ class Kinds:
         return Kind(parts, self._is_user_class(cls), has_memory, known, is_weak, ends, referable)
 
     def parts(self, value: Any) -> tuple[Part, ...]:
-        """The parts of an object; none for what is only compared by identity."""
+        """Return the parts of an object; empty if it is only compared by identity."""
         kind = self.kind(value)
         if kind is not PER_OBJECT:
             return kind.parts
@@ -376,8 +375,8 @@ class Kinds:
         )
 
     def is_user_defined(self, value: Any) -> bool:
-        """Whether a class, a module or a function is the user's; a function that has variables of
-        others inside counts, too."""
+        """Return whether a class, a module or a function is the user's, including functions that
+        contain variables of others."""
         if is_class(value):
             return self._is_user_class(value)
         if type(value) is types.ModuleType:
@@ -390,14 +389,14 @@ class Kinds:
         )
 
     def _is_user_class(self, cls: Any) -> bool:
-        """Whether it was defined in a cell, or in a module of the user's own."""
+        """Return whether a class was defined in a cell, or in a module of the user's own."""
         module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
     @property
     def shared_objects(self) -> list[tuple[str, Any]]:
-        """Objects besides the namespace that code changes: modules of the user's own, and settings
-        and figures of matplotlib."""
+        """Return objects outside the namespace that code changes: the user's own modules, and
+        settings and figures of matplotlib."""
         known = (
             ("matplotlib", "rcParams", "matplotlib.rcParams"),
             ("matplotlib._pylab_helpers", "Gcf", "open figures"),
@@ -414,8 +413,8 @@ class Kinds:
         ]
 
     def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool, bool]:
-        """Return the parts of a class's objects, whether these tell all of an object's state, and
-        whether something happens when one ends."""
+        """Return the parts of a class's objects, whether these contain all of an object's state,
+        and whether the end of an object has an effect."""
         fixed = self._fixed.parts(cls)
         if fixed is not None:
             return fixed, True, False
@@ -441,7 +440,7 @@ class Kinds:
 
 
 def _has_pointers(cls: Any) -> bool:
-    """Return whether objects of a class of ctypes point to memory that is not their own."""
+    """Return whether objects of a ctypes class point to memory that is not their own."""
     kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
     if isinstance(kind, str):
         return kind in "PzZOX"
@@ -450,7 +449,7 @@ def _has_pointers(cls: Any) -> bool:
 
 
 def _has_reducer(base: type, native: type) -> bool:
-    """Return whether the part that reads objects of `base` reads all that this class in C
+    """Return whether the part that reads objects of `base` reads everything that this C class
     stores."""
     same_package = class_module(native).partition(".")[0] == class_module(base).partition(".")[0]
     return is_subclass(base, native) or (is_subclass(native, base) and same_package)
@@ -461,38 +460,38 @@ class Node(NamedTuple):
 
     value: Any
     fixed_state: int
-    """The part of its state that can never change in place, as a number."""
+    """The immutable part of its state, as a number."""
     mutable_state: int
-    """The part of its state that can change in place, as a number."""
+    """The mutable part of its state, as a number."""
     children: tuple[int, ...]
-    """The addresses of the objects that it holds."""
+    """The addresses of the objects it contains."""
     block: Block | None
     known: bool
-    """Whether all of its state counts in these numbers."""
+    """Whether these numbers cover all of its state."""
 
 
 class Limits(NamedTuple):
-    """How far a walk goes that a cell waits for."""
+    """Limits of a walk that a cell waits for."""
 
     work: int
-    """Objects that are read in one go; so many values inside an object as `VALUES` says count as
-    one more."""
+    """Number of objects to read in one go; that many values inside an object (see `VALUES`) count
+    as one more."""
     size: int
-    """Values that one object may have. Larger ones are not read."""
+    """Maximum number of values of an object. Larger objects are not read."""
 
 
 _CLOCK_INTERVAL = 128
-"""Work between two looks at the clock, which may cost as much as an object."""
+"""Work between two checks of the clock, which may cost as much as an object."""
 VALUES = 16
 
 
 class Graph:
-    """The objects that were reached, by address. The graph keeps them alive."""
+    """The reached objects, by address. The graph keeps them alive."""
 
     def __init__(
         self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """states: whether to compute the objects' states too."""
+        """states: whether to also compute the objects' states."""
         self._states = states
         self._clock = clock
         self._work = 0
@@ -501,19 +500,19 @@ class Graph:
         self._weak: list[int] = []
         """The addresses of weak references."""
         self._finalizable: list[int] = []
-        """The addresses of objects of which it is not known that nothing happens when they end."""
+        """The addresses of objects whose end may have an effect."""
 
     def add(
         self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
-        """Walk through everything that can be reached, the nearest first; return False if the time
-        (by the clock) or the limit of work did not suffice."""
+        """Walk through everything reachable, nearest first; returns False if the time (on the
+        clock) or the limit of work was not enough."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes = self.nodes
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
         look = self._work + _CLOCK_INTERVAL
-        for value in pending:  # it grows meanwhile
+        for value in pending:  # the list grows meanwhile
             if address_of(value) in nodes:
                 continue
             self._work += 1
@@ -527,15 +526,15 @@ class Graph:
         return True
 
     def forget_weak_references(self) -> None:
-        """Drop weak references before the objects, so that their callbacks do not run on what was
-        restored."""
+        """Drop weak references before the objects, so that their callbacks do not run for restored
+        objects."""
         for address in self._weak:
             del self.nodes[address]
         self._weak = []
 
     def finalizable(self) -> set[int]:
-        """Return the addresses of objects that must not be kept alive: something happens when they
-        end, or when what they hold does."""
+        """Return the addresses of objects that must not be kept alive, because their end, or that
+        of objects they contain, has an effect."""
         holders = self.holders()
         unseen = [child for child in holders if child not in self.nodes]
         return ancestors([*self._finalizable, *unseen], holders)
@@ -553,7 +552,7 @@ class Graph:
         ]
 
     def holders(self) -> dict[int, list[int]]:
-        """Return, for each object, the objects that hold it, by address."""
+        """Return, for each object, the objects that contain it, by address."""
         found: dict[int, list[int]] = {}
         for address, node in self.nodes.items():
             for child in node.children:
@@ -561,7 +560,7 @@ class Graph:
         return found
 
     def _node(self, value: Any, pending: Values, most: float) -> Node:
-        """Read an object; add those inside to `pending`."""
+        """Read an object; add those inside it to `pending`."""
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0
@@ -599,7 +598,7 @@ class Graph:
                     pending += inside
             if kind.has_memory:
                 block = find_block(value)
-        except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
+        except Exception:  # `UncomparableError`, or a library's object in an unforeseen state; only its identity counts
             self._finalizable.append(address_of(value))
             return Node(value, 0, 0, (), None, known=False)
         if kind.is_user_defined:
@@ -620,17 +619,16 @@ def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
         values = [
             value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
         ]
-    version = (
-        0 if address_of(str) in types else 2
-    )  # from 1 on, marshal tells whether a text is interned, and that may change
+    # From version 1 on, marshal records whether a string is interned, which may change.
+    version = 0 if address_of(str) in types else 2
     if part.ordered:
         return marshal.dumps(values, version)
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
 
 
 def to_rows(graph: Graph) -> array[int]:
-    """Return a graph as numbers, six for each object: address, address of the type, fixed, loose,
-    address and size of its memory."""
+    """Return a graph as numbers, six per object: address, address of the type, fixed state, mutable
+    state, address and size of its memory."""
     rows: array[int] = array("q")
     for address, node in graph.nodes.items():
         rows.extend(
@@ -646,7 +644,8 @@ def to_rows(graph: Graph) -> array[int]:
 
 
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
-    """Return the given objects, and all that hold one of them, directly or not."""
+    """Return the given objects, and all objects that contain one of them, directly or
+    indirectly."""
     reached = set(start)
     pending = list(reached)
     while pending:

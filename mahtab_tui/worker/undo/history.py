@@ -21,8 +21,8 @@ from .restoring import Plan, UndoError, apply_plan, describe_changes, plan_undo
 from .tables import Block
 
 MEASURE_INTERVAL_FACTOR = 20
-"""The pause between two measurements, in multiples of the time that one takes, so that measuring
-costs little."""
+"""The pause between two measurements, as a multiple of the duration of one, so that measuring costs
+little."""
 
 
 class MemoryUse:
@@ -33,8 +33,8 @@ class MemoryUse:
         self._faults = 0
 
     def due(self, limit: int) -> bool:
-        """Return whether to measure again. Each page that is written after a fork causes a page
-        fault, so many faults are a reason."""
+        """Return whether to measure again. Each page written after a fork causes a page fault, so
+        many faults are a reason."""
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         return (
             time.monotonic() > self._next
@@ -42,8 +42,8 @@ class MemoryUse:
         )
 
     def measure(self, pids: Sequence[int]) -> int:
-        """Return the bytes that exist only in these processes: those of all together, without the
-        kernel's."""
+        """Return the bytes that exist only in these processes, taken together, and not in the
+        kernel."""
         start = time.monotonic()
         self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         own = _rollup("self")
@@ -61,18 +61,18 @@ class MemoryUse:
 
 
 def private_bytes(pid: int) -> int:
-    """Return the bytes that only this process has, which are freed when it ends."""
+    """Return the bytes used only by this process, which are freed when it ends."""
     return sum(size for name, size in _rollup(str(pid)).items() if name.startswith("Private_"))
 
 
 def retained_array_bytes(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
-    """Return the bytes of arrays that existed earlier and are not used now."""
+    """Return the bytes of arrays that existed earlier and are no longer used."""
     shared = frozenset().union(*earlier) - now
     return sum(block.size for block in shared)
 
 
 def _rollup(process: str) -> dict[str, int]:
-    """Return the sums over all memory of a process, in bytes; empty if Linux does not tell."""
+    """Return the sums over a process's memory, in bytes; empty if Linux does not tell."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
@@ -85,17 +85,16 @@ def _rollup(process: str) -> dict[str, int]:
 
 
 MAX_RETAINED = 3_000
-"""Maximum number of objects that are kept alive for a step."""
+"""Maximum number of objects kept alive for a step."""
 RETAIN_SECONDS = 0.1
-"""Seconds of computing for finding them; enough unless objects take long."""
+"""Seconds of computing for finding them, which is enough unless objects take long."""
 
 
 class UndoHistory:
-    """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the
-    cells."""
+    """Keeps the steps of a namespace, and undoes cells. Used on the thread that runs the cells."""
 
     AUDITED = AUDIT_EVENTS
-    """The audit events that `audit` wants."""
+    """The audit events for `audit`."""
 
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
@@ -110,21 +109,20 @@ class UndoHistory:
         self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
-        """The last cell that can no longer be undone because of a limit, and which limit that
-        was."""
+        """The last cell that can no longer be undone because of a limit, and the limit."""
         self._kinds = CurrentKinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
-        """Checkpoints that were ended but may not be gone yet."""
+        """Checkpoints that were killed but may not be gone yet."""
         self._memory = DirtyPages()
         self._no_fork = no_fork or (
             "" if sys.platform == "linux" else "this system cannot fork it safely"
         )
 
-    # Before a cell.
+    # Before a cell
 
     def begin(self, cell: int) -> None:
-        """Begin a step for a cell. Cell 0 is the session's own code, and gets none."""
+        """Start a step for a cell. Cell 0 is the session's own code, and gets none."""
         if cell == 0:
             return
         self._forget_redo()
@@ -135,8 +133,8 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, since the cell that begins may change objects in place; return the
-        step that has it."""
+        """Take a checkpoint, because the cell may change objects in place; returns the step that
+        has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
@@ -207,12 +205,12 @@ class UndoHistory:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what a cell does outside the kernel, from an audit event of the interpreter."""
+        """Note an effect of a cell outside the kernel, from an audit event of the interpreter."""
         if self._steps:
             self._steps[-1].side_effects.audit(event, args)
 
     def enforce_memory_limit(self) -> None:
-        """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing
+        """Drop the oldest steps until the memory limit is met. Called after a cell, when nothing
         waits."""
         while self._pids() and self._memory_use.due(self._max_bytes):
             if (
@@ -237,7 +235,7 @@ class UndoHistory:
     def _pids(self) -> list[int]:
         return [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
 
-    # In a forked process.
+    # In a forked process
 
     def _answer(self, responder: CheckpointResponder, question: tuple[Any, ...]) -> Any:
         if question[0] == "describe":
@@ -249,10 +247,10 @@ class UndoHistory:
         every = [*self._steps, *(step for before, gone in self._redo for step in (before, *gone))]
         return next(step for step in every if step.serial == serial)
 
-    # Asked by the user.
+    # Requested by the user
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return the cells that can be undone, the oldest first."""
+        """Return the cells that can be undone, oldest first."""
         return [
             {
                 "cell": step.cell,
@@ -262,7 +260,7 @@ class UndoHistory:
         ]
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Answer the host: with a ``value``, or a sentence as ``error``."""
+        """Answer the host, with a ``value``, or with a sentence as ``error``."""
         try:
             return {
                 "value": self.redo()
@@ -277,7 +275,7 @@ class UndoHistory:
             return {
                 "error": "Nothing was changed: the code that creates an object again did not end in time."
             }
-        except BaseException as error:  # an object of the user's, while it was made again
+        except BaseException as error:  # recreating an object of the user's may raise anything
             return {
                 "error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"
             }
@@ -289,7 +287,7 @@ class UndoHistory:
             checkpoint = self._checkpoint_for(step, self._steps)
             try:
                 return self._report(self._plan(step, self._steps))
-            except UndoError:  # with the next checkpoint, less can be undone: it will tell what
+            except UndoError:  # after the next checkpoint, less can be undone, as that will report
                 if self._checkpoint_for(step, self._steps) is checkpoint:
                     raise
 
@@ -345,7 +343,7 @@ class UndoHistory:
         self._steps = []
 
     def invalidate(self, why: str) -> None:
-        """The cells so far can no longer be undone. why: the end of a sentence."""
+        """Make earlier cells impossible to undo. why: the end of a sentence."""
         if self._steps:
             self._dropped = (self._steps[-1].cell, why)
         self.end()
@@ -370,8 +368,8 @@ class UndoHistory:
         )
 
     def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
-        """Return the first checkpoint at or after a step. The cells between them have changed
-        nothing in place."""
+        """Return the first checkpoint at or after a step. The cells in between have changed nothing
+        in place."""
         return next(
             (each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None),
             None,

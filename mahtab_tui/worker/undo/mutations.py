@@ -1,4 +1,4 @@
-"""What a cell changed inside objects."""
+"""Finds what a cell changed inside objects."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Step:
         self.serial = serial
         self.cell = cell
         self.names = names
-        """The objects of names; an `Ending` for one that is not kept alive."""
+        """The objects of names; a `ReleasedObject` for one that is not kept alive."""
         self.retained: list[Any] = []
         self.released = False
-        """Whether objects that must end are no longer kept alive."""
+        """Whether objects with an effect at their end have been released."""
         self.touched: tuple[str, ...] = ()
         self.changes_inside = False
         """Whether the cell may have changed an object in place."""
@@ -46,14 +46,14 @@ class Step:
         self.process: ProcessState | None = None
         self.side_state: SideState | None = None
         self.libraries: list[LibrarySnapshot] = []
-        """The modules and classes of libraries that the cell mentions."""
+        """The modules and classes of libraries mentioned by the cell."""
         self.side_effects = SideEffectLog()
         """Effects of the cell outside the kernel."""
         self.failure = ""
         """Why there is no checkpoint."""
 
     def end(self) -> list[Checkpoint]:
-        """End the checkpoint; return it, so that the caller can wait until its memory is free."""
+        """Kill the checkpoint; returns it, so that the caller can wait until its memory is free."""
         ended, self.checkpoint = self.checkpoint, None
         if ended is None:
             return []
@@ -61,7 +61,7 @@ class Step:
         return [ended]
 
     def release(self, retained: set[int]) -> None:
-        """Keep only these objects alive, by address, and plain values."""
+        """Keep only these objects (given by address) and plain values alive."""
         if self.released:
             return
         self.released = True
@@ -69,7 +69,7 @@ class Step:
         self.retained = [_release_value(value, retained) for value in self.retained]
 
     def roots(self, namespace: dict[str, Any]) -> Roots:
-        """Return where a walk through the state begins. namespace: as it is now."""
+        """Return where a walk through the state starts. namespace: the current one."""
         names = {
             name: value
             for name, value in self.live_names(namespace).items()
@@ -80,12 +80,13 @@ class Step:
         )
 
     def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the names with their objects, as far as these live. namespace: as it is now."""
+        """Return the names with their objects, as far as these are alive. namespace: the current
+        one."""
         found = {name: _resolve(value, namespace.get(name)) for name, value in self.names.items()}
         return {name: value for name, value in found.items() if value is not MISSING}
 
     def ended(self) -> set[int]:
-        """Return the addresses of objects that have ended; others may have them now."""
+        """Return the addresses of objects that have ended, which others may have now."""
         return {
             value.address
             for value in (*self.names.values(), *self.retained)
@@ -108,7 +109,7 @@ def _resolve(value: Any, now: Any = None) -> Any:
 
 
 def touched_names(steps: list[Step]) -> tuple[str, ...]:
-    """Return the names that the cells of these steps mention."""
+    """Return the names mentioned by the cells of these steps."""
     return tuple(dict.fromkeys(name for step in steps for name in step.touched))
 
 
@@ -118,25 +119,25 @@ long."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
 """For all names that the cell mentions."""
 OTHER_LIMITS = Limits(work=300, size=1_000)
-"""For all other names, and the user's modules, through which it can reach objects as well."""
+"""For all other names, and the user's modules, through which it can also reach objects."""
 MAX_COMPARED_BYTES = 64 * 2**20
-"""Bytes of arrays that are read after a cell."""
+"""Bytes of arrays to read after a cell."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
 _MAX_VALUES = 250_000
-"""Values of a container of plain values that is hashed, with those of all containers inside it,
-because its objects are too many for the walk."""
+"""Maximum number of values of a container of plain values that is hashed, including all containers
+inside it, because the walk cannot read that many objects."""
 
 
 class Mutations(NamedTuple):
-    """Changes of a cell inside objects."""
+    """Changes made by a cell inside objects."""
 
     changed: frozenset[str]
     unknown: frozenset[str]
-    """Names that the cell mentions, and whose objects could not be compared completely."""
+    """Names mentioned by the cell whose objects could not be compared completely."""
 
 
 class MutationDetector:
-    """The objects before a cell, as numbers. They are not kept alive by this."""
+    """The objects before a cell, as numbers, without keeping them alive."""
 
     def __init__(self, namespace: dict[str, Any], kinds: Kinds, mentioned: tuple[str, ...]) -> None:
         """mentioned: the names in the cell's code, which come first."""
@@ -152,17 +153,18 @@ class MutationDetector:
         self._blocks = {node.block for node in graph.nodes.values() if node.block is not None}
         graph.forget_weak_references()
         self._objects = [node.value for node in graph.nodes.values()]
-        """Until `begin`."""
+        """Only until `begin`."""
 
     def begin(self, step: Step | None) -> None:
-        """The cell begins now. step: knows the state before it, if the cell can be undone."""
+        """Note the start of the cell. step: knows the state before it, if the cell can be
+        undone."""
         self._step = None if step is None or step.checkpoint is None else step
         self._side_state = (step and step.side_state) or SideState(self._objects, files=False)
         self._digests = {} if self._step is not None else _digests(self._blocks)
         del self._objects
 
     def compare(self) -> Mutations:
-        """Compare with the objects as they are now."""
+        """Compare with the current objects."""
         named = self._mutable_names()
         graph, whole = self._walk(named)
         whole = whole and self._complete
@@ -243,13 +245,13 @@ class MutationDetector:
         }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
-        """Walk through what can be reached; return whether that is everything below the names that
-        the cell mentions."""
+        """Walk through everything reachable; also returns whether that is everything below the
+        names that the cell mentions."""
         graph = Graph(self._kinds, clock=time.thread_time)
         until = time.thread_time() + WALK_SECONDS
         others = [*(value for _, value in self._kinds.shared_objects), *named.values()]
         collects = gc.isenabled()
-        gc.disable()  # so many new objects would make it go through all old ones
+        gc.disable()  # otherwise this many new objects would start a full collection
         try:
             whole = graph.add(
                 [named[name] for name in self.mentioned if name in named], until, MENTIONED_LIMITS
@@ -261,7 +263,8 @@ class MutationDetector:
                 gc.enable()
 
     def _find_written(self, blocks: set[Block]) -> dict[Block, bool | None]:
-        """Return the blocks whose memory differs: True; None if that could not be found out."""
+        """Return the blocks with whether their memory differs; None if that could not be
+        determined."""
         step = self._step
         if step is None or step.checkpoint is None or step.memory is None:
             now = _digests(blocks & self._digests.keys())
@@ -279,14 +282,14 @@ class MutationDetector:
 
 
 class _MemoryComparison:
-    """Compares memory with that of a checkpoint, as far as `BYTES` go."""
+    """Compares memory with that of a checkpoint, up to `MAX_COMPARED_BYTES`."""
 
     def __init__(self, pid: int) -> None:
         self._other = CheckpointMemory(pid)
         self._remaining = MAX_COMPARED_BYTES
 
     def verdict(self, spans: list[Span]) -> bool | None:
-        """Return whether the memory differs; None if that could not be found out."""
+        """Return whether the memory differs; None if that could not be determined."""
         try:
             for part in (
                 part
@@ -309,7 +312,7 @@ def _state(node: Node) -> tuple[int, int, int, Block | None]:
 
 
 def _digests(blocks: set[Block]) -> dict[Block, int]:
-    """Return the digests of blocks, the smallest first, as far as `BYTES` go."""
+    """Return the digests of blocks, smallest first, up to `MAX_COMPARED_BYTES`."""
     found = {}
     left = MAX_COMPARED_BYTES
     for block in sorted(blocks, key=lambda block: block.size):
@@ -321,14 +324,14 @@ def _digests(blocks: set[Block]) -> dict[Block, int]:
 
 
 def _plain_digest(value: Any) -> int | None:
-    """Return a number for what lists, tuples and dicts hold; None for other than plain values, or
-    too many. Runs no code of the user's."""
+    """Return a number for the contents of lists, tuples and dicts; None if they contain other than
+    plain values, or too many. Runs no user code."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
     level, left = [value], _MAX_VALUES
     while level:
         left -= sum(map(len, level))
-        if left < 0:  # also of containers that hold themselves
+        if left < 0:  # also ends for containers that contain themselves
             return None
         items = list(
             chain.from_iterable(
@@ -342,8 +345,7 @@ def _plain_digest(value: Any) -> int | None:
             return None
         level = [each for each in items if address_of(type(each)) not in ATOMS] if types else []
     try:
-        return hash(
-            marshal.dumps(value, 0)
-        )  # later formats tell whether a text is interned, and that may change
-    except ValueError:  # too deep
+        # Later formats record whether a string is interned, which may change.
+        return hash(marshal.dumps(value, 0))
+    except ValueError:  # nested too deeply
         return None

@@ -1,16 +1,16 @@
-"""Parts of objects: the values inside each kind of object, read and put back.
+"""Parts of objects: the values inside each kind of object, and how to read and restore them.
 
-An undo never changes them or looks inside. It compares only a sign of how far they have got; if
-that differs, they are named as not restored.
+A *part* of an object is a list of values. Two states of an object are equal if its parts are equal:
+plain values are compared by value, all others by identity.
 
-A *part* of an object is a list of values. Two states of an object are equal where its parts are:
-plain values by value, all others by identity.
+    kind of object                      parts
+    list, deque, tuple, set, dict       its items
+    instances of classes                `__dict__` and slots
+    functions, cells, classes           code, defaults, contents, attributes
+    arrays and tables                   see `tables`
 
-kind of object                      parts
-list, deque, tuple, set, dict       its items
-instances of classes                `__dict__` and slots
-functions, cells, classes           code, defaults, contents, attributes
-arrays and tables                   see `tables`"""
+An undo does not change objects of some kinds (`OpaqueKind`), such as files, or look inside them. It
+only compares a marker of their progress; if that differs, they are named as not restored."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from .reach import ATOMS, Apply, Part, UncomparableError, Values, deferred, prep
 
 
 class OpaqueKind(NamedTuple):
-    """A kind of object that an undo leaves alone."""
+    """A kind of object that an undo does not touch."""
 
     modules: tuple[str, ...]
     """The modules and packages that define its classes."""
     names: tuple[str, ...]
     """The names of the classes; empty for all classes of these modules."""
     noun: str
-    """Name for one of them in sentences."""
+    """What such an object is called in sentences."""
     read_progress: Callable[[Any], Values]
     reason: str
-    """Why an undo leaves it alone."""
+    """Why an undo does not touch it."""
 
     @property
     def is_comparable(self) -> bool:
-        """Whether there is a sign of how far its objects have got."""
+        """Whether there is a marker of its objects' progress."""
         return self.read_progress is not _no_progress
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether something happens when one of its objects ends."""
+        """Whether the end of one of its objects has an effect."""
         return self.noun not in ("a lock", "a cached function", "an iterator")
 
 
@@ -71,8 +71,8 @@ def _generator(value: Any) -> Values:
 
 
 def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as
-    their iterators."""
+    """Return the local variables and, from Python 3.11 on, internal values of loops, such as their
+    iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
@@ -83,8 +83,8 @@ def _inside_generator(value: Any, frame: Any) -> Values:
 
 
 def _library_attribute(value: Any, name: str) -> Any:
-    """Return an attribute as the library's class defines it, whatever a derived class of the user's
-    says."""
+    """Return an attribute as defined by the library's class, whatever a derived class of the user's
+    defines."""
     for base in mro_of(type(value)):
         if name in class_dict(base) and class_module(base).partition(".")[0] in _LIBRARIES:
             return class_dict(base)[name].__get__(value)
@@ -110,7 +110,7 @@ def _mapped(value: Any) -> Values:
 
 
 def _rest(value: Any) -> Values:
-    """Return what is left of an iterator over keys or items."""
+    """Return the rest of an iterator over keys or items."""
     cls: Any = type(value)
     return list(cls.__reduce__(value)[1][0])
 
@@ -225,25 +225,25 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     ),
     ("builtins", "frame", "a frame", _no_progress, "it cannot be restored"),
 )
-"""Modules, names, what, sign and reason of each kind."""
+"""Modules, names, noun, progress marker and reason of each kind."""
 _GUARDED = [
     OpaqueKind(tuple(modules.split()), tuple(names.split()), what, sign, reason)
     for modules, names, what, sign, reason in _ROWS
 ]
 _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
-"""Classes of `io` that are no files."""
+"""Classes of `io` that are not files."""
 _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 
 
 def is_file(cls: type) -> bool:
-    """Return whether the position of such an object is noted (see `SideState`)."""
+    """Return whether the position of such an object is recorded (see `SideState`)."""
     return any(name_of(base) in _FILES and class_module(base) == "_io" for base in mro_of(cls))
 
 
 def opaque_kind(cls: type) -> OpaqueKind | None:
-    """Return the kind of a class that an undo leaves alone, judged by its bases; None for
-    others."""
+    """Return the kind of a class that an undo does not touch, judged by its bases; None for other
+    classes."""
     bases = mro_of(cls)[:-1]
     if is_subclass(cls, BaseException) or any(
         name_of(base) in _IN_MEMORY and class_module(base) == "_io" for base in bases
@@ -269,8 +269,8 @@ def _plain_attributes(value: Any) -> Values:
 
 
 def progress_marker(cls: type, kind: OpaqueKind) -> Part:
-    """Return the sign of how far an object has got, as a part that never changes in place; for
-    derived classes with their attributes."""
+    """Return the marker of an object's progress, as a part that never changes in place; for derived
+    classes, with their attributes."""
     if any(class_module(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part(
             "sign", lambda value: [*kind.read_progress(value), *_plain_attributes(value)], None
@@ -337,7 +337,7 @@ def _put_deque(items: Any, values: Values) -> None:
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""Attributes in which pandas notes what it has computed: reading a table changes them."""
+"""Attributes in which pandas caches results; reading a table changes them."""
 
 
 def _without_caches(value: Any) -> Values:
@@ -379,7 +379,7 @@ def _put_bytes(data: Any, values: Values) -> Apply:
 
 
 def _descriptor_part(name: str, find: Callable[[type], list[Any]]) -> Part:
-    """Make the part whose values are read by descriptors. find: returns those of a class."""
+    """Create the part whose values are read by descriptors. find: returns those of a class."""
 
     @deferred
     def put(value: Any, values: Values) -> None:
@@ -462,8 +462,7 @@ _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _exception_slots(cls: type) -> list[Any]:
-    """Return the fields of an exception that classes in C define; the attributes are not among
-    them."""
+    """Return the fields of an exception defined by C classes, without its attributes."""
     in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
     named = [
         (name, slot)
@@ -475,7 +474,7 @@ def _exception_slots(cls: type) -> list[Any]:
 
 
 def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
-    """Read where an iterator is: what it goes through, and how far it got."""
+    """Return a function that reads an iterator's state: what it iterates over, and its position."""
 
     def read(value: Any) -> Values:
         make, inside, *state = cls.__reduce__(value)
@@ -484,9 +483,8 @@ def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
         (inside,) = inside
         if type(inside) is range:
             return [inside.start, inside.stop, inside.step, *state]
-        return (
-            [inside, *state] if state else [type(inside).__name__, *inside]
-        )  # an exhausted one has a new list
+        # An exhausted iterator has a new list.
+        return [inside, *state] if state else [type(inside).__name__, *inside]
 
     return read
 
@@ -523,7 +521,8 @@ CLASS = Part("class", _class, _put_class)
 
 
 def _own_fields(cls: type, *names: str) -> Callable[[Any], Values]:
-    """Read fields as this class defines them, whatever a derived class says."""
+    """Return a function that reads fields as defined by this class, whatever a derived class
+    defines."""
     slots = [class_dict(cls)[name] for name in names]
     return lambda value: [slot.__get__(value) for slot in slots]
 

@@ -1,11 +1,11 @@
-"""State outside of objects: of the process, of files, and what no undo takes back.
+"""State outside of objects: of the process, of files, and effects that no undo can reverse.
 
 A fork shares the position in a file. Polars never changes the data of a column that two tables
 share, so a second table keeps all of the first.
 
-Not in it, because it cannot be read cheaply, or not be set back: trace and profile functions, the
-priority, the locks of files, modules that were loaded, what libraries remember in their own
-variables."""
+Not included, because it cannot be read cheaply or cannot be set back: trace and profile functions,
+the priority, file locks, loaded modules, and state that libraries keep in their own variables.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .reach import ATOMS, Apply
 from .tables import DECIMAL_FIELDS
 
 MAX_SIDE_EFFECTS = 20
-"""Maximum number of deeds that are noted for one cell."""
+"""Maximum number of side effects to record for one cell."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
@@ -43,20 +43,20 @@ _CACHES = ("__pycache__", f"{os.sep}.cache{os.sep}")
 
 
 class NotRestored(NamedTuple):
-    """Something that an undo leaves as it is."""
+    """Something that an undo does not restore."""
 
     name: str
     reason: str
 
 
 class SideEffectLog:
-    """Effects outside the kernel since a cell began, from the interpreter's audit events."""
+    """Effects outside the kernel since a cell started, from the interpreter's audit events."""
 
     def __init__(self) -> None:
         self.effects: dict[NotRestored, None] = {}
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Take in an audit event. This runs wherever the event happens, so it does little and never
+        """Handle an audit event. This runs wherever the event happens, so it does little and never
         raises."""
         read = _EVENTS.get(event)
         if read is None or len(self.effects) > MAX_SIDE_EFFECTS:
@@ -119,11 +119,11 @@ _EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
 }
 
 AUDIT_EVENTS = frozenset(_EVENTS)
-"""The names of the audit events that are of interest."""
+"""Names of the relevant audit events."""
 
 
 class RestoreAction(NamedTuple):
-    """One thing that can be put back."""
+    """Restores one object."""
 
     value: Any
     """The object."""
@@ -135,7 +135,7 @@ class SideState:
     """The state of such objects at one time."""
 
     def __init__(self, values: Iterable[Any], files: bool = True) -> None:
-        """files: whether to note files too."""
+        """files: whether to also record files."""
         self._files: list[tuple[weakref.ref[Any], Any]] = []
         self._tables: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[Any, Any]] = []
@@ -171,8 +171,8 @@ class SideState:
         """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
-        """Return the addresses of tables that are too large to compare so many bytes of all
-        together, beginning with the smallest."""
+        """Return the addresses of tables that are too large to be compared within this number of
+        bytes in total, starting with the smallest."""
         found = set()
         for size, value in sorted(
             ((value.estimated_size(), address_of(value)) for value, _ in self._tables)
@@ -185,8 +185,8 @@ class SideState:
     def compare(
         self, without: frozenset[int] = frozenset()
     ) -> tuple[list[RestoreAction], list[tuple[Any, str]], list[NotRestored]]:
-        """Return what can be put back, objects that cannot (with reasons), and threads that still
-        run. without: tables to leave out."""
+        """Return what can be restored, objects that cannot be restored (with reasons), and threads
+        that are still running. without: tables to leave out."""
         tables = [(value, then) for value, then in self._tables if address_of(value) not in without]
         back = [
             found
@@ -246,7 +246,7 @@ def _threads() -> dict[int, Any]:
 
 
 def _is_ours(thread: Any) -> bool:
-    """Return whether it is a thread of the program itself."""
+    """Return whether a thread belongs to the program itself."""
     target = own_dict(thread).get("_target")
     function = target.__func__ if type(target) is types.MethodType else target
     package = __package__.rpartition(".")[0]
@@ -270,11 +270,10 @@ def _streams() -> list[Any]:
 
 
 def _position(value: Any) -> Any:
-    """Return whether a file is open, its position if it can be set, and for a file being written
-    how far it got; None if that is not known."""
-    cls = next(
-        cls for cls in _streams() if is_subclass(type(value), cls)
-    )  # whose methods are used, whatever a derived class says
+    """Return whether a file is open, its position if that can be set, and for a file being written
+    its progress; None if unknown."""
+    # The base class's methods are used, whatever a derived class defines.
+    cls = next(cls for cls in _streams() if is_subclass(type(value), cls))
     try:
         if cls.closed.__get__(value):
             return (False, None, None)
@@ -328,22 +327,21 @@ def _same_table(value: Any, then: Any) -> bool:
             and list(value.columns) == list(then.columns)
             and value.equals(then, null_equal=True)
         )
-    except Exception:  # columns of Python objects do not compare
+    except Exception:  # columns of Python objects cannot be compared
         return False
 
 
 class Setting(NamedTuple):
-    """One part of the process's state that code can set."""
+    """A part of the process's state that code can set."""
 
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared. Raises whatever it likes if it does not
-    exist."""
+    """Reads it as plain values that can be compared. May raise anything if it does not exist."""
     write: Callable[[Any], object]
 
 
 _SIZE = ("COLUMNS", "LINES")
-"""Variables that the program sets itself, when the screen gets another size."""
+"""Variables that the program sets itself when the screen's size changes."""
 
 
 def _environment() -> dict[str, str]:
@@ -359,7 +357,7 @@ def _write_environment(wanted: dict[str, str]) -> None:
 
 
 def _list_setting(module: str, name: str) -> Setting:
-    """Make the setting that is a list of a module: which list it is, and its items."""
+    """Create the setting for a list in a module: which list it is, and its items."""
 
     def read() -> Any:
         value = getattr(sys.modules[module], name)
@@ -411,7 +409,7 @@ _SIGNALS = tuple(
 
 
 _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-"""Quicker, because it makes no members of an enumeration."""
+"""Quicker, because it does not create enum members."""
 
 
 def _handlers() -> list[Any]:
@@ -476,7 +474,7 @@ def _write_pandas(wanted: dict[str, Any]) -> None:
 
 
 def _function_setting(module: str, read: str, write: Callable[[Any, Any], object]) -> Setting:
-    """Make the setting that a module reads with a function."""
+    """Create the setting that a module's function reads."""
     return Setting(
         f"{module}.{read}",
         lambda: getattr(sys.modules[module], read)(),
@@ -559,16 +557,15 @@ class ProcessState:
         self._libraries = _count_libraries(len(sys.modules))
 
     def changed_settings(self) -> list[tuple[Setting, Any, Any]]:
-        """Return each setting that differs now, its value then, and its value now."""
+        """Return each setting that is different now, with its earlier and its current value."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
         different = [
             (setting, then, now)
             for setting, then, now in found
             if then is not MISSING and now is not MISSING and not _equal(then, now)
         ]
-        if (
-            _count_libraries(len(sys.modules)) != self._libraries
-        ):  # libraries that were loaded have set some, and will not do so again
+        # Newly loaded libraries have set some, and will not do so again.
+        if _count_libraries(len(sys.modules)) != self._libraries:
             different = [each for each in different if each[0].label != "warnings.filters"]
         return different
 
@@ -577,8 +574,8 @@ class ProcessState:
 def _count_libraries(modules: int) -> int:
     """Count the loaded packages that do not belong to the standard library.
 
-    modules: the number of all modules. While it is the same, none of their names is read: after
-    a fork, Linux copies each page that is touched, and the names lie on hundreds of pages.
+    modules: the number of all modules. While it does not change, no names are read: after a fork,
+    Linux copies each page that is touched, and the names are on hundreds of pages.
     """
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
@@ -587,7 +584,7 @@ def _count_libraries(modules: int) -> int:
 def _read(setting: Setting) -> Any:
     try:
         return setting.read()
-    except Exception:  # a library that is not loaded, in the middle of its import, or one of the user's by that name
+    except Exception:  # the library is not loaded, is being imported, or is a module of the user's
         return MISSING
 
 

@@ -37,22 +37,23 @@ class UncomparableError(Exception):
 
 
 class Part(NamedTuple):
-    """One part of a kind of object."""
+    """A part of a kind of object."""
 
     name: str
     read: Callable[[Any], Values]
     prepare: Prepare | None
-    """Makes what puts values back into an object; None where an object of this kind never changes.
-    Code of the user's classes (the hash of a key) runs in here, and not in what it returns."""
+    """Returns a function that puts values back into an object; None if objects of this kind never
+    change. Code of the user's classes (the hash of a key) runs here, and not in the returned
+    function."""
     ordered: bool = True
     size: Callable[[Any], int] | None = None
-    """How many values there are, where that may be very many; eight bytes count as one."""
+    """Returns the number of values, if that may be very large; eight bytes count as one."""
     costly: bool = False
-    """Not read where only the objects inside are wanted; it has none."""
+    """Not read if only the objects inside are wanted, because it has none."""
 
 
 def prepared(make: Callable[[Values], Any]) -> Callable[[Callable[[Any, Any], object]], Prepare]:
-    """Decorate a function that puts values back, as the `prepare` of a part. make: prepares the
+    """Decorate a function that restores values, as the `prepare` of a part. make: prepares the
     values."""
 
     def decorate(put: Callable[[Any, Any], object]) -> Prepare:
@@ -66,11 +67,11 @@ def prepared(make: Callable[[Values], Any]) -> Callable[[Callable[[Any, Any], ob
 
 
 deferred = prepared(lambda values: values)
-"""Like `prepared`, for parts for which nothing needs to be prepared."""
+"""Like `prepared`, for parts that need no preparation."""
 
 
 def set_attributes(*names: str) -> Prepare:
-    """Make the `prepare` of a part whose values are these attributes."""
+    """Create the `prepare` of a part whose values are these attributes."""
 
     def put(value: Any, values: Values) -> None:
         for name, wanted in zip(names, values):
@@ -83,7 +84,7 @@ _REFERENCES: Any = type.__dict__["__weakrefoffset__"].__get__
 
 
 class ReleasedObject:
-    """An object that a step does not keep alive, because something happens when it ends."""
+    """An object that a step does not keep alive, because its end has an effect."""
 
     def __init__(self, value: Any) -> None:
         self.address = address_of(value)
@@ -95,8 +96,8 @@ class ReleasedObject:
         return self._reference is not None and self._reference() is None
 
     def value(self, now: Any) -> Any:
-        """Return the object; `MISSING` if it has ended, or if nobody knows. now: what may still be
-        the same object."""
+        """Return the object; `MISSING` if it has ended, or if that is unknown. now: what may still
+        be the same object."""
         if self._reference is None:
             return now if address_of(now) == self.address else MISSING
         found = self._reference()
@@ -112,20 +113,20 @@ _PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_OPERATORS)
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
-    """Return whether a cell can change more than which objects its names refer to. It cannot if it
-    only computes with plain values, as ``1 + 1`` does, and replaces only such."""
+    """Return whether a cell can change more than the objects its names refer to. It cannot if it
+    only computes with plain values, as ``1 + 1`` does, and replaces only such values."""
     for node in walk_tree(tree):
         if isinstance(node, ast.Name):
             default = namespace if isinstance(node.ctx, ast.Load) else None
             if address_of(type(namespace.get(node.id, default))) not in ATOMS:
-                return True  # a name of an object is used, or replaced, which may end the object
+                return True  # a name of an object is used or replaced, which may end the object
         elif not isinstance(node, _PLAIN):
             return True
     return False
 
 
 class LibrarySnapshot(NamedTuple):
-    """The attributes of a module or class of a library, which code can replace."""
+    """The attributes of a library's module or class, which code can replace."""
 
     holder: Any
     label: str
@@ -134,11 +135,11 @@ class LibrarySnapshot(NamedTuple):
     """The addresses of all names and objects."""
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the attributes that were replaced since, and their values then and now (`MISSING`
-        if there is none).
+        """Yield the attributes that were replaced since, with their earlier and current values
+        (`MISSING` if there is none).
 
         mentioned: names in the code that ran; others count only if they are public, because
-        libraries note things in private ones.
+        libraries store things in private ones.
         """
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
@@ -159,7 +160,8 @@ class LibrarySnapshot(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether an object of it is known to have ended; another one may have its address."""
+        """Whether one of its objects is known to have ended, so that another one may have its
+        address."""
         return any(type(value) is ReleasedObject and value.ended for value in self.values.values())
 
     def set_attribute(self, name: str, value: Any) -> None:
@@ -177,7 +179,7 @@ class LibrarySnapshot(NamedTuple):
 
 _ALWAYS = ("builtins", "sys")
 _MAX_LIBRARIES = 60
-"""Modules and classes of libraries that are looked at for one cell."""
+"""Maximum number of library modules and classes to examine for one cell."""
 _MAX_ITEMS = 1_000
 _KERNEL_ATTRIBUTES = frozenset(
     f"sys.{name}"
@@ -188,7 +190,7 @@ _KERNEL_ATTRIBUTES |= {
     "sys.breakpointhook",
     *(f"builtins.{name}" for name in ("exit", "help", "input", "quit")),
 }
-"""The kernel itself sets these, or they are restored as settings."""
+"""Set by the kernel itself, or restored as settings."""
 _FUNCTIONS = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -221,9 +223,9 @@ def libraries(
     is_own: Callable[[Any], bool],
     earlier: Iterable[LibrarySnapshot],
 ) -> list[LibrarySnapshot]:
-    """Return the modules and classes of libraries that code mentions, as they are.
+    """Return snapshots of the library modules and classes that code mentions.
 
-    earlier: those of the step before.
+    earlier: those of the previous step.
     """
     names = tuple(mentioned)
     pending = [
@@ -231,7 +233,7 @@ def libraries(
         *(namespace.get(name) for name in names),
     ]
     found: dict[int, Any] = {}
-    for value in pending:  # it grows meanwhile
+    for value in pending:  # the list grows meanwhile
         if len(found) == _MAX_LIBRARIES:
             break
         module = is_module(value)
@@ -248,9 +250,10 @@ def libraries(
 
 
 def snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnapshot:
-    """Return a module or class as it is; objects that may have to end are not kept alive by this.
+    """Return a snapshot of a module or class, without keeping objects alive whose end has an
+    effect.
 
-    earlier: is returned if nothing has changed, so that steps share it.
+    earlier: returned if nothing has changed, so that steps share it.
     """
     values = _attributes(holder)
     addresses = [*map(address_of, values), *map(address_of, values.values())]
@@ -270,7 +273,7 @@ def snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnap
 
 
 def _has_no_finalizer(value: Any) -> bool:
-    """Return whether nothing happens when an object ends."""
+    """Return whether the end of an object has no effect."""
     if type(value) in (list, tuple, set, frozenset):
         return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
     return address_of(type(value)) in _WITHOUT_FINALIZER
@@ -287,7 +290,7 @@ def _is_relevant(label: str, name: str, mentioned: Collection[str]) -> bool:
 
 
 def names_in(codes: tuple[types.CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names that code mentions, those that functions of these names mention, and so
+    """Return the names that code mentions, those mentioned by functions with these names, and so
     on."""
     found: dict[str, None] = {}
     pending = [name for code in codes for name in _names(code)]

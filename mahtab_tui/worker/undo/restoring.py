@@ -33,7 +33,7 @@ from .tables import Block, find_block
 ANSWER_TIMEOUT = 60.0
 """Seconds to wait for a checkpoint's answer; after that it counts as lost."""
 RECREATE_TIMEOUT = 10.0
-"""Seconds for creating objects again and preparing the steps, which may run the user's own code."""
+"""Seconds for recreating objects and preparing the steps, which may run user code."""
 
 
 class Copy(NamedTuple):
@@ -46,15 +46,15 @@ class Copy(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All that is needed to restore a state."""
+    """Everything needed to restore a state."""
 
     names: dict[str, Any]
-    """The namespace as it was."""
+    """The earlier namespace."""
     states: list[tuple[Any, list[list[Any]]]]
     """Objects to restore, with the values of their parts."""
     copies: list[Copy]
     side_state: list[tuple[Apply, Apply]]
-    """Other steps: for each, the function that does it and the one that reverses it."""
+    """Other steps, each with a function that does it and one that reverses it."""
     inside: list[str]
     """Names whose objects will change inside."""
     not_restored: list[NotRestored]
@@ -74,11 +74,11 @@ def compare_with_checkpoint(
     checkpoint: Checkpoint,
     since: WrittenSince,
 ) -> Plan:
-    """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and
-    fetch what differs.
+    """Compare the kernel with the checkpoint of a step, starting with the names in `first`, and
+    fetch what is different.
 
     since: returns the parts of blocks that may have been written since the checkpoint. Raises
-    whatever creating an object raises.
+    anything that recreating an object raises.
     """
     first, graph, unseen, roots = (
         list(first),
@@ -152,8 +152,7 @@ def _earlier_names(
     alive: set[int],
     gone: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the objects of the names; for one that cannot come back, that which the name has
-    now."""
+    """Return the objects of the names; for one that cannot be restored, its current object."""
     found = {}
     for name, value in step.names.items():
         if name in gone:
@@ -171,7 +170,7 @@ def _match(
     rows: array[int], graph: Graph, ended: set[int]
 ) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
     """Return the objects that live in both processes, those whose state differs, arrays at the same
-    place, and arrays that have moved."""
+    address, and arrays that have moved."""
     alive, changed = array("q"), array("q")
     stayed: list[Copy] = []
     moved: list[Copy] = []
@@ -198,8 +197,8 @@ def _match(
 def apply_plan(
     plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
 ) -> None:
-    """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore.
-    now: of the state as it is."""
+    """Carry out a plan; if a step fails, reverse everything. checkpoint: the one of the state to
+    restore. now: the one of the current state."""
     ready = plan.side_state + run_with_timeout(
         RECREATE_TIMEOUT,
         lambda: [
@@ -233,7 +232,7 @@ def apply_plan(
 
 
 def _pieces(copies: list[Copy]) -> Iterator[tuple[Span, Span]]:
-    """Yield what to copy: where it is in the checkpoint, and where here."""
+    """Yield what to copy: its position in the checkpoint, and here."""
     for copy in copies:
         block = find_block(copy.array)
         if block is None or block.size != copy.block.size:
@@ -259,7 +258,7 @@ def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
 
 
 def describe_changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what carrying out the plan does to each name."""
+    """Return the effect of the plan on each name."""
     found: list[dict[str, Any]] = []
     inside_names = set(plan.inside)
     for name in dict.fromkeys((*namespace, *plan.names)):
@@ -307,11 +306,11 @@ def plan_undo(
     memory: DirtyPages,
     ended: list[Checkpoint],
 ) -> Plan:
-    """Plan how to restore the state before a step. Raises `UndoError`, and whatever creating an
-    object raises.
+    """Plan how to restore the state before a step. Raises `UndoError`, and anything that recreating
+    an object raises.
 
-    steps: all steps, in order. memory: what was written since each step. ended: takes checkpoints
-    that do not answer any more.
+    steps: all steps, in order. memory: what was written since each step. ended: collects
+    checkpoints that no longer answer.
     """
     later = steps[steps.index(step) :]
     at = next((each for each in later if each.checkpoint is not None), None)
@@ -353,8 +352,8 @@ def plan_undo(
 
 
 def _add_side_state(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
-    """Add what the kernel itself noted before the first cell that may have changed an object in
-    place."""
+    """Add the state that a fork does not preserve, as recorded before the first cell that may have
+    changed an object in place."""
     steps: list[tuple[Apply, Apply]] = []
     inside = list(plan.inside)
     if noted is not None and noted.process is not None:
@@ -382,7 +381,7 @@ def _add_side_state(plan: Plan, noted: Step | None, stays: list[NotRestored]) ->
 
 
 def _add_libraries(plan: Plan, later: list[Step]) -> Plan:
-    """Add the attributes of libraries' modules and classes as they were before the first cell that
+    """Add the attributes of library modules and classes as they were before the first cell that
     mentions these."""
     first: dict[int, LibrarySnapshot] = {}
     for each in later:

@@ -20,8 +20,8 @@ class Block(NamedTuple):
 
 
 def find_block(value: Any) -> Block | None:
-    """The memory of an array that holds plain data and owns them, or borrows them from something
-    that is no array."""
+    """Return the memory of an array with plain data that it owns, or borrows from something that is
+    not an array."""
     tensor = get_if_loaded("torch", "Tensor")
     if tensor is not MISSING and is_subclass(type(value), tensor):
         return _storage(value)
@@ -41,13 +41,14 @@ def find_block(value: Any) -> Block | None:
 
 
 def _plain(value: Any) -> Any:
-    """An array of a derived class as a plain one over the same memory, by no code of the class."""
+    """Return an array of a derived class as a plain one over the same memory, without running code
+    of the class."""
     array = get_if_loaded("numpy", "ndarray")
     return value if type(value) is array else array.view(value, array)
 
 
 def _extent(array: Any) -> tuple[int, int]:
-    """The bytes from the first to the last."""
+    """Return the first and the last byte."""
     first = last = int(array.__array_interface__["data"][0])
     for length, stride in zip(array.shape, array.strides):
         if stride < 0:
@@ -79,15 +80,15 @@ def _array(array: Any) -> Values:
 
 
 def _is_mapped(base: Any) -> bool:
-    """Return whether memory is that of a file or shared with other processes: a fork sees what is
-    written there."""
+    """Return whether memory belongs to a file or is shared with other processes, so that a fork
+    sees what is written there."""
     while type(base) is memoryview:
         base = base.obj
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
 
 
 def _leaves(plain: Any) -> list[Any]:
-    """Return views of the fields of an array of records; other arrays are one."""
+    """Return views of the fields of an array of records; any other array is a single field."""
     names = plain.dtype.names
     return [plain] if names is None else [leaf for name in names for leaf in _leaves(plain[name])]
 
@@ -126,7 +127,7 @@ def _put_array(array: Any, values: Values) -> None:
 
 
 def _put_items(leaf: Any, items: Values) -> None:
-    """Put items back into a field, and remove them from the list."""
+    """Restore items in a field, and remove them from the list."""
     numpy = sys.modules["numpy"]
     if not leaf.dtype.hasobject:
         leaf[...] = numpy.frombuffer(items.pop(0), leaf.dtype).reshape(leaf.shape)
@@ -137,7 +138,8 @@ def _put_items(leaf: Any, items: Values) -> None:
 
 
 def _set_writeable(array: Any, writeable: bool) -> None:
-    """A view of an array that must not be written is made writeable only while the array may be."""
+    """Set whether an array is writeable. A view of a read-only array is made writeable only while
+    its base may be."""
     numpy_array = get_if_loaded("numpy", "ndarray")
     flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
     if flags.writeable == writeable:
@@ -252,7 +254,7 @@ def _array_of_module(value: Any) -> Values:
 
 
 def _words(module: str, name: str) -> Callable[[Any], int]:
-    """How large such an object is, in multiples of eight bytes."""
+    """Return a function for the size of such an object, in multiples of eight bytes."""
     return lambda value: int(get_if_loaded(module, name).__sizeof__(value)) // 8
 
 
@@ -263,7 +265,7 @@ def _put_array_of_module(value: Any, values: Values) -> None:
 
 
 _with_state = prepared(lambda values: late_import("pickle").loads(values[0]))
-"""Decorates a function that puts a pickled state back."""
+"""Decorates a function that restores a pickled state."""
 
 
 def _state_of_generator(value: Any) -> Values:
@@ -326,7 +328,7 @@ def _put_element(value: Any, values: Values) -> None:
 
 
 def _pickle_of(value: Any) -> bytes:
-    """A library's own value as bytes."""
+    """Return a library's own value as bytes."""
     return bytes(late_import("pickle").dumps(value, 4))
 
 
@@ -377,4 +379,4 @@ SPECIAL: tuple[tuple[str, str, Part], ...] = (
         Part("backed", _fields(("_ndarray", "_dtype")), _put_backed),
     ),
 )
-"""The classes of libraries that are more than they seem to Python, and their parts."""
+"""Classes of libraries that have more state than Python sees, and their parts."""
