@@ -251,7 +251,7 @@ class Worker:
         history = late_import(f"{__package__}.undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
         self._executor.undo = undo
-        self._environment.watch(undo.AUDITED, undo.audit)
+        self._environment.watch(late_import(f"{__package__}.side_effects").EVENTS, undo.audit)
 
     def _undo(self, frame: Frame) -> None:
         """Undo, redo or preview, between two cells."""

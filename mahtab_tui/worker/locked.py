@@ -32,6 +32,7 @@ from .capture import shorten
 from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .sandbox import read_only
 from .sandbox.server import MODULES
+from .side_effects import read_side_effect, to_text
 from .stdlib import late_import
 from .tracebacks import OUR_FOLDER
 from .undo.checkpoint import fork_uninterrupted
@@ -61,15 +62,8 @@ _PACKAGES = (
     " tqdm dateutil pytz lxml bs4 openpyxl nltk spacy regex numexpr duckdb sqlite3 tomllib"
 ).split()
 _LOADABLE = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
-"""Packages that the kernel loads after a locked cell has imported them, because importing them
-changes nothing."""
-_CACHES = (
-    "__pycache__",
-    f"{os.sep}.cache{os.sep}",
-    f"{os.sep}.config{os.sep}matplotlib",
-    f"{os.sep}.matplotlib",
-)
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+"""Packages that the kernel loads when a locked cell has imported them: importing them changes
+nothing."""
 _REFUSED = frozenset(
     (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK)
 )
@@ -77,31 +71,6 @@ _SOUNDS_REFUSED = re.compile(
     r"permi(?:ssion|tted)|denied|read-?only database|unable to open|disk I/O|bad file descriptor",
     re.IGNORECASE,
 )
-_VERBS = {
-    "os.remove": "remove",
-    "os.rename": "rename",
-    "os.mkdir": "make the folder",
-    "os.rmdir": "remove the folder",
-    "os.truncate": "truncate",
-    "os.chmod": "change the permissions of",
-    "os.chown": "change the owner of",
-    "os.utime": "change the time of",
-    "os.link": "link",
-    "os.symlink": "link",
-    "os.chdir": "go to the folder",
-    "os.system": "start",
-    "os.exec": "start",
-    "os.posix_spawn": "start",
-    "subprocess.Popen": "start",
-    "socket.getaddrinfo": "connect to",
-    "socket.connect": "connect to",
-    "os.kill": "signal the process",
-    "os.killpg": "signal the processes",
-    "os.fork": "make a process",
-    "os.forkpty": "make a process",
-}
-"""Audit events, and what code that raises them wants. These only explain; it is the operating
-system that refuses."""
 
 
 def _stopped(needs: str) -> Report:
@@ -424,36 +393,16 @@ class _Child:
         raise RuntimeError(f"{name}() cannot be called here")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        with suppress(Exception):  # raised by objects of the user's classes
-            if event == "open":
-                path, mode, flags = args
-                writes = (
-                    any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
-                )
-                if writes and type(path) is not int:
-                    self._record_need("write", path)
-            elif event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
-                self._record_need("set the variable", args[0])
-            elif event in _VERBS:
-                first = (
-                    args[1]
-                    if event in ("socket.connect", "subprocess.Popen") and len(args) > 1
-                    else args[0]
-                    if args
-                    else ""
-                )
-                self._record_need(_VERBS[event], first)
+        """Note what code wants. This only explains: what is refused is refused by the operating
+        system."""
+        if event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
+            self._record_need("set the variable", to_text(args[0]))
+        elif effect := read_side_effect(event, args):
+            self._record_need(effect.verb, effect.target)
 
-    def _record_need(self, verb: str, what: Any) -> None:
-        if isinstance(what, (list, tuple)):
-            what = " ".join(map(_text, what))
-        text = _text(what)
-        if (
-            not any(part in text for part in _CACHES)
-            and not text.startswith(("/dev/", "/proc/"))
-            and len(self._wants) < 20
-        ):
-            self._wants.setdefault(f"{verb} {text[:200]}".strip())
+    def _record_need(self, verb: str, target: str) -> None:
+        if len(self._wants) < 20:
+            self._wants.setdefault(f"{verb} {target[:200]}".strip())
 
     def _report(self, cell: int, source: str, outcome: Outcome) -> None:
         sys.stdout.flush()
@@ -632,12 +581,6 @@ def _is_helper(value: Any, read: bool) -> bool:
     )
 
 
-def _text(value: Any) -> str:
-    if type(value) in (bytes, bytearray):
-        return bytes(value).decode("utf-8", "replace")
-    return os.fspath(value) if hasattr(type(value), "__fspath__") else str(value)
-
-
 def _why_refused(error: BaseException) -> str:
     """Return what the lock refused, according to an error, as a clause; empty if the error has
     another cause."""
@@ -647,7 +590,7 @@ def _why_refused(error: BaseException) -> str:
         seen.add(id(one))
         if isinstance(one, OSError) and one.errno in _REFUSED:
             return (
-                f"wanted to read {_text(one.filename)}"
+                f"wanted to read {to_text(one.filename)}"
                 if one.filename
                 else f"wanted more than reading ({one.strerror})"
             )

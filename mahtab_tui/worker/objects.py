@@ -32,6 +32,11 @@ address_of: Callable[[object], int] = object.__hash__
 """Returns a number that identifies an object while it lives. `id` does so too, but is slow, because
 it raises an audit event each time."""
 
+ATOMS = frozenset(
+    map(address_of, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis)))
+)
+"""Addresses of the types whose objects are compared by value."""
+
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 """Returns a class and its bases, bypassing its metaclass."""
 

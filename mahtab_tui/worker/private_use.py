@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from .compiling import names_in
 from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
-from .undo.reach import names_in
 
 SHORTEST = 8
 """Texts of fewer characters are not sent, because they would be found everywhere."""

@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
+from .compiling import can_change_objects, names_in
 from .objects import (
     VARARGS,
     VARKEYWORDS,
@@ -30,10 +31,9 @@ from .objects import (
     unwrap,
 )
 from .stdlib import late_import
-from .undo.reach import can_change_objects, names_in
 
 if TYPE_CHECKING:
-    from .undo.graph import CurrentKinds
+    from .undo.graph import Kinds
     from .undo.history import UndoHistory
     from .undo.mutations import MutationDetector
 
@@ -389,7 +389,7 @@ class NamespaceTracker:
         self._namespace = namespace
         self._seen = self._take_snapshot()
         self._before: MutationDetector | None = None
-        self._kinds: CurrentKinds | None = None
+        self._kinds: Kinds | None = None
 
     def listing(self) -> list[dict[str, Any]]:
         """List every name that is not the interpreter's own."""
@@ -403,9 +403,10 @@ class NamespaceTracker:
         if not can_change_objects(tree, self._namespace):
             return
         if self._kinds is None:
-            self._kinds = late_import(f"{__package__}.undo.graph").CurrentKinds(self._namespace)
+            self._kinds = late_import(f"{__package__}.undo.graph").Kinds(self._namespace)
+        self._kinds = self._kinds.current()
         before = late_import(f"{__package__}.undo.mutations").MutationDetector(
-            self._namespace, self._kinds.get(), names_in(codes, self._namespace)
+            self._namespace, self._kinds, names_in(codes, self._namespace)
         )
         before.begin(None if steps is None else steps.take_checkpoint(before.mentioned))
         self._before = before

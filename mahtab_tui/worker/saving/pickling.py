@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
+    ATOMS,
     MISSING,
     address_of,
     class_module,
@@ -27,7 +28,6 @@ from ..stdlib import late_import, load_package
 from ..undo.checkpoint import UnpicklableError, reduce_object
 from ..undo.graph import Graph, Kinds, Node, ancestors
 from ..undo.parts import opaque_kind
-from ..undo.reach import ATOMS
 from .folder import ProgressCounter
 
 HIDDEN_REASON = "it contains text that was typed hidden"
@@ -130,7 +130,7 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
         alone = [Group([name], 0) for name in variables if name not in large]
         return [
             *alone,
-            Group(large, sum(node.block.size for node in graph.nodes.values() if node.block)),
+            Group(large, sum(node.memory.size for node in graph.nodes.values() if node.memory)),
         ]
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
     holders: dict[int, list[int]] = {}
@@ -155,9 +155,9 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
         by_root.setdefault(sets.root(own) if own in sharing else own, []).append(name)
     sizes: dict[int, int] = {}
     for address, node in graph.nodes.items():
-        if node.block is not None:
+        if node.memory is not None:
             root = sets.root(address)
-            sizes[root] = sizes.get(root, 0) + node.block.size
+            sizes[root] = sizes.get(root, 0) + node.memory.size
     return sorted(
         (Group(names, sizes.get(root, 0)) for root, names in by_root.items()),
         key=lambda group: group.size,
@@ -186,7 +186,7 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
         return any(not is_class(graph.nodes[holder].value) for holder in holders)
     if _never_changes(value):
         return False
-    return is_table(value) or any(part.prepare is not None for part in graph.kinds.parts(value))
+    return is_table(value) or graph.kinds.kind(value).can_change
 
 
 def _never_changes(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A forked process that keeps the state before a cell.
+"""A forked process that keeps the state before a cell, and objects on their way between processes.
 
 The pickler must be given the namespace itself by a persistent id, because functions refer to it as
 their globals.
@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import gc
 import io
+import marshal
 import os
 import select
 import signal
@@ -21,114 +22,12 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
-from ..objects import MISSING, address_of, get_if_loaded, is_subclass
+from ..objects import ATOMS, MISSING, address_of, get_if_loaded, is_subclass
 from ..stdlib import late_import
 from .parts import opaque_kind, read_cell_contents
-from .reach import ATOMS
 
-
-class PythonVersionError(Exception):
-    """The bytecode was compiled by another version of Python."""
-
-
-def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
-    """Return the result of a `reducer_override` for an object; `NotImplemented` for most
-    objects."""
-    cls = type(thing)
-    if cls is types.FunctionType and thing.__globals__ is namespace:
-        described = {
-            name: getattr(thing, name) for name in ("__qualname__", "__doc__", "__annotations__")
-        }
-        fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, described)
-        return (
-            _function,
-            (thing.__code__, namespace, thing.__name__, thing.__closure__),
-            fields,
-            None,
-            None,
-            _set_function,
-        )
-    if cls is types.CodeType:
-        return _code, (_magic(), late_import("marshal").dumps(thing))
-    if cls is types.CellType:
-        return types.CellType, (), tuple(read_cell_contents(thing)), None, None, _set_cell
-    if cls is get_if_loaded("numpy", "ndarray"):
-        return _reduce_array(thing)
-    if cls is get_if_loaded("pandas._libs.internals", "BlockValuesRefs"):
-        return _refs, (
-            [
-                holder
-                for holder in (found() for found in thing.referenced_blocks)
-                if holder is not None
-            ],
-        )
-    if cls is get_if_loaded("pandas._libs.internals", "BlockPlacement"):
-        return cls, (thing.indexer,)
-    return NotImplemented
-
-
-def _magic() -> bytes:
-    return bytes(late_import("importlib.util").MAGIC_NUMBER)
-
-
-def _code(magic: bytes, data: bytes) -> Any:
-    if magic != _magic():  # the bytecode of another version can crash the interpreter
-        raise PythonVersionError
-    return late_import("marshal").loads(data)
-
-
-def _function(
-    code: types.CodeType, namespace: dict[str, Any], name: str, closure: Any
-) -> types.FunctionType:
-    return types.FunctionType(code, namespace, name, None, closure)
-
-
-def _set_function(function: types.FunctionType, fields: Any) -> None:
-    function.__defaults__, function.__kwdefaults__ = fields[0], fields[1]
-    function.__dict__.update(fields[2])
-    for name, value in fields[3].items():
-        setattr(function, name, value)
-
-
-def _refs(holders: list[Any]) -> Any:
-    """Return pandas' notes about blocks and indexes that share their data."""
-    made = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
-    for holder in holders:
-        is_block = is_subclass(type(holder), get_if_loaded("pandas._libs.internals", "Block"))
-        (made.add_reference if is_block else made.add_index_reference)(holder)
-    return made
-
-
-def _set_cell(cell: Any, fields: Any) -> None:
-    if fields[0] is not MISSING:
-        cell.cell_contents = fields[0]
-
-
-def _reduce_array(array: Any) -> Any:
-    """Return how to recreate an array: over the memory of the array that it is a view of, so that
-    it remains a view."""
-    owner = array.base
-    if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
-        return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
-    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return _view, (owner, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
-
-
-def _read_only(array: Any) -> Any:
-    array.flags.writeable = False
-    return array
-
-
-def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
-    made = get_if_loaded("numpy", "ndarray")(
-        shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides
-    )
-    if not writeable:
-        made.flags.writeable = False
-    return made
-
-
-_LENGTH = struct.Struct("!Q")
+_FRAME = struct.Struct("!?Q")
+"""Before what is sent: whether it is an answer, not the reason why there is none; its length."""
 _READY = b"."
 START_TIMEOUT = 10.0
 """Seconds for a forked process to start."""
@@ -136,6 +35,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _LOWEST_FD = 500
 """High enough not to disturb cells that count descriptors or write to low ones."""
+_FOREVER = float("inf")
 
 Responder = Callable[[Any], Any]
 
@@ -159,9 +59,9 @@ class Checkpoint:
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
-            _write(self._fd, pickle.dumps(question, 4), until)
+            _send(self._fd, True, pickle.dumps(question, 4), until)
             meanwhile()
-            data = _read(self._fd, until)
+            good, data = _receive(self._fd, until)
         except TimeoutError:
             self.end()
             raise CheckpointError(
@@ -172,14 +72,12 @@ class Checkpoint:
             raise CheckpointError(
                 "The process that keeps the state before this cell has ended."
             ) from None
-        good, value = pickle.loads(data)
         if not good:
-            raise CheckpointError(value)
-        return value
+            raise CheckpointError(_decode(data))
+        return pickle.loads(data)
 
     def end(self) -> None:
-        """Kill the process. `has_exited` tells when it is gone, because freeing much memory takes a
-        while."""
+        """Kill it. `has_exited` tells when it is gone: freeing much memory takes a while."""
         if self._fd < 0:
             return
         with contextlib.suppress(OSError):  # already closed or awaited by somebody else
@@ -215,7 +113,7 @@ def fork(answer: Responder) -> Checkpoint:
     os.close(theirs)
     checkpoint = Checkpoint(pid, ours)
     try:
-        read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT)
+        _read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT)
     except OSError:
         checkpoint.end()
         raise
@@ -237,10 +135,9 @@ def fork_uninterrupted() -> int:
     return pid
 
 
-def die_with_parent() -> None:
-    """Let Linux end this process together with the one that forked it."""
+def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _channel() -> tuple[int, int]:
@@ -265,46 +162,31 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
         gc.disable()
         sys.settrace(None)
         sys.setprofile(None)
-        for number in (
-            signal.SIGTERM,
-            signal.SIGHUP,
-            signal.SIGALRM,
-            signal.SIGCHLD,
-            signal.SIGUSR1,
-            signal.SIGUSR2,
-        ):
-            signal.signal(number, signal.SIG_DFL)
+        for name in "TERM HUP ALRM CHLD USR1 USR2".split():
+            signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        die_with_parent()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_PR_SET_PTRACER, os.getppid())
         _close_all_but(fd)
         os.write(fd, _READY)
-        _prefer_oom_kill()
+        # Let Linux end this process before others if memory runs out.
+        with (
+            contextlib.suppress(OSError),
+            open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
+        ):
+            score.write("1000")
+        pickle = late_import("pickle")
         while True:
-            _write(fd, _answer(answer, _read(fd)))
-    except BaseException:  # the process's outermost frame; there is nobody to report to
+            _, question = _receive(fd)
+            try:
+                reply = (True, pickle.dumps(answer(pickle.loads(question)), 4))
+            except Exception as error:  # whatever one question does, the next must be answered
+                reply = (False, _encode(str(error) or type(error).__name__))
+            _send(fd, *reply)
+    except BaseException:  # the process's outermost frame; there is nobody to tell
         os._exit(1)
     finally:
         os._exit(0)
-
-
-def _answer(answer: Responder, question: bytes) -> bytes:
-    pickle = late_import("pickle")
-    try:
-        reply = (True, answer(pickle.loads(question)))
-    except Exception as error:  # whatever a request does, the next one must be answered
-        reply = (False, str(error) or type(error).__name__)
-    return bytes(pickle.dumps(reply, 4))
-
-
-def _prefer_oom_kill() -> None:
-    """Let Linux kill this process before others if memory runs out."""
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
-    ):
-        score.write("1000")
 
 
 def _close_all_but(fd: int) -> None:
@@ -323,20 +205,29 @@ def _close_all_but(fd: int) -> None:
 # Both processes
 
 
-def _write(fd: int, data: bytes, until: float = float("inf")) -> None:
-    view = memoryview(_LENGTH.pack(len(data)) + data)
-    while view:
-        _wait(fd, select.POLLOUT, until)
-        view = view[os.write(fd, view[:65536]) :]
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
-def _read(fd: int, until: float = float("inf")) -> bytes:
-    (size,) = _LENGTH.unpack(read_exactly(fd, _LENGTH.size, until))
-    return read_exactly(fd, size, until)
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
-def read_exactly(fd: int, size: int, until: float) -> bytes:
-    """Read this many bytes. Raises `TimeoutError` and `ConnectionResetError`."""
+def _send(fd: int, good: bool, data: bytes, until: float = _FOREVER) -> None:
+    for part in (_FRAME.pack(good, len(data)), data):
+        view = memoryview(part)
+        while view:
+            _wait(fd, select.POLLOUT, until)
+            view = view[os.write(fd, view[:65536]) :]
+
+
+def _receive(fd: int, until: float = _FOREVER) -> tuple[bool, bytes]:
+    good, size = _FRAME.unpack(_read_exactly(fd, _FRAME.size, until))
+    return good, _read_exactly(fd, size, until)
+
+
+def _read_exactly(fd: int, size: int, until: float) -> bytes:
+    """Read so many bytes. Raises `TimeoutError`, `ConnectionResetError`."""
     parts = bytearray()
     while len(parts) < size:
         _wait(fd, select.POLLIN, until)
@@ -348,7 +239,7 @@ def read_exactly(fd: int, size: int, until: float) -> bytes:
 
 
 def _wait(fd: int, event: int, until: float) -> None:
-    if until == float("inf"):
+    if until == _FOREVER:
         return
     poll = select.poll()
     poll.register(fd, event)
@@ -356,8 +247,6 @@ def _wait(fd: int, event: int, until: float) -> None:
         raise TimeoutError
 
 
-_HEAD = struct.Struct("!BQ")
-_GOOD, _BAD = 1, 0
 DUMP_ALL_TIMEOUT = 10.0
 """Seconds for pickling all objects at once."""
 DUMP_EACH_TIMEOUT = 2.0
@@ -417,45 +306,48 @@ def _run(
         for _ in things:
             try:
                 _wait_for_progress(out, each, until, progress)
-                kind, size = _HEAD.unpack(read_exactly(out, _HEAD.size, until))
-                data = read_exactly(out, size, until)
+                good, data = _receive(out, until)
             except TimeoutError:
                 yield f"writing it took longer than {each:.0f} s"
                 return
             except ConnectionResetError:
                 yield "writing it crashed the process"
                 return
-            yield data if kind == _GOOD else data.decode("utf-8", "replace")
+            yield data if good else _decode(data)
     finally:
         os.close(out)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
+def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
+    """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
+    before = progress()
+    while True:
+        try:
+            return _wait(fd, select.POLLIN, min(until, time.monotonic() + each))
+        except TimeoutError:
+            now = progress()
+            if now == before or time.monotonic() > until:
+                raise
+            before = now
+
+
 def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
     try:
-        die_with_parent()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         for thing in things:
             try:
-                kind, data = _GOOD, write(thing)
-            except BaseException as error:  # raised by user code
-                kind, data = _BAD, _failure_reason(error).encode("utf-8", "replace")
-            view = memoryview(_HEAD.pack(kind, len(data)) + data)
-            while view:
-                view = view[os.write(into, view) :]
+                result = (True, write(thing))
+            except BaseException as error:  # the user's own code
+                result = (False, _encode(_failure_reason(error)))
+            _send(into, *result)
     finally:
         os._exit(0)
 
 
 class UnpicklableError(Exception):
     """An object was not pickled; the message says why."""
-
-
-def reject_opaque(value: Any) -> None:
-    """Raise if an object cannot be transferred, whatever its class claims."""
-    kind = opaque_kind(type(value))
-    if kind is not None:
-        raise UnpicklableError(kind.reason)
 
 
 def _failure_reason(error: BaseException) -> str:
@@ -467,16 +359,102 @@ def _failure_reason(error: BaseException) -> str:
         return f"it cannot be pickled ({type(error).__name__})"
 
 
-def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
-    """Wait for an answer, or for the end of its process. Raises `TimeoutError`."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    before = progress()
-    while not poll.poll(max(0.0, min(until, time.monotonic() + each) - time.monotonic()) * 1000):
-        now = progress()
-        if now == before or time.monotonic() > until:
-            raise TimeoutError
-        before = now
+# Objects as bytes.
+
+
+class PythonVersionError(Exception):
+    """The bytecode was compiled by another version of Python."""
+
+
+def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
+    """Return the result of a `reducer_override` for an object; `NotImplemented` for most."""
+    cls = type(thing)
+    if cls is types.FunctionType and thing.__globals__ is namespace:
+        described = {
+            name: getattr(thing, name) for name in ("__qualname__", "__doc__", "__annotations__")
+        }
+        fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, described)
+        return (
+            _function,
+            (thing.__code__, namespace, thing.__name__, thing.__closure__),
+            fields,
+            None,
+            None,
+            _set_function,
+        )
+    if cls is types.CodeType:
+        return _code, (_magic(), marshal.dumps(thing))
+    if cls is types.CellType:
+        return types.CellType, (), tuple(read_cell_contents(thing)), None, None, _set_cell
+    if cls is get_if_loaded("numpy", "ndarray"):
+        return _reduce_array(thing)
+    if cls is get_if_loaded("pandas._libs.internals", "BlockValuesRefs"):
+        holders = [reference() for reference in thing.referenced_blocks]
+        return _refs, ([holder for holder in holders if holder is not None],)
+    if cls is get_if_loaded("pandas._libs.internals", "BlockPlacement"):
+        return cls, (thing.indexer,)
+    return NotImplemented
+
+
+def _magic() -> bytes:
+    return bytes(late_import("importlib.util").MAGIC_NUMBER)
+
+
+def _code(magic: bytes, data: bytes) -> Any:
+    if magic != _magic():  # the bytecode of another version can crash the interpreter
+        raise PythonVersionError
+    return marshal.loads(data)
+
+
+def _function(
+    code: types.CodeType, namespace: dict[str, Any], name: str, closure: Any
+) -> types.FunctionType:
+    return types.FunctionType(code, namespace, name, None, closure)
+
+
+def _set_function(function: types.FunctionType, fields: Any) -> None:
+    function.__defaults__, function.__kwdefaults__ = fields[0], fields[1]
+    function.__dict__.update(fields[2])
+    for name, value in fields[3].items():
+        setattr(function, name, value)
+
+
+def _refs(holders: list[Any]) -> Any:
+    """Notes of pandas about blocks and indexes that share their data."""
+    made = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
+    for holder in holders:
+        is_block = is_subclass(type(holder), get_if_loaded("pandas._libs.internals", "Block"))
+        (made.add_reference if is_block else made.add_index_reference)(holder)
+    return made
+
+
+def _set_cell(cell: Any, fields: Any) -> None:
+    if fields[0] is not MISSING:
+        cell.cell_contents = fields[0]
+
+
+def _reduce_array(array: Any) -> Any:
+    """How an array is made again: over the memory of the array that it is a view of, so that it
+    stays one."""
+    owner = array.base
+    if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+        return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
+    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return _view, (owner, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
+
+
+def _read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
+    made = get_if_loaded("numpy", "ndarray")(
+        shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides
+    )
+    if not writeable:
+        made.flags.writeable = False
+    return made
 
 
 _MISSING, _NAMESPACE = 0, 1
@@ -500,7 +478,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
             if thing is namespace:
                 return _NAMESPACE
             if address_of(type(thing)) not in harmless:
-                reject_opaque(thing)
+                if (kind := opaque_kind(type(thing))) is not None:
+                    raise UnpicklableError(kind.reason)  # whatever its class says
                 harmless[address_of(type(thing))] = type(thing)
             return None
 

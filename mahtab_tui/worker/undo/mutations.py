@@ -6,112 +6,16 @@ import gc
 import marshal
 import time
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..objects import MISSING, address_of
+from ..objects import ATOMS, address_of
 from ..variables import HIDDEN
-from .checkpoint import Checkpoint
-from .checkpoint_responder import (
-    CheckpointMemory,
-    DirtyPages,
-    Roots,
-    Span,
-    UnreadableMemoryError,
-    chunks,
-    digest,
-)
-from .graph import Graph, Kinds, Limits, Node, ancestors
-from .process_state import ProcessState, SideEffectLog, SideState
-from .reach import ATOMS, LibrarySnapshot, ReleasedObject
-from .tables import Block
+from .graph import Graph, Kinds, Limits
+from .memory import CheckpointMemory, Span, UnreadableMemoryError
+from .process_state import SideState
 
-
-class Step:
-    def __init__(self, serial: int, cell: int, names: dict[str, Any]) -> None:
-        self.serial = serial
-        self.cell = cell
-        self.names = names
-        """The objects of names; a `ReleasedObject` for one that is not kept alive."""
-        self.retained: list[Any] = []
-        self.released = False
-        """Whether objects with an effect at their end have been released."""
-        self.touched: tuple[str, ...] = ()
-        self.changes_inside = False
-        """Whether the cell may have changed an object in place."""
-        self.checkpoint: Checkpoint | None = None
-        self.memory: DirtyPages | None = None
-        """Which memory was written since the checkpoint."""
-        self.blocks: frozenset[Block] = frozenset()
-        """The memory of arrays that this step keeps alive."""
-        self.process: ProcessState | None = None
-        self.side_state: SideState | None = None
-        self.libraries: list[LibrarySnapshot] = []
-        """The modules and classes of libraries mentioned by the cell."""
-        self.side_effects = SideEffectLog()
-        """Effects of the cell outside the kernel."""
-        self.failure = ""
-        """Why there is no checkpoint."""
-
-    def end(self) -> list[Checkpoint]:
-        """Kill the checkpoint; returns it, so that the caller can wait until its memory is free."""
-        ended, self.checkpoint = self.checkpoint, None
-        if ended is None:
-            return []
-        ended.end()
-        return [ended]
-
-    def release(self, retained: set[int]) -> None:
-        """Keep only these objects (given by address) and plain values alive."""
-        if self.released:
-            return
-        self.released = True
-        self.names = {name: _release_value(value, retained) for name, value in self.names.items()}
-        self.retained = [_release_value(value, retained) for value in self.retained]
-
-    def roots(self, namespace: dict[str, Any]) -> Roots:
-        """Return where a walk through the state starts. namespace: the current one."""
-        names = {
-            name: value
-            for name, value in self.live_names(namespace).items()
-            if name != "__builtins__"
-        }
-        return Roots(
-            names, [found for value in self.retained if (found := _resolve(value)) is not MISSING]
-        )
-
-    def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the names with their objects, as far as these are alive. namespace: the current
-        one."""
-        found = {name: _resolve(value, namespace.get(name)) for name, value in self.names.items()}
-        return {name: value for name, value in found.items() if value is not MISSING}
-
-    def ended(self) -> set[int]:
-        """Return the addresses of objects that have ended, which others may have now."""
-        return {
-            value.address
-            for value in (*self.names.values(), *self.retained)
-            if type(value) is ReleasedObject and value.ended
-        }
-
-
-def _release_value(value: Any, retained: set[int]) -> Any:
-    return (
-        value
-        if address_of(type(value)) in ATOMS
-        or address_of(value) in retained
-        or type(value) is ReleasedObject
-        else ReleasedObject(value)
-    )
-
-
-def _resolve(value: Any, now: Any = None) -> Any:
-    return value.value(now) if type(value) is ReleasedObject else value
-
-
-def touched_names(steps: list[Step]) -> tuple[str, ...]:
-    """Return the names mentioned by the cells of these steps."""
-    return tuple(dict.fromkeys(name for step in steps for name in step.touched))
-
+if TYPE_CHECKING:
+    from .history import Step
 
 WALK_SECONDS = 0.1
 """Seconds of computing for a walk. The limits below end it much earlier, unless an object takes
@@ -147,10 +51,10 @@ class MutationDetector:
         named = self._mutable_names()
         self._names = {name: address_of(value) for name, value in named.items()}
         graph, self._complete = self._walk(named)
-        self._states = {address: _state(node) for address, node in graph.nodes.items()}
+        self._states = {address: node.state for address, node in graph.nodes.items()}
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
         self._plain = {} if self._complete and not self._unknown else self._digests_of_plain()
-        self._blocks = {node.block for node in graph.nodes.values() if node.block is not None}
+        self._blocks = {node.memory for node in graph.nodes.values() if node.memory is not None}
         graph.forget_weak_references()
         self._objects = [node.value for node in graph.nodes.values()]
         """Only until `begin`."""
@@ -170,15 +74,15 @@ class MutationDetector:
         whole = whole and self._complete
         changed: set[int] = set()
         unknown: set[int] = set()
-        owners: dict[Block, list[int]] = {}
+        owners: dict[Span, list[int]] = {}
         for address, node in graph.nodes.items():
             then = self._states.get(address)
             if then is None:
                 continue
-            if then != _state(node):
+            if then != node.state:
                 changed.add(address)
-            elif node.block is not None:
-                owners.setdefault(node.block, []).append(address)
+            elif node.memory is not None:
+                owners.setdefault(node.memory, []).append(address)
             if not node.known or address in self._unknown:
                 unknown.add(address)
             if not whole and any(
@@ -188,10 +92,8 @@ class MutationDetector:
         for block, differs in self._find_written(set(owners)).items():
             (unknown if differs is None else changed).update(owners[block])
         too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
-        back, unrestored, _ = self._side_state.compare(too_large)
         changed.update(
-            [address_of(each.value) for each in back],
-            [address_of(value) for value, _ in unrestored],
+            address_of(each.value) for each in self._side_state.find_differences(too_large)
         )
         unknown = unknown - self._side_state.addresses | too_large
         inside = self._to_mutations(named, graph, changed, unknown)
@@ -206,9 +108,7 @@ class MutationDetector:
             for name, value in named.items()
             if self._names.get(name) == (address := address_of(value))
         }
-        holders = graph.holders() if changed or unknown else {}
-        reached = ancestors(changed, holders)
-        unsure = ancestors(unknown, holders)
+        reached, unsure = graph.ancestors(changed), graph.ancestors(unknown)
         inside = frozenset(name for name, address in same.items() if address in reached)
         seen = graph.nodes.keys() & self._states.keys()
         open_names = {
@@ -262,64 +162,50 @@ class MutationDetector:
             if collects:
                 gc.enable()
 
-    def _find_written(self, blocks: set[Block]) -> dict[Block, bool | None]:
-        """Return the blocks with whether their memory differs; None if that could not be
-        determined."""
+    def _find_written(self, blocks: set[Span]) -> dict[Span, bool | None]:
+        """Return the blocks whose memory differs: True; None if that could not be found out."""
         step = self._step
-        if step is None or step.checkpoint is None or step.memory is None:
+        if step is None or step.checkpoint is None:
             now = _digests(blocks & self._digests.keys())
             verdicts = {
                 block: None if block not in now else now[block] != self._digests[block]
                 for block in blocks
             }
         else:
-            other = _MemoryComparison(step.checkpoint.pid)
-            verdicts = {
-                block: other.verdict(spans)
-                for block, spans in step.memory.written_since(step.serial, blocks).items()
-            }
+            memory, left = CheckpointMemory(step.checkpoint.pid), MAX_COMPARED_BYTES
+            verdicts = {}
+            for block, spans in step.written_since(blocks).items():
+                verdicts[block], left = _compare_memory(memory, spans, left)
         return {block: differs for block, differs in verdicts.items() if differs is not False}
 
 
-class _MemoryComparison:
-    """Compares memory with that of a checkpoint, up to `MAX_COMPARED_BYTES`."""
-
-    def __init__(self, pid: int) -> None:
-        self._other = CheckpointMemory(pid)
-        self._remaining = MAX_COMPARED_BYTES
-
-    def verdict(self, spans: list[Span]) -> bool | None:
-        """Return whether the memory differs; None if that could not be determined."""
-        try:
-            for part in (
-                part
-                for span in spans
-                for used in self._other.touched_spans(span)
-                for part in chunks(used)
-            ):
-                self._remaining -= part.end - part.start
-                if self._remaining < 0:
-                    return None
-                if self._other.differs(part):
-                    return True
-        except UnreadableMemoryError:
-            return None
-        return False
+def _compare_memory(
+    memory: CheckpointMemory, spans: list[Span], most: int
+) -> tuple[bool | None, int]:
+    """Return whether memory differs from that of a checkpoint, None if that could not be found out;
+    and how many bytes of `most` are left to compare."""
+    try:
+        for span in memory.touched(spans):
+            for chunk in span.chunks():
+                most -= chunk.size
+                if most < 0:
+                    return None, most
+                if memory.differs(chunk):
+                    return True, most
+    except UnreadableMemoryError:
+        return None, most
+    return False, most
 
 
-def _state(node: Node) -> tuple[int, int, int, Block | None]:
-    return address_of(type(node.value)), node.fixed_state, node.mutable_state, node.block
-
-
-def _digests(blocks: set[Block]) -> dict[Block, int]:
-    """Return the digests of blocks, smallest first, up to `MAX_COMPARED_BYTES`."""
+def _digests(blocks: set[Span]) -> dict[Span, int]:
+    """Return the digests of blocks, the smallest first, as far as `MAX_COMPARED_BYTES` go."""
     found = {}
     left = MAX_COMPARED_BYTES
     for block in sorted(blocks, key=lambda block: block.size):
         left -= block.size
         if left < 0:
             break
-        found[block] = digest(block)
+        found[block] = block.digest()
     return found
 
 
