@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
@@ -24,7 +25,6 @@ from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.records import made

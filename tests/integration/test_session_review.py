@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk, code
 from tests.integration.sessions import Opened

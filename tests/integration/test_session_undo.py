@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.sessions import Opened
 

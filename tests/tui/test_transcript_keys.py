@@ -14,7 +14,6 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.transcript.entries import entry_text
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record
 
@@ -53,7 +52,7 @@ def conversation() -> list[Record]:
 
 def marked(app: PaneApp) -> str:
     entry = app.pane.marker.marked
-    return "" if entry is None else entry_text(entry)
+    return "" if entry is None else entry.plain_text
 
 
 def mark_rows(app: PaneApp) -> list[int]:

@@ -11,13 +11,13 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Button, Static
 
+from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Change, NotRestored, Restoration, Variable
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.session_info import OUTSIDE, UndoScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
-from mahtab_tui.tui.transcript.entries import Cell, Question
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story

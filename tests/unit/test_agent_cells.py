@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision, Record
@@ -19,7 +20,6 @@ from mahtab_tui.session.agent_calls import AgentCall, JoinedAgents
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.records import emit, made
 

@@ -63,8 +63,7 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
         records.UserAttachment("", turn=1, label=text),
         records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
-        records.Display("m\n", cell=2, mime="text/markdown", data=text),
-        *cell(2, "m", ("display", "m\n"), party=text),
+        *cell(2, "m", ("display", "m\n"), display=("text/markdown", text), party=text),
     ]
     words = [
         each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Change
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.layout import CellRows, duration
 from tests.unit.test_transcript_rows import PALETTE, lines
 

@@ -16,21 +16,12 @@ from rich.console import Console
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import HtmlTable, read_table
+from mahtab_tui.bus.output import HEAD, RICH_DISPLAYS, TAIL, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
 from mahtab_tui.tui.rows.grid import grid_rows, last_offset
 from mahtab_tui.tui.transcript import entries
-from mahtab_tui.tui.transcript.output import (
-    HEAD,
-    HIGHEST,
-    RICH_DISPLAYS,
-    TAIL,
-    DisplayLine,
-    OutputBuffer,
-    OutputRows,
-    picture_rows,
-    size_in_cells,
-)
+from mahtab_tui.tui.transcript.output import HIGHEST, OutputRows, picture_rows, size_in_cells
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record

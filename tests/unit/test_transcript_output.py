@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
-from mahtab_tui.tui.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
 from tests.unit.test_terminal_screen import MOVED
 
 

@@ -11,13 +11,14 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mahtab_tui.bus.conversation import Note, Words
+from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import fit_columns
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
-from mahtab_tui.tui.transcript.entries import Note, Words
 from mahtab_tui.tui.transcript.layout import WordsRows, note_rows
-from mahtab_tui.tui.transcript.output import HEAD, TAIL, OutputBuffer, OutputRows, expand_tabs
+from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
 from mahtab_tui.tui.transcript.viewport import Window
 
 PALETTE = Palette.of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.tui.transcript.entries import ToolUse
+from mahtab_tui.bus.conversation import ToolUse
 from mahtab_tui.tui.transcript.layout import LONGEST, EntryRows, estimate_rows, tool_rows
 from tests.unit.test_transcript_rows import PALETTE
 
