@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Approval, AssistantReplOut, Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk, code
 from tests.integration.sessions import Opened

@@ -16,6 +16,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.cells import BoundedCell
@@ -38,7 +39,6 @@ from mahtab_tui.store.resume import (
     save_target,
 )
 from mahtab_tui.store.sqlite import SqliteStore, load_records
-from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.kernels import Cells
 from tests.integration.sessions import DEADLINE, Opened, Watched

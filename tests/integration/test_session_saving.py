@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.values import NotSaved, Variable
 from mahtab_tui.session import components
 from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
-from mahtab_tui.tui.transcript.entries import Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened

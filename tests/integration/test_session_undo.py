@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
-from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.sessions import Opened
 

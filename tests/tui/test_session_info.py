@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Button, Static
 
+from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Change, NotRestored, Restoration, Variable
@@ -30,7 +31,6 @@ from mahtab_tui.tui.screens.session_info import (
     UsageScreen,
 )
 from mahtab_tui.tui.theme import MAHTAB, role_variables
-from mahtab_tui.tui.transcript.entries import Cell, Question
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
 from tests.tui.editor_app import until, write

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import lock_session
@@ -21,7 +22,6 @@ from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
-from mahtab_tui.tui.transcript.entries import Cell, entry_text
 from tests.tui.editor_app import until, write
 from tests.tui.screens_app import ScreensApp
 
@@ -86,7 +86,7 @@ def read(screen: SessionsScreen) -> str:
     if not screen.query(PreviewTranscript):
         return ""
     entries = screen.query_one(PreviewTranscript).viewport.transcript.entries
-    return "\n".join(entry_text(entry) for entry in entries)
+    return "\n".join(entry.plain_text for entry in entries)
 
 
 async def opened(

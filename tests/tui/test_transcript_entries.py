@@ -9,12 +9,12 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.conversation import Question, Words
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.markdown import FIGURE
 from mahtab_tui.tui.rows.row import BAR, Row
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
-from mahtab_tui.tui.transcript.entries import Question, Words, entry_text
 from mahtab_tui.tui.transcript.layout import WordsRows
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.transcript.viewport import pinned_rows
@@ -209,7 +209,7 @@ async def test_text_around_code_names_its_own_figures() -> None:
             "not computed: 10",
             "not computed: 12",
         ]
-        assert [entry_text(entry) for entry in app.pane.viewport.transcript.entries] == [
+        assert [entry.plain_text for entry in app.pane.viewport.transcript.entries] == [
             "Here are 10.",
             "x = 1",
             "Then 8 and 12.",

@@ -15,7 +15,6 @@ from mahtab_tui.tui import find as tui_find
 from mahtab_tui.tui.find import TOO_SLOW, FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.transcript.entries import entry_text
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record
@@ -57,7 +56,7 @@ def conversation() -> list[Record]:
 
 def marked(app: PaneApp) -> str:
     entry = app.pane.marker.marked
-    return "" if entry is None else entry_text(entry)
+    return "" if entry is None else entry.plain_text
 
 
 def mark_rows(app: PaneApp) -> list[int]:

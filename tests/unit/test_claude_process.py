@@ -18,6 +18,7 @@ from mahtab_tui.agent.graph import create_repl_graph
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.agent.state import create_initial_state
+from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
@@ -28,7 +29,6 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.transcript.entries import Words
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
 from tests.fake_claude import RECORDINGS, FakeClaude, install_fake_claude

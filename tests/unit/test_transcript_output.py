@@ -16,15 +16,8 @@ from rich.console import Console
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import HtmlTable, read_table
-from mahtab_tui.bus.records import Record, UserReplOutStream
-from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
-from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
-from mahtab_tui.tui.rows.grid import grid_rows, last_offset
-from mahtab_tui.tui.transcript import entries
-from mahtab_tui.tui.transcript.output import (
+from mahtab_tui.bus.output import (
     HEAD,
-    HIGHEST,
     LINE_HEAD,
     LINE_TAIL,
     LIVE,
@@ -32,10 +25,14 @@ from mahtab_tui.tui.transcript.output import (
     TAIL,
     DisplayLine,
     OutputBuffer,
-    OutputRows,
-    picture_rows,
-    size_in_cells,
 )
+from mahtab_tui.bus.records import Record, UserReplOutStream
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
+from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
+from mahtab_tui.tui.rows.grid import grid_rows, last_offset
+from mahtab_tui.tui.transcript import entries
+from mahtab_tui.tui.transcript.output import HIGHEST, OutputRows, picture_rows, size_in_cells
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE

@@ -8,17 +8,9 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.find import Pattern
-from mahtab_tui.tui.transcript.entries import (
-    Cell,
-    Entry,
-    Note,
-    Question,
-    ToolUse,
-    Words,
-    entry_text,
-    output_text,
-)
+from mahtab_tui.tui.transcript.entries import output_text
 from mahtab_tui.tui.transcript.view import (
     SearchMatch,
     match_position,
@@ -51,14 +43,14 @@ def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
         Question(text="why\x07?"),
         Note(level="info", text="so"),
     ]
-    assert [entry_text(entry) for entry in entries] == [
+    assert [entry.plain_text for entry in entries] == [
         "x = 1",
         "Yes.",
         'look {"path": "a"}\nfound',
         "why?",
         "so",
     ]
-    assert entry_text(ToolUse(author="x", name="look", arguments="{}")) == "look {}"
+    assert ToolUse(author="x", name="look", arguments="{}").plain_text == "look {}"
 
 
 def test_omitted_lines_are_noted_in_position() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell, Entry, Question, Words
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.transcript.entries import Cell, Entry, Question, Words
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.pane import cell_to_undo
 from mahtab_tui.worker.undo.graph import Graph, Kinds

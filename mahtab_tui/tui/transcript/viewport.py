@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
 from mahtab_tui.tui.theme import Palette
-from mahtab_tui.tui.transcript.entries import Cell, Entry, Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.greeting import (
     TITLE_HEIGHT,

@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Change, Record, Review, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.code import NAMES
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.prompt_row import Chips
