@@ -27,6 +27,7 @@ from mahtab_tui.kernel.jupyter.cell import (
     Message,
     parent_id,
 )
+from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
@@ -80,9 +81,6 @@ READY = 60.0
 """Seconds that a kernel may take to start and to answer."""
 AGAIN = 1.0
 """Seconds after which it is asked again whether it is there."""
-ENDED = 10.0
-"""Seconds in which the helper must tell what a cell that failed has changed."""
-QUESTION = 5.0
 LATE = 2.0
 """Seconds in which the output of a cell follows the end of all that was asked of the kernel."""
 _SEND_AGAIN = 0.1
@@ -160,12 +158,11 @@ class Conversation:
             self._subshell,
         )
         self._requests.ask(
-            "functions",
-            READY,
+            Operations.functions,
             functions=[function._asdict() for function in self._host.functions()],
         )
         if servers := self._host.servers():
-            self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
+            self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
 
     def _wait_for_info(self) -> Mapping[str, Any]:
         """Ask the kernel who it is, until its answer and its output come through. The control
@@ -311,12 +308,11 @@ class Conversation:
         if self.ready is None:
             return {}
         try:
-            answer = (
-                read_expression(reply, "mahtab")
+            changes = (
+                checked(dict[str, Any], read_expression(reply, "mahtab"))
                 if reply.get("status") == "ok"
-                else self._requests.ask("ended", ENDED)
+                else self._requests.ask(Operations.ended)
             )
-            changes = checked(dict[str, Any], answer)
         except KernelError:  # the cell has damaged our helper, or ended the kernel
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
@@ -324,7 +320,7 @@ class Conversation:
 
     # Questions.
 
-    def ask(self, op: str, timeout: float, **fields: Any) -> Any:
+    def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         """Ask the helper. Raises `KernelError`."""
         if self._over:
             raise KernelError(self._over)
@@ -336,7 +332,7 @@ class Conversation:
             raise KernelError(
                 "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
             )
-        return self._requests.ask(op, timeout, **fields)
+        return self._requests.ask(operation, timeout, **fields)
 
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """Ask the kernel by its own protocol. Raises `KernelError`."""
@@ -354,11 +350,11 @@ class Conversation:
     def leave(self) -> None:
         """Take our helper away again."""
         if self.ready is not None and not self._over:
-            self._requests.ask("leave", QUESTION)
+            self._requests.ask(Operations.leave)
             if self._subshell:
                 self._request(
                     "control", "delete_subshell_request", {"subshell_id": self._subshell}
-                ).result(QUESTION)
+                ).result(Operations.leave.timeout)
 
     # The end.
 
