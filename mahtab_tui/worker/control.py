@@ -90,9 +90,16 @@ Serve = Callable[[Frame, Optional[str]], None]
 class HostCalls:
     """The open calls. Any thread may call; nested cells run on the main thread while it waits."""
 
-    def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
+    def __init__(
+        self,
+        send: Callable[[Frame], None],
+        serve: Serve = lambda frame, refusal: None,
+        error: type[Exception] = RuntimeError,
+    ) -> None:
+        """error: raised with the host's message."""
         self._send = send
         self._serve = serve
+        self._error = error
         self._main = threading.get_ident()
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
@@ -102,8 +109,8 @@ class HostCalls:
         """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
-        the host's message."""
+        """Call the host and wait for the answer (JSON values both ways). Raises the error with the
+        host's message."""
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
         if name == "terminal":
@@ -120,7 +127,7 @@ class HostCalls:
                 elif frame["op"] == "interrupt":
                     raise KeyboardInterrupt
                 elif "error" in frame:
-                    raise RuntimeError(frame["error"])
+                    raise self._error(frame["error"])
                 else:
                     return frame["value"]
         except KeyboardInterrupt:

@@ -201,7 +201,7 @@ def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> Non
         )  # allocated now, since later there may be no memory left
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
-                if frame["op"] == "reply":
+                if frame["op"] == "answer":
                     connection.deliver(frame)
                 else:
                     jobs.put(frame)
