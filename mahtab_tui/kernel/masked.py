@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
@@ -114,7 +114,8 @@ class MaskedKernel:
         unmasked = frozenset() if operation is None else operation.unmasked
         if not forms.secrets or ALL in unmasked:
             return reply
-        return _mask_texts(reply, unmasked, lambda text: mask_spans(text, forms.spans(text)))
+        mask = cache(lambda text: mask_spans(text, forms.spans(text)))  # types and names recur
+        return _mask_texts(reply, unmasked, mask)
 
     @contextmanager
     def _masked_errors(self) -> Iterator[None]:
@@ -148,12 +149,18 @@ def _mask_texts(value: Any, unmasked: frozenset[str], mask: Callable[[str], str]
     if getattr(value, "mime", "").startswith("image/"):
         unmasked |= {"data"}
     masked = {}
-    for field in fields(value):
-        each = getattr(value, field.name)
-        if field.name not in unmasked:  # keys of a mapping are names of the user's
+    for name in _field_names(type(value)):
+        if name not in unmasked:
+            each = getattr(value, name)  # keys of a mapping are names of the user's
             inside = frozenset[str]() if isinstance(each, Mapping) else unmasked
-            masked[field.name] = _mask_texts(each, inside, mask)
-    return replace(value, **masked)
+            if (changed := _mask_texts(each, inside, mask)) is not each:
+                masked[name] = changed
+    return replace(value, **masked) if masked else value
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 class _Output:
