@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import builtins
 import ctypes
-import importlib.util
 import io
 import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
     KernelError,
@@ -35,32 +33,24 @@ from mahtab_tui.kernel.base import (
     between_cells,
 )
 from mahtab_tui.kernel.cells import DELAY, RunningCell
-from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import (
-    CellResult,
-    Completions,
-    Detail,
-    Explanation,
-    Lock,
-    PrivateUse,
-    Restoration,
-    Status,
-    UndoStep,
-    Variable,
-)
+from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
+from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
+from mahtab_tui.kernel.values import CellResult, Lock, Restoration, Status
 from mahtab_tui.system.processes import wait_for_result
-from mahtab_tui.worker import detail, toolbox
+from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop
 from mahtab_tui.worker.capture import LimitedOutput
-from mahtab_tui.worker.control import HostCalls, Interrupts, python_version, working_directory
+from mahtab_tui.worker.control import (
+    HostCalls,
+    Interrupts,
+    Responder,
+    python_version,
+    working_directory,
+)
 from mahtab_tui.worker.environment import Console, Replacement
 from mahtab_tui.worker.executor import CellAttribution, Executor
 from mahtab_tui.worker.frames import Frame
-from mahtab_tui.worker.inspection.columns import AbandonedError, InspectionError
 from mahtab_tui.worker.undo.history import UndoHistory
-
-if TYPE_CHECKING:
-    from mahtab_tui.worker.inspection.inspection import Inspection
 
 _STREAMS = ("stdout", "stderr")
 
@@ -196,14 +186,13 @@ class InProcessEnvironment:
 CANNOT_FORK = "it runs inside the program that opened this session"
 """Why this kernel is not forked."""
 UNDO_STEPS = 20
-"""Number of cells that can be undone."""
-INSPECT_TIMEOUT = 10.0
+"""Cells that can be undone."""
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
-class InProcessKernel(NullPersistence):
-    """A `Kernel` over `namespace` itself: what cells bind remains there after the session."""
+class InProcessKernel(NullPersistence, WorkerOperations):
+    """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
 
     cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
@@ -230,8 +219,13 @@ class InProcessKernel(NullPersistence):
         self._calls: HostCalls
         self._executor: Executor
         self._output: CellOutput
-        self._inspection: Inspection | None = None
         self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
+        self._requests = ControlRequests(lambda frame: responder.handle(frame))
+        answers = {
+            "variables": lambda frame: self._executor.tracker.listing(),
+            "undo_steps": lambda frame: self._undo.steps(),
+        }
+        responder = Responder(self._requests.on_reply, namespace, answers, {})
         self._answers: CallAnswers
         self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
@@ -314,14 +308,7 @@ class InProcessKernel(NullPersistence):
         )
 
     def change_directory(self, path: str) -> str:
-        try:
-            os.chdir(os.path.expanduser(path))
-        except OSError as error:
-            raise KernelError(f"{error.strerror}: {path}") from None
-        return os.getcwd()
-
-    def installed(self, module: str, *, load: bool = False) -> bool:
-        return importlib.util.find_spec(module) is not None
+        return self._ask(Operations.change_directory, path=path)
 
     def set_size(self, columns: int, lines: int) -> None:
         """Do nothing, because COLUMNS and LINES of this process would also be the screen's."""
@@ -329,60 +316,11 @@ class InProcessKernel(NullPersistence):
     def set_reload(self, on: bool) -> None:
         """Do nothing, because the modules are the caller's program."""
 
-    def variables(self) -> list[Variable]:
-        return checked(list[Variable], self._executor.tracker.listing())
-
-    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        from mahtab_tui.worker.private_use import private_use
-
-        return checked(PrivateUse, private_use(self._namespace, names, codes))
-
-    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        described: Future[dict[str, Any]] = Future()
-        threading.Thread(
-            target=self._describe, args=(name, run_code, described), daemon=True
-        ).start()
-        try:
-            return checked(Detail, described.result(INSPECT_TIMEOUT))
-        except KeyError:
-            raise KernelError(f"There is no variable named {name}.") from None
-        except FutureTimeout:
-            raise KernelError(
-                f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s."
-            ) from None
-
-    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        from mahtab_tui.worker.description import describe
-
-        return describe(self._namespace, names, limit)
-
-    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        from mahtab_tui.worker.inspection.inspection import Inspection
-
-        with self._lock:
-            if self._inspection is None:
-                self._inspection = Inspection(self._namespace)
-        try:
-            return self._inspection.answer(dict(request))
-        except (InspectionError, AbandonedError) as error:
-            raise KernelError(str(error)) from None
-
-    def complete(self, code: str, cursor: int) -> Completions:
-        from mahtab_tui.worker.completion.complete import complete
-
-        return checked(Completions, complete(self._namespace, code, cursor))
-
-    def explain(self, code: str, cursor: int) -> Explanation | None:
-        from mahtab_tui.worker.completion.cursor import explain_at
-
-        found = explain_at(self._namespace, code, cursor)
-        return None if found is None else checked(Explanation, found._asdict())
-
-    def undo_steps(self) -> tuple[UndoStep, ...]:
-        return checked(tuple[UndoStep, ...], self._undo.steps())
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        return self._requests.ask(operation, timeout, **fields)
 
     def preview_undo(self, cell: int) -> Restoration:
-        return self._run_undo("preview", cell)
+        return self._run_undo("preview_undo", cell)
 
     def undo(self, cell: int) -> Restoration:
         return self._run_undo("undo", cell)
@@ -504,12 +442,6 @@ class InProcessKernel(NullPersistence):
             self._answers.begin(checked(HostCall, frame))
         else:
             self._answers.cancel(frame["id"])
-
-    def _describe(self, name: str, run_code: bool, described: Future[dict[str, Any]]) -> None:
-        try:
-            described.set_result(detail.describe(self._namespace, name, run_code=run_code))
-        except Exception as error:  # the thread's outermost frame
-            described.set_exception(error)
 
     def _report(self, state: KernelState, text: str) -> None:
         self._state = state

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from mahtab_tui.kernel.base import KernelError, KernelHost
-from mahtab_tui.kernel.values import Change, OutputKind, Restoration, Status
+from mahtab_tui.kernel.operations import Operation, Operations
+from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 
 LIMIT = 64 * 2**20
@@ -172,14 +173,6 @@ class HostCall:
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UndoAnswer:
-    """The effect of an undo, and the working directory after it."""
-
-    restoration: Restoration
-    cwd: str
-
-
 def checked(kind: type[T], reply: object) -> T:
     """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
     try:
@@ -187,7 +180,8 @@ def checked(kind: type[T], reply: object) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise KernelError(f"{kind.__name__} {field}: {first['msg']}") from None
+        name = getattr(kind, "__name__", kind)
+        raise KernelError(f"{name} {field}: {first['msg']}") from None
     return value
 
 
@@ -239,9 +233,9 @@ class CallAnswers:
             self._send(answer)
 
 
-ONE_BY_ONE = frozenset({"complete"})
-"""Requests made at each key press. The next one is sent only after the last reply, so that they do
-not pile up in a busy kernel."""
+ONE_BY_ONE = frozenset({Operations.complete.name})
+"""Requests at each key press. The next one is sent only after the last reply, so that they do not
+pile up in a busy kernel."""
 
 STALE_AFTER = 10.0
 """Seconds after which the next one is sent anyway, because the last one may be waiting for a lost
@@ -272,9 +266,11 @@ class ControlRequests:
         self._open: dict[int, _Request] = {}
         self._ended = ""
 
-    def ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Send a request and wait for the reply. Raises `KernelError` with the kernel's message, or
-        if there is no reply within `timeout` seconds."""
+    def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        """Send a request and wait for the reply. timeout: if not the operation's. Raises
+        `KernelError` with the kernel's message, or if there is no reply in time."""
+        op = operation.name
+        timeout = operation.timeout if timeout is None else timeout
         now = time.monotonic()
         with self._changed:
             free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)
@@ -290,9 +286,10 @@ class ControlRequests:
             self._take(number)
             raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
         try:
-            return request.reply.result(max(0.0, now + timeout - time.monotonic()))
+            reply = request.reply.result(max(0.0, now + timeout - time.monotonic()))
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
+        return checked(operation.result, reply)
 
     def on_reply(self, frame: Frame) -> None:
         """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""

@@ -19,6 +19,7 @@ from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import DetachHandle, Process
+from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.requests import (
     NO_ANSWER,
     CallAnswers,
@@ -31,7 +32,7 @@ from mahtab_tui.kernel.requests import (
     SendQueue,
     checked,
 )
-from mahtab_tui.kernel.values import CellResult, Lock, Status
+from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
 from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.spool import PIECE, Spool, format_omission, pending_bytes
@@ -228,9 +229,6 @@ site-packages."""
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run its exit handlers."""
 
-INTERRUPT_REPLY_TIMEOUT = 1.0
-"""Seconds without a reply after which an interrupt is sent as a signal."""
-
 _RESTORING = -1
 """The number that stands for a cell while variables are restored."""
 
@@ -282,7 +280,7 @@ class WorkerProcess:
         """Whether this host wants to detach, and whether it has detached."""
         self.detach_state = DetachState(self._outbox.send_soon)
         self._requests = ControlRequests(self._outbox.send)
-        self.request = self._requests.ask
+        self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
@@ -373,11 +371,8 @@ class WorkerProcess:
     def _interrupt(self, cell: RunningCell, asked: float) -> None:
         has_our_clock = self._process is not None and self._process.shares_clock
         try:
-            self.request(
-                "interrupt",
-                INTERRUPT_REPLY_TIMEOUT,
-                cell=cell.cell,
-                asked=asked if has_our_clock else None,
+            self.ask(
+                Operations.interrupt_cell, cell=cell.cell, asked=asked if has_our_clock else None
             )
         except KernelError:  # the code blocks the control thread, but C code may check for signals
             with self._lock:
@@ -385,12 +380,12 @@ class WorkerProcess:
                     self._signal(signal.SIGINT)
         cell.interrupting = False
 
-    def restore(self, file: str, seconds: float) -> Any:
-        """Let the process restore saved variables between two cells; returns its answer. Raises
+    def restore(self, file: str, seconds: float) -> RestoredFile:
+        """Let it read variables that were kept, between two cells; returns its answer. Raises
         `KernelError`."""
         self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:
-            return self.request("restore", seconds, file=file, cell=_RESTORING)
+            return self.ask(Operations.restore, seconds, file=file, cell=_RESTORING)
         finally:
             self._restoring = None
 

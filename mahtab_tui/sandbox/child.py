@@ -531,7 +531,7 @@ class ChildProcess(asyncio.Protocol):
         if number in self._calls:
             raise FrameError("a call's number was used twice")
         if self._turn is None or self._turn.final:
-            self.send({"op": "reply", "id": number, "error": "the turn is over"})
+            self._reply(number, error="the turn is over")
             return
         if len(self._calls) == MAX_CALLS:
             raise FrameError(f"more than {MAX_CALLS} calls at once")
@@ -555,7 +555,7 @@ class ChildProcess(asyncio.Protocol):
             del self._calls[number]
 
     def _reply(self, number: int, **reply: Any) -> None:
-        self.send({"op": "reply", "id": number, **reply})
+        self.send({"op": "answer", "id": number, **reply})
 
     def _on_event(self, name: str, args: dict[str, Any]) -> None:
         turn = self._turn

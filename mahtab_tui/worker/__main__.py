@@ -29,6 +29,7 @@ from .control import (
     Host,
     HostCalls,
     Interrupts,
+    Responder,
     python_version,
     reply_to,
     working_directory,
@@ -69,7 +70,7 @@ class Worker:
         self._open: set[int] = set()
         """Cells that run or wait; the control thread knows of one before the main thread does."""
         self._between_cells = {
-            "undo": self._undo,
+            **dict.fromkeys(("preview_undo", "undo", "redo"), self._undo),
             "keep": self._save,
             "keep_alone": self._save_unattended,
             "restore": self._restore,
@@ -109,22 +110,22 @@ class Worker:
         self._executor = Executor(main.__dict__, self._environment, self._interrupts, self._loop)
         self._executor.never_awaited = UnawaitedCoroutines()
         self._executor.never_awaited.install()
-        self._control = Control(
-            self._channel,
+        responder = Responder(
+            self._channel.send,
             main.__dict__,
             {
                 "variables": lambda frame: self._executor.tracker.listing(),
-                "interrupt": self._interrupt,
+                "interrupt_cell": self._interrupt,
                 "cannot_lock": lambda frame: late_import(
                     f"{__package__}.sandbox.read_only"
                 ).missing(),
                 "undo_steps": lambda frame: (
                     [] if self._executor.undo is None else self._executor.undo.steps()
                 ),
-                "kept": lambda frame: self._get_keeper().index(),
+                "saved_namespace": lambda frame: self._get_keeper().index(),
             },
             {
-                **dict.fromkeys(("execute", "answer", "undo", "keep", "restore"), self._on_message),
+                **dict.fromkeys(("execute", "answer", *self._between_cells), self._on_message),
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
@@ -137,6 +138,10 @@ class Worker:
                 "end": self._end,
                 "stay": self._detach,
             },
+        )
+        self._control = Control(
+            self._channel,
+            responder.handle,
             active=lambda: bool(self._open) or self._loop.used,
             flush=self._environment.flush,
             repair=self._environment.repair_builtins,
@@ -259,7 +264,7 @@ class Worker:
         if undo is None:
             reply: Frame = {"error": _NO_UNDO}
         else:
-            reply = undo.answer(frame["action"], frame["cell"])
+            reply = undo.answer(frame["op"], frame["cell"])
             if "value" in reply:
                 reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
             self._executor.tracker.changes(None)

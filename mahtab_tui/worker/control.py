@@ -93,9 +93,16 @@ class HostCalls:
     """The open calls of the host. Any thread may make one; nested cells run on the main thread
     while it waits."""
 
-    def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
+    def __init__(
+        self,
+        send: Callable[[Frame], None],
+        serve: Serve = lambda frame, refusal: None,
+        error: type[Exception] = RuntimeError,
+    ) -> None:
+        """error: raised with the host's message."""
         self._send = send
         self._serve = serve
+        self._error = error
         self._main = threading.get_ident()
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
@@ -105,8 +112,8 @@ class HostCalls:
         """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the result (JSON values both ways). Raises `RuntimeError` with
-        the host's message."""
+        """Call the host and wait for the answer (JSON values both ways). Raises the error with the
+        host's message."""
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
         if name == "terminal":
@@ -123,7 +130,7 @@ class HostCalls:
                 elif frame["op"] == "interrupt":
                     raise KeyboardInterrupt
                 elif "error" in frame:
-                    raise RuntimeError(frame["error"])
+                    raise self._error(frame["error"])
                 else:
                     return frame["value"]
         except KeyboardInterrupt:
@@ -344,59 +351,23 @@ class DetachController(Protocol):
     def on_host_closed(self) -> bool: ...
 
 
-class Sender(Protocol):
-    """Sends frames to the host, from any thread. fd: where frames come from. detached: whether
-    there is no host now."""
-
-    fd: int
-    detached: bool
-
-    def send(self, frame: Frame) -> None: ...
-
-
 class Control:
-    """Reads frames from the host; answers some itself, and passes the others to handlers by their
-    op."""
+    """Reads frames from the host, and hands them on."""
 
     def __init__(
         self,
-        channel: Sender,
-        namespace: dict[str, Any],
-        answers: dict[str, Callable[[Frame], Any]],
-        handlers: dict[str, Callable[[Frame], None]],
+        channel: Channel,
+        handle: Callable[[Frame], None],
         active: Callable[[], bool],
         flush: Callable[[], None],
         repair: Callable[[], None],
         ended: Callable[[], None],
         detach_controller: DetachController | None = None,
     ) -> None:
-        """answers: return a reply immediately. handlers: send a reply later, if there must be one.
-
-        detach_controller: keeps the kernel alive without a host; None if it ends with its host.
-        """
+        """detach_controller: keeps the kernel alive without a host; None where it ends with its
+        host."""
         self._channel = channel
-        self._namespace = namespace
-        self._inspection: Any = None
-        self._inspection_lock = threading.Lock()
-        self._side_threads = {
-            "inspect": self._describe,
-            "describe": lambda frame: late_import(f"{__package__}.description").describe(
-                namespace, frame["names"], frame["limit"]
-            ),
-            "look": self._inspect,
-            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
-                namespace, frame["code"], frame["cursor"]
-            ),
-            "explain": self._explain,
-            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
-                namespace, frame["names"], frame["codes"]
-            ),
-            "installed": _is_installed,
-        }
-        """Handled on threads, because describing may run user code, and completing may access a
-        slow disk."""
-        self._answers = {**answers, "chdir": _change_directory}
-        self._handlers = {**handlers, "size": _set_size}
+        self._handle = handle
         self._active = active
         self._flush = flush
         self._repair = repair
@@ -468,11 +439,48 @@ class Control:
         """Read data from the host; returns whether the kernel continues."""
         data = os.read(self._channel.fd, 65536)
         for frame in self._reader.feed(data):
-            self.handle(frame)
+            self._handle(frame)
         self._host_gone = not data
         return bool(data) or (
             self._detach_controller is not None and self._detach_controller.on_host_closed()
         )
+
+
+class Responder:
+    """Answers requests of the host, by the frames' op."""
+
+    def __init__(
+        self,
+        send: Callable[[Frame], None],
+        namespace: dict[str, Any],
+        answers: dict[str, Callable[[Frame], Any]],
+        handlers: dict[str, Callable[[Frame], None]],
+    ) -> None:
+        """send: sends a reply, from any thread. answers: return the answer at once. handlers: see to
+        it that there is one, if there must be."""
+        self._send = send
+        self._namespace = namespace
+        self._inspection: Any = None
+        self._inspection_lock = threading.Lock()
+        self._side_threads = {
+            "inspect": self._describe,
+            "describe": lambda frame: late_import(f"{__package__}.description").describe(
+                namespace, frame["names"], frame["limit"]
+            ),
+            "inspect_object": self._inspect,
+            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
+                namespace, frame["code"], frame["cursor"]
+            ),
+            "explain": self._explain,
+            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
+                namespace, frame["names"], frame["codes"]
+            ),
+            "installed": _is_installed,
+        }
+        """Answered on threads: describing may run the user's own code, completing may look at a
+        slow disk."""
+        self._answers = {**answers, "change_directory": _change_directory}
+        self._handlers = {**handlers, "size": _set_size}
 
     def handle(self, frame: Frame) -> None:
         """Answer a frame, or let a handler do it."""
@@ -483,11 +491,11 @@ class Control:
                     target=self._answer_on_thread, args=(frame, self._side_threads[op]), daemon=True
                 ).start()
             elif op in self._answers:
-                self._channel.send(reply_to(frame, value=self._answers[op](frame)))
+                self._send(reply_to(frame, value=self._answers[op](frame)))
             else:
                 self._handlers[op](frame)
-        except Exception as error:  # whatever a request does, the next one must be answered
-            self._channel.send(reply_to(frame, error=str(error)))
+        except Exception as error:  # whatever one request does, the next must be answered
+            self._send(reply_to(frame, error=str(error)))
 
     def _answer_on_thread(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
         try:
@@ -496,7 +504,7 @@ class Control:
             reply = reply_to(frame, error=str(error) or type(error).__name__)
         except BaseException as error:  # an object of the user's ended the thread; reply anyway
             reply = reply_to(frame, error=f"{type(error).__name__} was raised.")
-        self._channel.send(reply)
+        self._send(reply)
 
     def _describe(self, frame: Frame) -> Any:
         name = frame["name"]
@@ -511,7 +519,7 @@ class Control:
         with self._inspection_lock:
             if self._inspection is None:
                 self._inspection = module.Inspection(self._namespace)
-        return self._inspection.answer(frame["asked"])
+        return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
         found = late_import(f"{__package__}.completion.cursor").explain_at(

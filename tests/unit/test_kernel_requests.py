@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.requests import LIMIT, MOST, ControlRequests, OutgoingFullError, SendQueue
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
@@ -31,32 +32,35 @@ def test_completion_is_sent_only_after_the_previous_reply() -> None:
     requests = ControlRequests(sent.append)
     for _ in range(60):
         with pytest.raises(KernelError, match="does not answer"):
-            requests.ask("complete", 0.001, code="os.pa", cursor=5)
+            requests.ask(Operations.complete, 0.001, code="os.pa", cursor=5)
     assert len(sent) == 1
     requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
     with pytest.raises(KernelError, match="does not answer"):
-        requests.ask("complete", 0.001, code="os.pat", cursor=6)
+        requests.ask(Operations.complete, 0.001, code="os.pat", cursor=6)
     assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
 
 
 def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
-    answers: list[object] = []
+    starts: list[int] = []
     threads = [
         threading.Thread(
-            target=lambda: answers.append(requests.ask("complete", 60, code="")), daemon=True
+            target=lambda: starts.append(requests.ask(Operations.complete, 60).start), daemon=True
         )
         for _ in range(2)
     ]
     for thread in threads:
         thread.start()
+    value = {"items": [], "more": 0}
     for number in (1, 2):
         wait_for(lambda number=number: len(sent) == number)  # type: ignore[misc]
-        requests.on_reply({"op": "reply", "id": sent[-1]["id"], "value": number})
+        requests.on_reply(
+            {"op": "reply", "id": sent[-1]["id"], "value": {**value, "start": number}}
+        )
     for thread in threads:
         thread.join(60)
-    assert sorted(map(str, answers)) == ["1", "2"]
+    assert sorted(starts) == [1, 2]
 
 
 def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
@@ -64,7 +68,7 @@ def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
     requests = ControlRequests(sent.append)
     for _ in range(2 * MOST):
         with pytest.raises(KernelError, match="does not answer"):
-            requests.ask("variables", 0)
+            requests.ask(Operations.variables, 0)
     assert len(sent) == MOST
 
 
@@ -75,7 +79,7 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
 
     def ask() -> None:
         try:
-            requests.ask("variables", 60)
+            requests.ask(Operations.variables, 60)
         except KernelError as error:
             errors.append(str(error))
 
@@ -90,7 +94,7 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
     thread.join(60)
     assert errors == ["The kernel died."]
     with pytest.raises(KernelError, match="died"):
-        requests.ask("variables", 60)
+        requests.ask(Operations.variables, 60)
 
 
 # Messages to a kernel that does not read: nobody waits, and the order stays.

@@ -22,9 +22,6 @@ from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masking import LONG, MASK, MaskedStream, MaskingFilter, Secrets, masked
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.masked import PASS_THROUGH, MaskedKernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker import private_use as module
 from mahtab_tui.worker.private_use import _contained, mentioned_names, private_use
@@ -633,22 +630,3 @@ def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
     assert "df" in mentioned_names("print(df")
     assert "_" not in mentioned_names("for _ in x: pass")
     assert "_" in mentioned_names("_ + 1")
-
-
-# The kernel that masks secrets.
-
-
-def test_every_kernel_member_is_masked_or_listed_as_pass_through() -> None:
-    parts = {name for name in vars(Kernel) if not name.startswith("_")}
-    assert parts == PASS_THROUGH | (parts & vars(MaskedKernel).keys())
-    assert not PASS_THROUGH & vars(MaskedKernel).keys()
-
-
-def test_unlisted_kernel_member_is_blocked() -> None:
-    masked = MaskedKernel(InProcessKernel({}), Secrets())
-    assert (
-        masked.cannot_undo
-        == "the kernel cannot be forked, because it runs inside the program that opened this session"
-    )
-    with pytest.raises(AttributeError):
-        _ = masked._namespace

@@ -27,6 +27,7 @@ from mahtab_tui.kernel.jupyter.cell import (
     Message,
     parent_id,
 )
+from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
@@ -79,10 +80,7 @@ def read_expression(reply: Mapping[str, Any], name: str) -> Any:
 READY = 60.0
 """Seconds that a kernel may take to start and to answer."""
 AGAIN = 1.0
-"""Seconds before the kernel is asked again whether it is ready."""
-ENDED = 10.0
-"""Seconds within which the helper must report the changes made by a failed cell."""
-QUESTION = 5.0
+"""Seconds after which it is asked again whether it is there."""
 LATE = 2.0
 """Seconds within which the output of a cell must follow the end of all requests."""
 _SEND_AGAIN = 0.1
@@ -160,12 +158,11 @@ class Conversation:
             self._subshell,
         )
         self._requests.ask(
-            "functions",
-            READY,
+            Operations.functions,
             functions=[function._asdict() for function in self._host.functions()],
         )
         if servers := self._host.servers():
-            self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
+            self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
 
     def _wait_for_info(self) -> Mapping[str, Any]:
         """Request the kernel's info until both its reply and its output arrive. If we did not start
@@ -311,21 +308,20 @@ class Conversation:
         if self.ready is None:
             return {}
         try:
-            answer = (
-                read_expression(reply, "mahtab")
+            changes = (
+                checked(dict[str, Any], read_expression(reply, "mahtab"))
                 if reply.get("status") == "ok"
-                else self._requests.ask("ended", ENDED)
+                else self._requests.ask(Operations.ended)
             )
-            changes = checked(dict[str, Any], answer)
-        except KernelError:  # the cell damaged our helper, or ended the kernel
+        except KernelError:  # the cell has damaged our helper, or ended the kernel
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
         return changes
 
     # Requests
 
-    def ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Send a request to the helper. Raises `KernelError`."""
+    def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        """Ask the helper. Raises `KernelError`."""
         if self._over:
             raise KernelError(self._over)
         if self.ready is None:
@@ -336,7 +332,7 @@ class Conversation:
             raise KernelError(
                 "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
             )
-        return self._requests.ask(op, timeout, **fields)
+        return self._requests.ask(operation, timeout, **fields)
 
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """Send a request in the kernel's own protocol. Raises `KernelError`."""
@@ -354,11 +350,11 @@ class Conversation:
     def leave(self) -> None:
         """Remove our helper from the kernel."""
         if self.ready is not None and not self._over:
-            self._requests.ask("leave", QUESTION)
+            self._requests.ask(Operations.leave)
             if self._subshell:
                 self._request(
                     "control", "delete_subshell_request", {"subshell_id": self._subshell}
-                ).result(QUESTION)
+                ).result(Operations.leave.timeout)
 
     # Ending
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
@@ -24,26 +23,15 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.process import (
-    COMPLETE_TIMEOUT,
-    DESCRIBE_TIMEOUT,
-    INSPECT_TIMEOUT,
-    LOAD_TIMEOUT,
-    LOOK_TIMEOUT,
-    PRIVATE_TIMEOUT,
-    VARIABLES_TIMEOUT,
-)
-from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
 from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_OUTPUT
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
     Completion,
     Completions,
-    Detail,
     Explanation,
     Lock,
-    PrivateUse,
     Status,
     UndoStep,
     Variable,
@@ -137,7 +125,7 @@ MOST = 200
 """Maximum number of completions from a kernel for another language."""
 
 
-class JupyterKernel(NullPersistence):
+class JupyterKernel(NullPersistence, WorkerOperations):
     """A `Kernel` over Jupyter's protocol."""
 
     cannot_lock = "it runs in a Jupyter kernel"
@@ -221,16 +209,8 @@ class JupyterKernel(NullPersistence):
 
     def change_directory(self, path: str) -> str:
         talk = self._require()
-        talk.cwd = str(talk.ask("chdir", VARIABLES_TIMEOUT, path=path))
+        talk.cwd = talk.ask(Operations.change_directory, path=path)
         return talk.cwd
-
-    def installed(self, module: str, *, load: bool = False) -> bool:
-        return checked(
-            bool,
-            self._ask(
-                "installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load
-            ),
-        )
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
@@ -245,33 +225,16 @@ class JupyterKernel(NullPersistence):
         talk = self._conversation
         if talk is not None and talk.ready is None:
             return []
-        return checked(list[Variable], self._ask("variables", VARIABLES_TIMEOUT))
-
-    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        return checked(
-            PrivateUse,
-            self._ask("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)),
-        )
-
-    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name, run_code=run_code))
-
-    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return checked(
-            dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit)
-        )
-
-    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=request))
+        return super().variables()
 
     def complete(self, code: str, cursor: int) -> Completions:
         talk = self._require()
         if talk.ready is not None:
-            return checked(
-                Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor)
-            )
+            return super().complete(code, cursor)
         reply = talk.request(
-            "complete_request", {"code": code, "cursor_pos": cursor}, COMPLETE_TIMEOUT
+            "complete_request",
+            {"code": code, "cursor_pos": cursor},
+            Operations.complete.timeout,
         )
         start, matches = reply.get("cursor_start"), reply.get("matches")
         if (
@@ -288,10 +251,7 @@ class JupyterKernel(NullPersistence):
         )
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        if self._require().ready is None:
-            return None
-        found = self._ask("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
-        return None if found is None else checked(Explanation, found)
+        return None if self._require().ready is None else super().explain(code, cursor)
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
@@ -454,8 +414,8 @@ class JupyterKernel(NullPersistence):
             raise KernelError(self._failure)
         return talk
 
-    def _ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        return self._require().ask(op, timeout, **fields)
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        return self._require().ask(operation, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
         language = "" if self._conversation is None else self._conversation.language.lower()

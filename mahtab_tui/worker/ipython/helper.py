@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import toolbox
-from ..control import Control, Host, python_version, working_directory
+from ..control import Host, Responder, python_version, working_directory
 from ..executor import CellAttribution
 from ..frames import Frame
 from ..stdlib import late_import
@@ -114,20 +114,6 @@ class Reply:
         return self._text
 
 
-class CommChannel:
-    """Sends frames to the host over its comm."""
-
-    fd = -1
-    detached = False
-
-    def __init__(self) -> None:
-        self.comm: Any = None
-
-    def send(self, frame: Frame) -> None:
-        if self.comm is not None:
-            self.comm.send({"frame": json.dumps(frame)})
-
-
 class Helper:
     """Everything that we add to the kernel, for one host."""
 
@@ -141,9 +127,10 @@ class Helper:
         self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
         """Running cells, outermost first, with their changes so far."""
         self._done: list[dict[str, Any]] = []
-        self._channel = CommChannel()
-        self._control = Control(
-            self._channel,
+        self._comm: Any = None
+        """Leads to the host once that has opened it."""
+        self._responder = Responder(
+            lambda frame: self._comm.send({"frame": json.dumps(frame)}),
             shell.user_ns,
             {
                 "variables": lambda frame: self._watch.listing(),
@@ -155,10 +142,6 @@ class Helper:
                 "leave": self._leave,
             },
             {},
-            active=lambda: False,
-            flush=lambda: None,
-            repair=lambda: None,
-            ended=lambda: None,
         )
         Host.is_remote = True  # the host and the kernel exchange no files
         toolbox.install(self._calls.call)
@@ -191,13 +174,13 @@ class Helper:
         return {"changes": changes, "cwd": working_directory()}
 
     def _opened(self, comm: Any, message: Any) -> None:
-        self._channel.comm = comm
-        # Not `on_msg`, because IPython's events run around that, and would show and close the
-        # figures of a running cell.
+        self._comm = comm
+        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of
+        # a running cell.
         comm.handle_msg = self._asked
 
     def _asked(self, message: Any) -> None:
-        self._control.handle(json.loads(message["content"]["data"]["frame"]))
+        self._responder.handle(json.loads(message["content"]["data"]["frame"]))
 
     def _add(self, names: Iterable[str]) -> None:
         self._added += names

@@ -206,7 +206,7 @@ def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> Non
         buffer = memoryview(bytearray(65_536))
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
-                if frame["op"] == "reply":
+                if frame["op"] == "answer":
                     connection.deliver(frame)
                 else:
                     jobs.put(frame)

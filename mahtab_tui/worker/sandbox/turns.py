@@ -6,18 +6,15 @@ import ast
 import builtins
 import codecs
 import io
-import itertools
 import linecache
-import queue
 import sys
-import threading
 import time
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from ..awaiting import EventLoop
 from ..capture import omission
-from ..control import Channel, Interrupts
+from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
 from .text import CallError, ReadTracker
@@ -26,35 +23,14 @@ MAX_FRAME = 64 * 2**20
 """Maximum bytes of a message to the engine."""
 
 
-class EngineConnection:
+class EngineConnection(HostCalls):
     """Implements `EngineHost`: calls that wait for an answer, and messages that do not."""
 
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        super().__init__(self._send_frame, error=CallError)
         self._channel = Channel(fd, interrupts, MAX_FRAME)
-        self._ids = itertools.count(1)
-        self._lock = threading.Lock()
-        self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self.finished = False
         """Whether the final answer was given; everything after it is ignored."""
-
-    def call(self, name: str, args: dict[str, Any]) -> Any:
-        number = next(self._ids)
-        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        with self._lock:
-            self._open[number] = inbox
-        try:
-            self._send({"op": "call", "id": number, "name": name, "args": args})
-            try:
-                answer = inbox.get()
-            except KeyboardInterrupt:
-                self._send({"op": "cancelled", "id": number})
-                raise
-        finally:
-            with self._lock:
-                self._open.pop(number, None)
-        if "error" in answer:
-            raise CallError(answer["error"])
-        return answer["value"]
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         self._send({"op": "tell", "name": name, "args": args})
@@ -68,15 +44,7 @@ class EngineConnection:
     def done(self, outcome: dict[str, Any]) -> None:
         self._channel.send({"op": "done", **outcome})
 
-    def deliver(self, frame: Frame) -> None:
-        """Deliver an answer to the thread that waits for it, if there still is one. Called by the
-        reading thread."""
-        with self._lock:
-            inbox = self._open.get(frame["id"])
-        if inbox is not None:
-            inbox.put(frame)
-
-    def _send(self, frame: Frame) -> None:
+    def _send_frame(self, frame: Frame) -> None:
         try:
             self._channel.send(frame)
         except FrameError as error:
