@@ -610,8 +610,7 @@ class SearchBackOff(SearchRecord, tag=tags.RLM_CALL, event="back-off"):
 
 
 class SearchFanOut(SearchRecord, tag=tags.RLM_CALL, event="fan-out"):
-    """A node wants to make so many calls that the user must approve them, or the decision about
-    that."""
+    """A request to approve a large number of calls that a node wants to make, or the decision."""
 
     request: Word = ""
     batch: Word | int | None = None

@@ -396,8 +396,8 @@ class AgentCalls:
     def _approve_code(
         self, agent: JoinedAgent, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code to run, which rules and user may have changed, the private variables that
-        the user was asked about, and whether it runs in a locked fork first.
+        """Return the code that rules and user allow to run, the private variables that the user was
+        asked about, and whether it runs in a locked fork first.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """

@@ -325,8 +325,8 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return the number of the first record of an entry, its name, and its cell; 0 if there is
-    none. Raises `StoreError`."""
+    """Return the number of the first record of an entry, its name, and its cell (0 for a
+    question). Raises `StoreError`."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(

@@ -70,7 +70,7 @@ INDEXED = (
 )
 """Tags of inputs and answers, whose words are indexed."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces, each of which is a word."""
+"""Letters of scripts without spaces. Each letter is indexed as a word."""
 _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 

@@ -164,7 +164,6 @@ class Window:
         return drawn
 
     def row_number(self, position: RowPosition) -> int:
-        """Return the number of the row at a position."""
         return self._heights.rows_before(position.entry) + position.row
 
     def position_at(self, row: int) -> RowPosition:
