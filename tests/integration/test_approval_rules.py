@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Approval, AssistantReplOut, Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from tests import tags
 from tests.integration.sessions import Opened
 
 OpenSession = Callable[..., Opened]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session import attached
 from mahtab_tui.session.agent_thread import load_messages
 from mahtab_tui.session.attached import LONGEST, MentionChip
 from mahtab_tui.session.attachments import MOST_CHARACTERS, Attachment, Attachments
+from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for

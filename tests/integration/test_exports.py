@@ -13,12 +13,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.export.entries import Conversation, select
 from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.session.notebooks import ExportError, export, export_session, parse_export
 from mahtab_tui.store.resume import find_session, new_store
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
+from tests import tags
 from tests.integration.sessions import DEADLINE, Opened
 
 CODE = "Here.\n\n```python\nmade = 1\n```\n"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session.models import change_setting
+from tests import tags
 from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.kernels import Cells

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.cli.headless import ANSWERED, FAILED, ask_once
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.records import made
 from tests.services import OPENAI, Service, refusing, serving

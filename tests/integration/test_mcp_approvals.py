@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import parse_rules
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
 from tests.servers import plain

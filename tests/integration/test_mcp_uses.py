@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.kernels import interpreters
 from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened, Watched

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Approval
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 

@@ -12,8 +12,8 @@ import pytest
 
 from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.repl_agent import create_repl_agent
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.providers import get_llm
+from tests import tags
 from tests.agents import Desk
 from tests.services import (
     ANTHROPIC,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui import create_repl_agent
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.agents import Desk
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.integration.sessions import Opened, Watched

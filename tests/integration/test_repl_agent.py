@@ -15,9 +15,9 @@ import pytest
 from mahtab_tui import ModelError, SessionState, create_repl_agent, execute_code
 from mahtab_tui.agent import Callbacks
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 from tests.integration.kernels import PATIENCE, RecordingHost
 from tests.records import emit

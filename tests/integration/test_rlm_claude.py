@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.models import CLI_CONCURRENCY
 from mahtab_tui.search.search import Search
+from tests import tags
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.recursion_scripts import TEXT, Story
 from tests.waiting import wait_for

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pytest
 
 import mahtab_tui
-from mahtab_tui.bus import codec, tags
+from mahtab_tui.bus import codec
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
@@ -27,6 +27,7 @@ from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
 from mahtab_tui.worker.search_log import unpack_events
+from tests import tags
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log

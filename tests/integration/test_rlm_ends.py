@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search
+from tests import tags
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.recursion_scripts import ScriptedModel, Story, replies
 from tests.waiting import wait_for

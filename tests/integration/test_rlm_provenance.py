@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.requests import read_final
+from tests import tags
 from tests.integration.scripted_searches import python
 from tests.recursion_scripts import ScriptedModel, Story, query_of
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
 from mahtab_tui.search.api import rlm
+from tests import tags
 from tests.recursion_scripts import TEXT, Story
 from tests.services import LocalServer, answering
 

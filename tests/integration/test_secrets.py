@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import get_record
 from mahtab_tui.kernel.process import ProcessKernel
@@ -19,6 +18,7 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
 from tests.services import OPENAI, Service, refusing, serving

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mahtab_tui.bus import tags
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.settings.values import allow
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.services import OPENAI, Service
 

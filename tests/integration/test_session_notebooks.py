@@ -15,10 +15,11 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import new_notebook as new_file
 from mahtab_tui.session.notebooks import CellNotFound, Notebook
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.integration.test_exports import texts
 from tests.notebooks import write

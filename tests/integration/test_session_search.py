@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.session import searches
+from tests import tags
 from tests.integration.sessions import Opened
 
 LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session.searches import KernelTools, parse_tools
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.integration.test_session_search import LOG
 from tests.waiting import wait_for

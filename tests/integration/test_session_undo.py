@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.integration.sessions import Opened
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
@@ -27,7 +28,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
-    undone = it.store.wait(tags.UNDO)
+    undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
     reported = [

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from tests import tags
 from tests.integration.sessions import Opened
 
 ENDLESS = "```python\nwhile True:\n    pass\n```"

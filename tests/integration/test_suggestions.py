@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.models import rest_of_line
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Watched
 

@@ -14,9 +14,9 @@ import pytest
 
 from mahtab_tui import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import changed_sections, render_surroundings
+from tests import tags
 from tests.agents import Desk, words
 from tests.fake_claude import install_fake_claude
 from tests.integration.kernels import RecordingHost

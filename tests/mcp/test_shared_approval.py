@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
+from tests import tags
 from tests.mcp.clients import agent, text_of
 from tests.mcp.conftest import Share, waited
 

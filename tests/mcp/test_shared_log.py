@@ -6,9 +6,9 @@ from pathlib import Path
 
 import anyio
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.mcp.connection import log_file
+from tests import tags
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 

@@ -11,13 +11,13 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens import output as frames_module
 from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen, _cut_start
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads

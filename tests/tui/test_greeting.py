@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from tests import tags
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
 ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)

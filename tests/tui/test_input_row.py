@@ -10,8 +10,8 @@ from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
 from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
 
 

@@ -12,13 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
 from textual.widgets import Input, Label
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.transcript.entries import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ScriptedSession, drawn, story

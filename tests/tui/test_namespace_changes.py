@@ -6,10 +6,10 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import ScriptedSession, change, drawn

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
+from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press

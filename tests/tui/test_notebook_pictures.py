@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from tests import tags
 from tests.records import made
 from tests.tui.story import IDLE
 from tests.tui.test_app import pressing

@@ -9,8 +9,8 @@ import pytest
 from textual.geometry import Region
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.question_rows import QueueRow
+from tests import tags
 from tests.tui.editor_app import SIZE, EditorApp, app_of
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.widgets.question_rows import LeaveRow
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import change, drawn

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.transcript.viewport import pinned_rows
+from tests import tags
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from tests import tags
 from tests.tui.transcript_app import SIZE, PaneApp, cells, record, shown
 
 LINES = 100

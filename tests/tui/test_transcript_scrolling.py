@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from textual.events import MouseScrollUp
 
-from mahtab_tui.bus import tags
+from tests import tags
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.find import FindRow
+from tests import tags
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
 from tests.tui.transcript_app import SIZE, cell, record
 

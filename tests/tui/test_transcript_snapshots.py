@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import PaneApp, shown

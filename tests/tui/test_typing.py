@@ -12,10 +12,10 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done

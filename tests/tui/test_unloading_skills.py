@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story

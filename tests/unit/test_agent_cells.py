@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import PromptHandler
@@ -21,6 +20,7 @@ from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.records import emit, made
 
 ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Input, Namespace, ReplIn, ReplOut
 from mahtab_tui.session import sharing
 from mahtab_tui.session.sharing import Broadcast, Feed, past_for_watchers
+from tests import tags
 from tests.records import emit, made
 from tests.tui.story import change
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.store.sqlite import MemoryStore
+from tests import tags
 from tests.records import emit
 
 
@@ -25,13 +25,6 @@ def log() -> Iterator[logging.Logger]:
 
 def texts(records: list[Record]) -> list[str]:
     return [record.text for record in records]
-
-
-def test_every_tag_has_a_class() -> None:
-    constants = {
-        value for name, value in vars(tags).items() if name.isupper() and isinstance(value, str)
-    }
-    assert constants == {tag for tag, _ in KINDS}
 
 
 def test_streams_are_not_stored() -> None:

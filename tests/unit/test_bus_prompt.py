@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import LONGEST, RECORDS, RESUMED, PromptHandler, shorten
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
+from tests import tags
 from tests.records import emit, made
 
 

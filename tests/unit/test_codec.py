@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import AnswerFigure, AssistantChat
+from tests import tags
 
 
 @pytest.mark.parametrize(

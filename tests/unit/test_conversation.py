@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.host import StoredMessage
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import REMOVED_BY_USER, render_context
+from tests import tags
 from tests.records import made
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import Tree, Trees
@@ -21,6 +21,7 @@ from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.records import read_log
 
 WRITTEN = Path(__file__).parent.parent / "data" / "0.1.0"
@@ -43,7 +44,7 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
     with sqlite3.connect(sessions) as connection:
         rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
     newer = {
-        tags.UNDO,
+        tags.USER_UNDO,
         tags.REVIEW,
         tags.RESTORE,
         tags.BRANCH,

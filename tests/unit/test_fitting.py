@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.conversation import SHORT, estimate_size, fit, with_short_outputs
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
+from tests import tags
 from tests.records import made
 
 

@@ -21,8 +21,8 @@ from mahtab_tui.agent import (
     should_continue,
     should_execute,
 )
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.replay import ScriptedChatModel
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
+from tests import tags
 from tests.agents import COMPLETE, Desk, code, words
 
 

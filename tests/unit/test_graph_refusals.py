@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.settings.model import ApprovalMode
+from tests import tags
 from tests.agents import COMPLETE, Desk, code, last_text, words
 
 HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
+from tests import tags
 from tests.agents import COMPLETE, Desk, code, words
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.knowledge import library as library_module
@@ -18,6 +17,7 @@ from mahtab_tui.knowledge.library import (
     SkillsBudgetExceeded,
 )
 from mahtab_tui.knowledge.skills import SkillsLoader
+from tests import tags
 from tests.skills import write_skill
 
 

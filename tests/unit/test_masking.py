@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masking import MASK, MaskingFilter, Secrets, masked
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.records import emit
 
 KEY = "sk-proj-0123456789"

@@ -7,10 +7,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.model_calls import picture_ids, pictures_to_send, with_pictures
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import MOST, EncodedPicture
+from tests import tags
 from tests.records import made
 
 

@@ -14,9 +14,9 @@ from mahtab_tui.agent import create_initial_state
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState, ExecutionResult
 from mahtab_tui.agent.tool_calls import LIMIT, render_results
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.replay import ScriptedChatModel
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, last_text, words
 
 

@@ -14,9 +14,9 @@ from pydantic import Field
 
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.state import ReflectionMode
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.llm.replay import ScriptedChatModel
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 
 MAX_TURNS = 5

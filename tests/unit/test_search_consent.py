@@ -11,10 +11,10 @@ from functools import partial
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
 from mahtab_tui.sandbox.base import CallRefusedError
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 
 

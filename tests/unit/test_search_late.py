@@ -10,11 +10,11 @@ import pytest
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import MOST, Findings
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
 FAILURES = [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.log import Log
+from tests import tags
 from tests.records import made, read_log
 from tests.recursion_scripts import Bench, Seat, code, replies
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 from tests.waiting import wait_for
 

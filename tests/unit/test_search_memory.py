@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search import live
 from mahtab_tui.search.live import NodeSource, _digest
 from mahtab_tui.search.log import LONGEST_QUERY, Log
 from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
+from tests import tags
 from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, load_records
+from tests import tags
 from tests.records import made
 
 HOLD = "import sys, time\nfrom mahtab_tui.store.database import lock_session\nlock = lock_session(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
+from tests import tags
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
 
@@ -25,7 +25,8 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
     program = """
         import json, resource, sys
         from pathlib import Path
-        from mahtab_tui.bus import logger, tags
+        from mahtab_tui.bus import logger
+        from tests import tags
         from mahtab_tui.bus.logger import DisplayHandler
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.bus.logger import close_logging, setup_logging

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.bus import logger, tags
+from mahtab_tui.bus import logger
 from mahtab_tui.bus.logger import DisplayHandler, StoreError, close_logging, setup_logging
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.sqlite import MemoryStore
+from tests import tags
 from tests.records import emit
 
 

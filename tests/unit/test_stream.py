@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import AnswerSplitter, parse_response
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
+from tests import tags
 
 from .test_parser import ANSWERS, DOCSTRING
 

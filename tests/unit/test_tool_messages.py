@@ -13,10 +13,10 @@ from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.conversation import Conversation, fit
 from mahtab_tui.agent.state import ToolCall, join_chunks
 from mahtab_tui.agent.tool_calls import run_call
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools.toolset import Toolset
+from tests import tags
 from tests.agents import Desk
 from tests.records import emit
 from tests.tool_calling import Caller, calls, text_answer

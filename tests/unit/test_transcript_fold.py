@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.conversation import Cell, Note, Words
 from mahtab_tui.bus.records import KINDS, Change, Record
 from mahtab_tui.tui.transcript import entries
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
 
 ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb = 2\n```\n"

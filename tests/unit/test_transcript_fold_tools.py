@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import AttachmentChip, Question, ToolUse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.unit.transcripts import NOW, answer, folded, outline, record
 
 

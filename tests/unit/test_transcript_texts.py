@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.find import Pattern
 from mahtab_tui.tui.transcript.entries import output_text
@@ -16,6 +15,7 @@ from mahtab_tui.tui.transcript.view import (
     selected_text,
 )
 from mahtab_tui.tui.transcript.viewport import RowPosition, Window, pinned_rows
+from tests import tags
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
 

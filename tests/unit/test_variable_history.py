@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.private_names import VariableHistory
+from tests import tags
 from tests.records import made
 
 
@@ -28,7 +28,7 @@ def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = Fal
 
 
 def undo(*cells: int, undone: bool = True) -> Record:
-    return made(tags.UNDO, "", {"cells": cells, "undone": undone}, 1.0)
+    return made(tags.USER_UNDO, "", {"cells": cells, "undone": undone}, 1.0)
 
 
 STORY = [

@@ -13,8 +13,8 @@ from langchain_core.messages import AIMessage
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.tool_calls import parse_written_calls
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import strip_copied_tags
+from tests import tags
 from tests.agents import Desk, code, words
 from tests.tool_calling import Caller, text_answer
 

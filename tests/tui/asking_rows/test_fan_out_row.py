@@ -10,12 +10,12 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import FanOutRow, estimate
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import press_at_once, until
 from tests.tui.search_app import RecordingControl
