@@ -11,14 +11,7 @@ from typing import Any, Literal, NamedTuple
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
 from mahtab_tui.bus.output import LOCATION, OutputBuffer
-from mahtab_tui.bus.prompt import (
-    answer_entry,
-    cell_entry,
-    code_entry,
-    question_entry,
-    tool_entry,
-)
-from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record
+from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record, code_entry
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.bus.terminal_screen import collapse
 
@@ -326,7 +319,7 @@ class Conversation:
         cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.place
         self._last_cell = cell
         if record.cell is not None:
-            cell.key = cell_entry(record.cell)
+            cell.key = record.entry_name
             self._cells[record.cell] = cell
 
     def _display(self, record: records.Display) -> None:
@@ -379,8 +372,9 @@ class Conversation:
         # Earlier answers are complete, and a resumed session may reuse their numbers.
         self._pieces.clear()
         self._marked.clear()
-        key = question_entry(record.turn)
-        self.append(Question(author="you", text=record.text, key=key, turn=record.turn))
+        self.append(
+            Question(author="you", text=record.text, key=record.entry_name, turn=record.turn)
+        )
 
     def _attachment(self, record: records.UserAttachment) -> None:
         question = next(
@@ -438,7 +432,7 @@ class Conversation:
                 pieces, Cell(author=author, person=False, code=text, block=block, turn=turn)
             )
         else:
-            key = answer_entry(turn, record.step)
+            key = record.entry_name
             self._begin(
                 pieces, Words(author=author, source=text, named=not pieces, key=key, turn=turn)
             )
@@ -471,7 +465,7 @@ class Conversation:
         self._marked.add(record.turn)
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
-            key = answer_entry(record.turn, record.step)
+            key = record.entry_name
             self._begin(pieces, Words(author=author_of_answer(record), key=key, turn=record.turn))
             shown = pieces[-1:]
         last = shown[-1]
@@ -482,7 +476,7 @@ class Conversation:
         self.touch(last)
 
     def _tool(self, record: records.AssistantTool) -> None:
-        key = tool_entry(record.call)
+        key = record.entry_name
         use = self._tools.get(key)
         if use is None:
             use = self._tools[key] = ToolUse(

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, NamedTuple, TypeGuard
 
-from mahtab_tui.bus import conversation, records, tags
+from mahtab_tui.bus import conversation, records
 from mahtab_tui.bus.answers import AnswerPart
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import OutputBuffer
-from mahtab_tui.bus.prompt import HiddenEntries, cell_entry
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.prompt import HiddenEntries
+from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.slicing import parse_plain_python
 
@@ -124,7 +124,7 @@ class WholeOutput(OutputBuffer):
 
     def show(self, text: str, mime: str, data: str, value: str = "") -> None:
         self.received += len(text)
-        known = mime in _TEXTS or (mime in tags.PICTURES and BASE64.fullmatch(data))
+        known = mime in _TEXTS or (mime in records.PICTURES and BASE64.fullmatch(data))
         self.parts.append(Output("display", text, *((mime, data) if known else ())))
 
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.prompt import cell_entry
-from mahtab_tui.bus.records import Approval, Decision, Notice, emit
+from mahtab_tui.bus.records import Approval, Decision, Notice, cell_entry, emit
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import BoundedCell, not_restored, pictures

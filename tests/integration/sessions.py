@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, UserReplOut
 from mahtab_tui.session import Session
 from mahtab_tui.store.sqlite import MemoryStore
+from tests import tags
 from tests.waiting import wait_for
 
 DEADLINE = 60.0

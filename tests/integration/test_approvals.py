@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Approval, AssistantReplOut, Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.agents import Desk, code
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
@@ -346,7 +347,7 @@ def test_reviewed_changes_are_shown_and_accepted(open_session: Callable[..., Ope
     end(it)
     assert reviews(it) == ["waiting", "kept"]
     assert it.value("items, new, 'old' in globals()") == "([1, 2], 'three', False)"
-    assert not any(record.tag in (tags.APPROVAL, tags.UNDO) for record in it.store.records)
+    assert not any(record.tag in (tags.APPROVAL, tags.USER_UNDO) for record in it.store.records)
 
 
 def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
@@ -359,7 +360,7 @@ def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     end(it)
     it.store.wait(tags.ASSISTANT_CHAT, text="Then not.")
     assert reviews(it) == ["waiting", "undone"]
-    undone = it.store.wait(tags.UNDO)
+    undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert undone.cells == (2,)
     assert it.value("items") == "[1]"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.values import Status
@@ -21,6 +20,7 @@ from mahtab_tui.session.agent_thread import load_messages
 from mahtab_tui.session.attached import LONGEST, MentionChip
 from mahtab_tui.session.attachments import MOST_CHARACTERS, Attachment, Attachments
 from mahtab_tui.session.variable_context import ROOM, describe_for_model
+from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.cli.headless import (
     ANSWERED,
@@ -22,6 +22,7 @@ from mahtab_tui.cli.headless import (
 )
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.records import made
 from tests.services import OPENAI, Service, refusing, serving

@@ -17,7 +17,6 @@ from pydantic import PrivateAttr
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
@@ -25,6 +24,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import load_summary
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched

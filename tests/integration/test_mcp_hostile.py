@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.usage import estimate_message_tokens
 from mahtab_tui.servers.servers import ServerError, Servers
 from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
+from tests import tags
 from tests.integration.test_mcp_servers import Open, open_with, state
 from tests.ports import free_port
 from tests.servers import friendly, plain

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -22,6 +21,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo
 from mahtab_tui.settings.approval_rules import parse_rules
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.kernels import interpreters
 from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened, Watched

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE
 from mahtab_tui.session import attached
 from mahtab_tui.session.attached import MentionChip
 from mahtab_tui.session.attachments import Attachments
+from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.pictures import bomb, decoded, encoded, moving

@@ -13,10 +13,10 @@ from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent import create_initial_state, create_repl_agent, create_repl_graph, run_graph
 from mahtab_tui.agent.model_calls import read_answer
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import input_limit, model_name, priced_as, worst_cost
+from tests import tags
 from tests.agents import Desk
 from tests.integration.asking import PATIENCE, ask
 from tests.services import (

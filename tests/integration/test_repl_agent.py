@@ -18,10 +18,10 @@ import pytest
 from mahtab_tui import ModelError, SessionState, create_repl_agent, execute_code
 from mahtab_tui.agent import Callbacks
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import changed_sections, render_surroundings
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 from tests.fake_claude import install_fake_claude
 from tests.integration.kernels import PATIENCE, RecordingHost

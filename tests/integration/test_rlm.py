@@ -17,7 +17,6 @@ import pytest
 from pydantic import BaseModel
 
 import mahtab_tui
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.search.api import rlm
@@ -27,6 +26,7 @@ from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
+from tests import tags
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of, replies

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
@@ -27,6 +26,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.models import CLI_CONCURRENCY
 from mahtab_tui.search.search import Search
 from mahtab_tui.worker.search import SearchFailed
+from tests import tags
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.integration.scripted_searches import LOG, python
 from tests.recursion_scripts import TEXT, Story

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
@@ -20,6 +19,7 @@ from mahtab_tui.search.conversation import ChosenModels
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.search import SearchFailed
+from tests import tags
 from tests.integration.asking import PATIENCE
 from tests.integration.scripted_searches import LOG, python
 from tests.integration.sessions import Opened

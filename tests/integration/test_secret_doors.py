@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.cli.headless import ask_once, search_once
@@ -28,6 +27,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
+from tests import tags
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
 from tests.recursion_scripts import ScriptedModel, replies

@@ -15,7 +15,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Decision, Record
@@ -40,6 +40,7 @@ from mahtab_tui.store.resume import (
 )
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.records import made

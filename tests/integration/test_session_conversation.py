@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions
@@ -24,6 +23,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.settings.values import allow
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import DEADLINE, Opened, Watched

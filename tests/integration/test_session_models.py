@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm import providers
 from mahtab_tui.llm.base import ModelError
@@ -22,6 +22,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.models import change_setting, rest_of_line
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.integration.kernels import Cells

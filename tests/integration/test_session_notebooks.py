@@ -17,7 +17,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.export.entries import Conversation, select
 from mahtab_tui.export.reading import read_notebook
@@ -32,6 +32,7 @@ from mahtab_tui.session.notebooks import (
     parse_export,
 )
 from mahtab_tui.store.resume import find_session, new_store
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.notebooks import write as write_notebook
 from tests.services import LocalServer, answering

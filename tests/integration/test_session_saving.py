@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.values import NotSaved, Variable
@@ -16,6 +16,7 @@ from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.session import searches
 from mahtab_tui.session.searches import KernelTools, parse_tools
+from tests import tags
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.integration.sessions import Opened
 
 # Undo in a session: what the bus, the model and the namespace's authors know of it.
@@ -34,7 +35,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
-    undone = it.store.wait(tags.UNDO)
+    undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
     reported = [

@@ -12,7 +12,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.layout import UiState
@@ -21,6 +20,7 @@ from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, WAITING, ScriptedSession, drawn, story

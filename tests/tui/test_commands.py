@@ -16,7 +16,6 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.app import MahtabApp
@@ -28,6 +27,7 @@ from mahtab_tui.tui.transcript.entries import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ScriptedSession, drawn, story

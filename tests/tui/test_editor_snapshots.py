@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.screens.listing import HistorySearch
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from tests import tags
 from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
 
 CODE = """def outliers(day, limit=3):

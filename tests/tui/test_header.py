@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import UndoStep
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, ScriptedSession, drawn

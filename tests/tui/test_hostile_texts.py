@@ -11,7 +11,6 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.values import Completion
 from mahtab_tui.tui.app import MahtabApp
@@ -20,6 +19,7 @@ from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
 from mahtab_tui.tui.terminal_driver import TextOnly
+from tests import tags
 from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp

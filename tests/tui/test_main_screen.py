@@ -12,7 +12,6 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
@@ -23,6 +22,7 @@ from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.question_rows import LeaveRow
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import change, drawn, story

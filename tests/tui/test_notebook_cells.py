@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made

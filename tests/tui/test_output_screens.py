@@ -16,7 +16,6 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
@@ -38,6 +37,7 @@ from mahtab_tui.tui.screens.output import (
 )
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads

@@ -11,8 +11,8 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow
+from tests import tags
 from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
 
 # Lines that code asks for.

@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.find import LineInput
@@ -22,6 +21,7 @@ from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests import tags
 from tests.records import made
 from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import until, write

@@ -8,7 +8,7 @@ import pytest
 from rich.style import Style
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Question, Words
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.markdown import FIGURE
@@ -18,6 +18,7 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
 from mahtab_tui.tui.transcript.layout import WordsRows
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.transcript.viewport import pinned_rows
+from tests import tags
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, offered, press
 from tests.tui.test_transcript_pane import SESSION, past_record
 from tests.tui.transcript_app import SIZE, NotedPort, cell, record, shown

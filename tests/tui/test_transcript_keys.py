@@ -9,13 +9,13 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui import find as tui_find
 from mahtab_tui.tui.find import TOO_SLOW, FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record
 

@@ -16,9 +16,9 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text

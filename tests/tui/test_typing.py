@@ -22,11 +22,11 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.textual_fixes import KeyOrder
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.random_input import run
 from tests.records import made
 from tests.tui.editor_app import until

@@ -9,13 +9,13 @@ from typing import Any
 from textual.app import App, ComposeResult
 from textual.widgets import Input
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 
 SIZE = (60, 20)

@@ -23,10 +23,10 @@ from mahtab_tui.agent import (
     should_execute,
 )
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.llm.replay import ScriptedChatModel
 from mahtab_tui.settings.model import ApprovalMode
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 # One question from its beginning to its end, over a real namespace.

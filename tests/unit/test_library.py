@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.knowledge import library as library_module
@@ -23,6 +22,7 @@ from mahtab_tui.knowledge.library import (
     SkillsIndex,
 )
 from mahtab_tui.knowledge.skills import Skill, SkillsLoader
+from tests import tags
 from tests.skills import write_skill
 
 # The index of skills: what is found first, and that no query is an error.

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masking import LONG, MASK, MaskedStream, MaskingFilter, Secrets, masked
 from mahtab_tui.bus.records import Record, get_record
@@ -26,6 +25,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker import private_use as module
 from mahtab_tui.worker.private_use import _contained, mentioned_names, private_use
 from mahtab_tui.worker.variables import UNTOLD
+from tests import tags
 from tests.records import emit
 
 # Keys in what goes over the bus, also where a stream brings them piece by piece.

@@ -25,9 +25,9 @@ from mahtab_tui.agent import (
 from mahtab_tui.agent.nodes import Nodes, parse_reflection
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionMode
 from mahtab_tui.agent.tool_calls import LIMIT, render_results
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.llm.replay import ScriptedChatModel
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 # The nodes of the graph, one at a time.

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, is_python, parse_response
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
+from tests import tags
 
 # A whole answer of a model: what is said, and what may run.
 

@@ -16,7 +16,6 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.api import rlm
@@ -25,6 +24,7 @@ from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for
 

@@ -13,9 +13,9 @@ import pytest
 
 import mahtab_tui
 from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, Usage, get_record
 from mahtab_tui.kernel.process import ProcessKernel
+from tests import tags
 from tests.integration.kernels import RecordingHost
 from tests.records import emit
 from tests.skills import write_skill

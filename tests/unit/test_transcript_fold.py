@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.records import KINDS, Change, Record
 from mahtab_tui.tui.transcript import entries
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
 
 # Records become entries: who said and ran what, whether it streamed or is told afterwards.

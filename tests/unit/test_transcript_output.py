@@ -13,7 +13,6 @@ from PIL import Image
 from rich.cells import cell_len
 from rich.console import Console
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import HtmlTable, read_table
 from mahtab_tui.bus.output import (
@@ -33,6 +32,7 @@ from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_siz
 from mahtab_tui.tui.rows.grid import grid_rows, last_offset
 from mahtab_tui.tui.transcript import entries
 from mahtab_tui.tui.transcript.output import HIGHEST, OutputRows, picture_rows, size_in_cells
+from tests import tags
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE

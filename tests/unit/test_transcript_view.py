@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.find import Pattern
 from mahtab_tui.tui.transcript.entries import output_text
@@ -18,6 +17,7 @@ from mahtab_tui.tui.transcript.view import (
     selected_text,
 )
 from mahtab_tui.tui.transcript.viewport import Heights, RowPosition, Window, pinned_rows
+from tests import tags
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
 

@@ -18,7 +18,6 @@ from mahtab_tui.bus.conversation import (
     code_blocks,
 )
 from mahtab_tui.bus.output import RICH_DISPLAYS
-from mahtab_tui.bus.prompt import number_entry
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.entries import (
     Activities,
@@ -376,7 +375,7 @@ class Transcript(Conversation):
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
         """Show a notebook cell; a raw one becomes a block of text."""
-        key = number_entry(record.place)
+        key = record.entry_name
         if record.kind == "code":
             cell = Cell(
                 author="notebook", person=True, code=record.text, cell_number=record.place, key=key

@@ -10,8 +10,7 @@ from textual.events import Click
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
 from mahtab_tui.bus.output import DisplayLine
-from mahtab_tui.bus.prompt import number_entry
-from mahtab_tui.bus.tags import PICTURES
+from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.editor.pane import is_prose

@@ -9,12 +9,12 @@ from textual.events import AppBlur, AppFocus, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
 from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
 from tests.tui.editor_app import EditorApp, app_of, until, write
 

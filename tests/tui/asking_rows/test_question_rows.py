@@ -12,7 +12,6 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Change, Record, Review, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
@@ -21,6 +20,7 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow, estimate
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import SIZE, app_of, press_at_once, until, write
 from tests.tui.search_app import RecordingControl
