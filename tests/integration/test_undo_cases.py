@@ -118,6 +118,8 @@ def test_undo_restores_the_previous_state(cells: Cells, setup: str, change: str,
         ),
         ("open('in.txt', 'w').write('abc'); f = open('in.txt')", "f.close()", "f", "closed"),
         ("import subprocess", "subprocess.run(['true'])", "true", "program"),
+        ("open('out.txt', 'w').close()", "import os; os.chmod('out.txt', 0)", "out.txt", "permiss"),
+        ("import os", "os.symlink('out.txt', 'new.txt')", "out.txt", "link"),
     ],
 )
 def test_unrestorable_object_is_named_with_the_reason(
