@@ -35,7 +35,7 @@ def binding_arguments(
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
         return {}
-    anthropic = getattr(llm, "provider", llm._llm_type).startswith("anthropic")
+    anthropic = llm._llm_type == "anthropic-chat"  # LangChain's package
     return {
         **bound.kwargs,
         **({"tool_choice": {"type": "none"} if anthropic else "none"} if forbidden else {}),

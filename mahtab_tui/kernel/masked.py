@@ -1,4 +1,4 @@
-"""A kernel whose answers have the session's secrets masked. Code in the kernel sees them
+"""A kernel whose results have the session's secrets masked. Code in the kernel sees them
 unmasked."""
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class MaskedKernel:
         self.inner.start(host)
 
     def replace_kernel(self, new: Kernel, text: str) -> None:
-        """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then
-        keeps the old one."""
+        """Replace the kernel by another one. text: a sentence about it. If it raises `KernelError`,
+        the old one stays."""
         new.set_size(*self._size)
         try:
             new.start(self._host)
@@ -60,7 +60,7 @@ class MaskedKernel:
         return {name: self._masked_cut(text) for name, text in found.items()}
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete without candidates that would write a secret."""
+        """Complete, leaving out candidates that contain a secret."""
         found: Completions = self._call("complete", code, cursor)
         items = (item for item in found.items if not self._secrets.spans(item.text))
         return replace(found, items=tuple(items))
@@ -164,7 +164,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 class _Output:
-    """Masks a cell's streamed output, kind by kind."""
+    """Masks a cell's streamed output, each kind separately."""
 
     def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
         self._secrets = secrets

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from mahtab_tui.search.conversation import (
     NodeConversation,
     OnWords,
     Reply,
+    WordStream,
     as_model_error,
     on_thread,
 )
@@ -40,8 +40,6 @@ from mahtab_tui.search.conversation import (
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
 
-_MERGED = 0.03
-"""Words are passed on at most once in so many seconds."""
 _STOP_AGAIN = 0.1
 """Seconds before a stop is repeated, since one that comes before the answer starts is lost."""
 
@@ -51,24 +49,14 @@ class ReplyReader:
 
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
         self._llm = llm
-        self._on_words = on_words
-        self._words: list[str] = []
-        self._sent = 0
-        self._sent_at = 0.0
+        self._words = WordStream(on_words)
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def add(self, chunk: BaseMessage) -> None:
         if has_restarted(chunk.response_metadata):
-            self._words.clear()
-            self._sent = 0
-            self._on_words(None)
-        if words := str(chunk.text):
-            self._words.append(words)
-            now = time.monotonic()
-            if now - self._sent_at >= _MERGED:
-                self._sent_at = now
-                self._send()
+            self._words.restart()
+        self._words.add(str(chunk.text))
         if (usage := getattr(chunk, "usage_metadata", None)) is not None:
             self._usage = add_usage(self._usage, usage)
         self._metadata |= chunk.response_metadata
@@ -76,21 +64,16 @@ class ReplyReader:
     def reply(self) -> Reply:
         """Return the whole answer at its end. Raises `ModelError` if the service refused to
         answer."""
-        self._send()
+        self._words.flush()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
-        text = str(self._metadata.get("final_text") or "".join(self._words))
+        text = str(self._metadata.get("final_text") or self._words.text)
         return Reply(make_encodable(text), is_cut(self._metadata), self.used)
 
     @property
     def used(self) -> Usage | None:
         """Usage of the call; None if the model did not report it."""
         return reported_usage(self._llm, self._usage, self._metadata)
-
-    def _send(self) -> None:
-        if self._sent < len(self._words):
-            self._on_words(make_encodable("".join(self._words[self._sent :])))
-            self._sent = len(self._words)
 
 
 class ThreadedReader:

@@ -353,7 +353,9 @@ class Proxy:
             for line in answer.splitlines()
             if line.startswith("data: {")
         ] or [json.loads(answer)]
-        usage, timings, words = {}, {}, ""
+        usage: dict[str, Any] = {}
+        timings: dict[str, Any] = {}
+        words = ""
         for reply in replies:
             usage = reply.get("usage") or usage
             timings = reply.get("timings") or timings

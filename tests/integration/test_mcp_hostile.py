@@ -18,11 +18,10 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.usage import estimate_message_tokens
-from mahtab_tui.servers.servers import ServerError, Servers, ServerState
+from mahtab_tui.servers.servers import ServerError, Servers
 from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
-from tests.integration.sessions import Opened
-from tests.integration.test_mcp_servers import Open, open_with
+from tests.integration.test_mcp_servers import Open, open_with, state
 from tests.ports import free_port
 from tests.servers import friendly, plain
 from tests.services import LocalServer, answering
@@ -77,12 +76,6 @@ def test_interrupt_cancels_calls_of_the_cells_threads(open_with: Open) -> None:
     it.session.kernel.interrupt()
     it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
     wait_for(lambda: "cancelled" in state(it).messages.text, 20)
-
-
-def state(it: Opened) -> ServerState:
-    known = it.session.knowledge.servers
-    assert known is not None
-    return known.states["echo"]
 
 
 def test_calls_of_threads_and_async_cells_run_concurrently(open_with: Open) -> None:

@@ -1,8 +1,9 @@
-"""A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a
-replayed model."""
+"""A session without a screen, on a real kernel and a replayed model; bounded cells, and copies of a
+session."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -14,22 +15,39 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Decision, Record
+from mahtab_tui.kernel.cells import BoundedCell
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store import resume
+from mahtab_tui.store.resume import (
+    database,
+    find_session,
+    fork,
+    new_store,
+    resumed_store,
+    save_target,
+)
+from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests.integration.kernels import Cells
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.records import made
 from tests.skills import trust_skills, write_skill
 from tests.waiting import wait_for
+
+# A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a
+# replayed model.
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
 COMPLETE = {
@@ -397,3 +415,189 @@ def test_overwritten_output_is_sent_in_its_final_form(
     prompt = PromptHandler()
     prompt.resume(it.store.records)
     assert "outer 299\ninner 299\nTraceback" in prompt.get_context()
+
+
+# Cells that are stopped at the end of their time, or by whoever waits for them.
+
+
+def run_bounded(cells: Cells, bounded: BoundedCell, code: str) -> CellResult:
+    return bounded.run(lambda: cells.run(code))
+
+
+def test_cell_ending_in_time_is_not_stopped(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, 60, may_kill=True)
+    assert run_bounded(cells, bounded, "1").status == "ok"
+    assert not bounded.timed_out
+    bounded.stop()
+    assert cells.text("2") == "2\n"
+
+
+def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, None, may_kill=False)
+
+    def stop() -> None:
+        bounded.stop()
+        assert not any(thread.name == "cell-limit" for thread in threading.enumerate())
+        Path("go").touch()
+
+    earlier = cells.run_until(
+        "on",
+        stop,
+        "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'",
+    )
+    assert earlier.output == "on\n'whole'\n"
+    assert run_bounded(cells, bounded, "time.sleep(600)").status == "interrupted"
+
+
+def test_limit_beyond_the_thread_maximum_works_and_the_cell_can_be_stopped(
+    cells: Cells,
+) -> None:
+    bounded = BoundedCell(cells.kernel, 1e12, may_kill=False)
+    answer: list[CellResult] = []
+    code = "import time\nopen('began', 'w').close()\ntime.sleep(600)"
+    thread = threading.Thread(
+        target=lambda: answer.append(run_bounded(cells, bounded, code)), daemon=True
+    )
+    thread.start()
+    wait_for(Path("began").exists)
+    bounded.stop()
+    thread.join(DEADLINE)
+    assert [result.status for result in answer] == ["interrupted"]
+
+
+def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
+    entered = threading.Event()
+
+    def let_go() -> None:
+        entered.set()
+        Path("go").touch()
+
+    bounded = BoundedCell(cells.kernel, None, may_kill=False, grace=0.1, on_unresponsive=let_go)
+    ignores = "import signal, os, time\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('on', flush=True)"
+    code = f"{ignores}\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
+    result = bounded.run(lambda: cells.run_until("on", bounded.stop, code))
+    assert (result.status, result.output, entered.is_set()) == ("ok", "on\n'whole'\n", True)
+
+
+# Copies of a saved session that begin as it was before a cell, and what is told of a long past.
+
+TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
+COMPLETE_TEXT = '{"is_complete": true, "reasoning": "", "next_action": ""}'
+OpenSaved = Callable[..., Session]
+
+
+@pytest.fixture
+def open_saved(project: Path) -> Iterator[OpenSaved]:
+    """Open a session that is saved: a new one, or the one with an id. All are closed with the
+    test."""
+    opened: list[Session] = []
+    replay = project / "replay.jsonl"
+    replay.write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE_TEXT, "Done.")),
+        "utf-8",
+    )
+
+    def open_it(id: str = "", keep_namespace: bool = True) -> Session:
+        settings = load_settings(
+            model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace
+        )
+        store, name, past = (
+            resumed_store(find_session(id, None), variables=True) if id else new_store(project)
+        )
+        keep = save_target(store.session, settings.keep_namespace_mb) if keep_namespace else None
+        session = Session(
+            settings,
+            process_kernel(settings, keep),
+            HeadlessFrontend(),
+            store=store,
+            name=name,
+            past=past,
+        )
+        opened.append(session)
+        session.start()
+        wait_for(session.ready.done)
+        return session
+
+    yield open_it
+    for session in opened:
+        session.close()
+
+
+def run_all(session: Session, *cells: str) -> None:
+    for code in cells:
+        session.cells.run(code)
+
+
+def value(session: Session, expression: str) -> str:
+    return session.cells.run(expression).output.strip()
+
+
+def texts(id: str) -> list[str]:
+    """Return the inputs of a session, and its notice about being a copy."""
+    kinds = (records.UserReplIn, records.UserChat, records.Branch)
+    return [
+        record.text
+        for _, record in load_records(database(), id).records
+        if isinstance(record, kinds)
+    ]
+
+
+def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> None:
+    session = open_saved()
+    run_all(session, "items = [1]")
+    session.submit("ask", "add two")
+    wait_for(
+        lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running
+    )
+    session.save()
+    copy = fork(session.saved_id, "cell 3")
+    assert texts(copy) == [
+        "items = [1]",
+        f"This session is a copy of {session.saved_id}, before cell 3.",
+    ]
+    again = open_saved(copy)
+    assert value(again, "'items' in globals()") == "False"
+
+
+def test_private_variable_is_private_in_every_copy_however_old_its_mark(
+    open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_saved()
+    run_all(session, "pay = [1]", "pay.append(2)", "private('pay')")
+    session.save()
+    id = session.saved_id
+    copy = fork(id, "cell 2")
+    run_all(session, *(f"x{number} = {number}" for number in range(5)))
+    session.close()
+    store = session.backend.get().store
+    assert isinstance(store, SqliteStore)
+    assert store.claim is not None
+    store.claim.release()
+    monkeypatch.setattr(resume, "TAIL", 5)
+    for each in (copy, id):
+        hidden = HiddenEntries()
+        for record in resumed_store(find_session(each, None))[2]:
+            hidden.fold(record)
+        assert hidden.private == {"pay"}
+
+
+def test_resumed_session_counts_the_records_not_shown(
+    open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_saved()
+    run_all(session, *(f"x{number} = {number}" for number in range(5)))
+    session.save()
+    row = find_session(fork(session.saved_id), None)
+
+    def first_notice(tail: int) -> str:
+        monkeypatch.setattr(resume, "TAIL", tail)
+        store, _, past = resumed_store(row)
+        assert store.claim is not None
+        store.claim.release()
+        return past[0].text
+
+    assert "not shown" not in first_notice(row.records + 1)
+    assert "1 earlier record is not shown here: /export writes all of them." in first_notice(
+        row.records - 1
+    )
+    assert f"{row.records - 4:,} earlier records are not shown here" in first_notice(4)
