@@ -186,13 +186,13 @@ class InProcessEnvironment:
 CANNOT_FORK = "it runs inside the program that opened this session"
 """Why this kernel is not forked."""
 UNDO_STEPS = 20
-"""Cells that can be undone."""
+"""Number of cells that can be undone."""
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
 class InProcessKernel(NullPersistence, WorkerOperations):
-    """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
+    """A `Kernel` over `namespace` itself: what cells bind remains there after the session."""
 
     cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"

@@ -60,7 +60,7 @@ class MaskedKernel:
         return {name: self._masked_cut(text) for name, text in found.items()}
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete without candidates that would write a secret."""
+        """Complete, leaving out candidates that contain a secret."""
         found: Completions = self._call("complete", code, cursor)
         items = (item for item in found.items if not self._secrets.spans(item.text))
         return replace(found, items=tuple(items))

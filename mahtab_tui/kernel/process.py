@@ -38,7 +38,7 @@ SLOW_DISK = 20_000_000
 
 
 class ProcessKernel(WorkerOperations):
-    """A `Kernel` in a process of its own, replaced by a new one when it dies."""
+    """A `Kernel` in a separate process, which is replaced by a new one when it dies."""
 
     def __init__(
         self,

@@ -234,8 +234,8 @@ class CallAnswers:
 
 
 ONE_BY_ONE = frozenset({Operations.complete.name})
-"""Requests at each key press. The next one is sent only after the last reply, so that they do not
-pile up in a busy kernel."""
+"""Requests made at each key press. The next one is sent only after the last reply, so that they do
+not pile up in a busy kernel."""
 
 STALE_AFTER = 10.0
 """Seconds after which the next one is sent anyway, because the last one may be waiting for a lost

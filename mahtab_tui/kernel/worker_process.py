@@ -381,7 +381,7 @@ class WorkerProcess:
         cell.interrupting = False
 
     def restore(self, file: str, seconds: float) -> RestoredFile:
-        """Let it read variables that were kept, between two cells; returns its answer. Raises
+        """Let the process restore saved variables between two cells; returns its answer. Raises
         `KernelError`."""
         self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:

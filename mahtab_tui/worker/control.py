@@ -112,7 +112,7 @@ class HostCalls:
         """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the answer (JSON values both ways). Raises the error with the
+        """Call the host and wait for the result (JSON values both ways). Raises the error with the
         host's message."""
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
@@ -352,7 +352,7 @@ class DetachController(Protocol):
 
 
 class Control:
-    """Reads frames from the host, and hands them on."""
+    """Reads frames from the host, and passes them on."""
 
     def __init__(
         self,
@@ -364,8 +364,7 @@ class Control:
         ended: Callable[[], None],
         detach_controller: DetachController | None = None,
     ) -> None:
-        """detach_controller: keeps the kernel alive without a host; None where it ends with its
-        host."""
+        """detach_controller: keeps the kernel alive without a host; None if it ends with its host."""
         self._channel = channel
         self._handle = handle
         self._active = active
@@ -456,8 +455,8 @@ class Responder:
         answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], None]],
     ) -> None:
-        """send: sends a reply, from any thread. answers: return the answer at once. handlers: see to
-        it that there is one, if there must be."""
+        """send: sends a reply, from any thread. answers: return a reply immediately. handlers: send a
+        reply later, if there must be one."""
         self._send = send
         self._namespace = namespace
         self._inspection: Any = None
@@ -477,7 +476,7 @@ class Responder:
             ),
             "installed": _is_installed,
         }
-        """Answered on threads: describing may run the user's own code, completing may look at a
+        """Handled on threads, because describing may run user code, and completing may access a
         slow disk."""
         self._answers = {**answers, "change_directory": _change_directory}
         self._handlers = {**handlers, "size": _set_size}
@@ -494,7 +493,7 @@ class Responder:
                 self._send(reply_to(frame, value=self._answers[op](frame)))
             else:
                 self._handlers[op](frame)
-        except Exception as error:  # whatever one request does, the next must be answered
+        except Exception as error:  # whatever a request does, the next one must be answered
             self._send(reply_to(frame, error=str(error)))
 
     def _answer_on_thread(self, frame: Frame, work: Callable[[Frame], Any]) -> None:

@@ -80,7 +80,7 @@ def read_expression(reply: Mapping[str, Any], name: str) -> Any:
 READY = 60.0
 """Seconds that a kernel may take to start and to answer."""
 AGAIN = 1.0
-"""Seconds after which it is asked again whether it is there."""
+"""Seconds before the kernel is asked again whether it is ready."""
 LATE = 2.0
 """Seconds within which the output of a cell must follow the end of all requests."""
 _SEND_AGAIN = 0.1
@@ -313,7 +313,7 @@ class Conversation:
                 if reply.get("status") == "ok"
                 else self._requests.ask(Operations.ended)
             )
-        except KernelError:  # the cell has damaged our helper, or ended the kernel
+        except KernelError:  # the cell damaged our helper, or ended the kernel
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
         return changes
@@ -321,7 +321,7 @@ class Conversation:
     # Requests
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        """Ask the helper. Raises `KernelError`."""
+        """Send a request to the helper. Raises `KernelError`."""
         if self._over:
             raise KernelError(self._over)
         if self.ready is None:

@@ -175,8 +175,8 @@ class Helper:
 
     def _opened(self, comm: Any, message: Any) -> None:
         self._comm = comm
-        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of
-        # a running cell.
+        # Not `on_msg`, because IPython's events run around that, and would show and close the
+        # figures of a running cell.
         comm.handle_msg = self._asked
 
     def _asked(self, message: Any) -> None:
