@@ -196,6 +196,17 @@ def app_of(pilot: Pilot[None]) -> EditorApp:
     return pilot.app
 
 
+def static_text(pilot: Pilot[Any], selector: str) -> str:
+    """Return what a `Static` of the screen shows."""
+    return str(pilot.app.screen.query_one(selector, Static).content)
+
+
+def screen_text(pilot: Pilot[Any]) -> str:
+    """Return the lines of the screen as they are drawn."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips)
+
+
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     """Wait for what another thread or a timer does."""
     end = time.monotonic() + 60

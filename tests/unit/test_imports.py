@@ -72,6 +72,7 @@ def loaded_after(code: str) -> set[str]:
         "mahtab_tui.cli.main",
         "mahtab_tui.tui.open",
         "mahtab_tui.session",
+        "mahtab_tui.session.api",
         "mahtab_tui.agent",
         "mahtab_tui.agent.host",
         "mahtab_tui.llm.providers",

@@ -130,9 +130,6 @@ def test_prices_weight_output_and_remember_the_most_expensive_call() -> None:
     assert Prices((0.0, 0.0)).estimate(4_000).usd == 0.0
 
 
-# Limits of a tree, and its answer when they are used up.
-
-
 async def look(seat: Seat) -> None:
     seat.print(len(seat.text))
 

@@ -26,8 +26,6 @@ from mahtab_tui.knowledge.skills import (
 from mahtab_tui.settings.model import SettingsError, load_settings, resource_folder
 from tests.skills import trust_skills, write_skill
 
-# Skills: where they are found, and what is said of broken ones.
-
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -239,26 +237,6 @@ def test_notices_of_the_session_are_records(state: SessionState) -> None:
     (Path.home() / ".mahtab" / "skills" / "broken" / "SKILL.md").write_text("no frontmatter")
     state.skills()
     assert [(record.tag, record.attrs["level"]) for record in seen] == [(tags.NOTICE, "warning")]
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "mahtab_tui",
-        "mahtab_tui.session.api",
-        "mahtab_tui.agent",
-        "mahtab_tui.agent.host",
-        "mahtab_tui.session",
-    ],
-)
-def test_importing_loads_no_model_libraries(module: str) -> None:
-    code = f"import sys, {module}; print([name for name in sys.modules if name.startswith(('langgraph', 'langchain', 'textual', 'mcp'))])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "[]\n"
-    )
 
 
 def test_every_public_name_can_be_imported() -> None:
