@@ -1,4 +1,4 @@
-"""The agent's conversation, and how much of it a model gets."""
+"""The agent's conversation, and how much of it is sent to a model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ OUTPUT = re.compile(
     r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)",
     re.DOTALL,
 )
-"""A cell's output or a tool's result. It cannot contain its own end tag, because it is defused."""
+"""A cell's output or a tool's result. It cannot contain its own end tag, because its text is
+escaped."""
 _SECTIONS = (
     "instructions",
     "skills",
@@ -47,8 +48,8 @@ _SECTIONS = (
     "attachments",
 )
 _TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
-"""Begins or ends one of the sections that precede a question. Texts from outside hold none, because
-they are defused."""
+"""The tags of the sections that precede a question. External text cannot contain them, because it
+is escaped."""
 
 
 def estimate_size(messages: Sequence[AnyMessage]) -> int:
@@ -62,8 +63,8 @@ def with_short_outputs(text: str, limit: int = SHORT) -> str:
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
-    """Reduce messages to about `room` tokens if needed: shorten outputs, then drop the beginning,
-    then shorten what is left."""
+    """Reduce messages to about `room` tokens if necessary: shorten outputs, then drop the
+    beginning, then shorten the rest."""
     if estimate_size(messages) <= room:
         return list(messages)
     fitted = calls_as_text(messages)  # a tool call must not be separated from its result
@@ -121,7 +122,7 @@ def section_sizes(
 
 
 def _without_sections(text: str, sections: dict[str, list[str]]) -> str:
-    """Take the sections out of a text, and add each to those of its name."""
+    """Remove the sections from a text, adding each to those of its name."""
     rest, start, name = list[str](), 0, ""
     for tag in _TAG.finditer(text):
         if not name and not tag[1]:
@@ -137,8 +138,8 @@ _ELEMENT = re.compile(
     r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool|notebook-cell)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?",
     re.DOTALL,
 )
-"""A record of a cell, a tool call or a cell of a notebook. Output cannot imitate one, because it is
-defused."""
+"""A record of a cell, a tool call or a notebook cell. Output cannot imitate one, because it is
+escaped."""
 _OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
 _NUMBERED = {"cell": cell_entry, "place": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
@@ -152,7 +153,7 @@ _TICKS = re.compile("`{3,}")
 
 
 class Conversation:
-    """All messages. Nothing is ever removed, so that what the user takes out can come back."""
+    """All messages. Nothing is ever removed, so that hidden messages can be restored."""
 
     def __init__(self, history: Iterable[StoredMessage] = ()) -> None:
         self._messages = [
@@ -181,12 +182,12 @@ class Conversation:
         self._messages.append(asked._replace(private=frozenset(private)))
 
     def prepend_context(self, text: str) -> None:
-        """Put a text before the context of the last question."""
+        """Insert a text before the context of the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
 
     def append_instruction(self, text: str) -> None:
-        """Add to what the model is asked to do with the last question."""
+        """Add to the instruction that follows the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(instruction=question.instruction + text)
 
@@ -211,11 +212,11 @@ class Conversation:
                 )
 
     def variable_texts(self, start: int = 0) -> list[str]:
-        """Return the descriptions of variables that the model got from a question on."""
+        """Return the descriptions of variables sent to the model since a question."""
         return [text for message in self._messages[start:] for text in message.variables.values()]
 
     def questions(self, hidden: HiddenEntries) -> list[int]:
-        """Return the indices of the questions that were not replaced."""
+        """Return the indexes of the questions that were not replaced."""
         asked = (
             (index, message)
             for index, message in enumerate(self._messages)
@@ -228,8 +229,8 @@ class Conversation:
         ]
 
     def first_question_after(self, turn: int | None) -> int:
-        """Return the index of the first question after this turn; the number of messages if there
-        is none."""
+        """Return the index of the first question after a turn; the number of messages if there is
+        none."""
         if turn is None:
             return 0
         later = (
@@ -240,7 +241,7 @@ class Conversation:
         return next(later, len(self._messages))
 
     def turn_before(self, index: int) -> int | None:
-        """Return the turn of the last question before a message; None if it has none."""
+        """Return the turn of the last question before a message; None if that has no number."""
         return next(
             (
                 message.turn
@@ -253,13 +254,14 @@ class Conversation:
     def as_messages(
         self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
-        """Return the messages for the model. Successive messages of one party are joined, which
-        happens if one between them was replaced.
+        """Return the messages for the model. Successive messages with the same role, which occur if
+        one between them was replaced, are joined.
 
-        start, end: range of messages. short: outputs are shortened in messages before this index.
+        start, end: the range of messages. short: outputs are shortened in messages before this
+        index.
         """
         messages: list[AnyMessage] = []
-        # A service refuses a call without a result, and a result without its call.
+        # Services reject a call without a result, and a result without its call.
         answered = {(message.turn, message.step, message.call) for message in self._messages}
         made: set[tuple[int | None, int | None, str]] = set()
         for index, remembered in enumerate(self._messages[start:end], start):
@@ -297,17 +299,17 @@ class Conversation:
 
 
 def step_id(turn: int, step: int) -> str:
-    """Return the id of the message of an answer."""
+    """Return the message id of an answer."""
     return f"{turn}.{step}"
 
 
 def parse_step(message: AIMessage) -> int:
-    """Return the number of an answer in its turn, from the message's id."""
+    """Parse the number of an answer within its turn from the message's id."""
     return int((message.id or "0.0").rpartition(".")[2])
 
 
 def _visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
-    """Return what the model gets of a message; empty if nothing."""
+    """Return the part of a message that the model gets; empty if none."""
     if not hidden:
         if message.role != "user":
             return message.text
@@ -326,12 +328,12 @@ def _visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
 
 
 def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
-    """Return the rest of a question. Of a replaced one, the cells in its context stay."""
+    """Return what remains of a question. The context of a replaced question keeps its cells."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub(
         "", _without_cells(_without_private(message.context, hidden), hidden)
     ).strip()
-    # Other variables may hold what has become private since they were described.
+    # Other variables may contain values that became private after they were described.
     variables = {} if hidden.private - message.private else message.variables
     if hidden.is_replaced(entry):
         return prompts.render_context(
@@ -363,8 +365,8 @@ def _visible_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
 
 
 def _without_cells(text: str, hidden: HiddenEntries) -> str:
-    """Remove the records of cells and calls that are left out; if nothing else remains, return a
-    sentence in their place."""
+    """Remove the records of hidden cells and calls; if nothing else remains, return a sentence
+    instead."""
     cells: list[str] = []
 
     def keep(element: re.Match[str]) -> str:
@@ -388,15 +390,15 @@ def _without_cells(text: str, hidden: HiddenEntries) -> str:
 
 
 def _render_element(element: re.Match[str], entry: str, hidden: HiddenEntries) -> str:
-    """Return the record of a cell or call as it is sent: without code and output of a cell that
-    uses a private variable."""
+    """Return the record of a cell or call as it is sent: without code and output if the cell uses a
+    private variable."""
     if not hidden.is_private(entry) or element[1] == "assistant-repl-in":
         return element[0]
     return f"{PRIVATE_CELL}\n" if element[1].endswith("out") else ""
 
 
 def _without_private(context: str, hidden: HiddenEntries) -> str:
-    """Return a question's context without what it tells of variables that are private now."""
+    """Return a question's context without the parts about variables that are now private."""
     if not hidden.private:
         return context
 
@@ -424,16 +426,16 @@ class _Summary(NamedTuple):
     """A summary of the beginning of the conversation."""
 
     end: int
-    """Index of the first message that it does not cover."""
+    """Index of the first message after the summary."""
     text: str
     of: int
-    """Hash of the messages that it covers, which changes if the user takes something out."""
+    """Hash of the summarised messages, which changes if the user hides one of them."""
 
 
 class MessageHistory:
-    """The history of one conversation. A summary is made when there are too many questions or they
-    are too long for the model, and used until a new one is needed, so that as little as possible
-    changes from one question to the next."""
+    """A conversation reduced to what a model can read. A summary is made when there are too many
+    questions, or when they are too long for the model. It is reused until a new one is necessary,
+    so that the prompt changes as little as possible between questions."""
 
     def __init__(
         self,
@@ -442,15 +444,15 @@ class MessageHistory:
         max_history: int,
         summary: ConversationSummary | None = None,
     ) -> None:
-        """max_history: how many questions are sent in full. summary: of an earlier part of the
+        """max_history: number of questions sent in full. summary: summarises an earlier part of the
         session."""
         self._host = host
         self._conversation = conversation
         self.max_history = max_history
         self._summary: _Summary | None = None
         self._dropped = 0
-        """Messages between the summary's end and this index are not told, because summarising them
-        failed."""
+        """Messages between the end of the summary and this index are not sent, because summarising
+        them failed."""
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
@@ -460,7 +462,7 @@ class MessageHistory:
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The conversation as the model is now told it."""
+        """The conversation as it is currently sent to the model."""
         messages = self._conversation.as_messages(self._host.hidden, self._start, short=self._short)
         if not self._start:
             return messages
@@ -480,11 +482,11 @@ class MessageHistory:
         turn: int,
         most: int | None,
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, which is the last one, after reducing them to
-        what the model can read.
+        """Return the messages for a new question, which is the last one, reduced to what the model
+        can read.
 
-        summariser: makes the summary. most: the tokens that the model was found to read, if that is
-        less than it claims.
+        summariser: writes the summary. most: the number of tokens that the model can really read,
+        if that is less than it claims.
         """
         room = min(input_limit(llm), most or input_limit(llm)) - estimate_size(
             [SystemMessage(system)]
@@ -516,10 +518,11 @@ class MessageHistory:
         return self.messages
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
-        """Summarise all questions but the last one now. Returns an empty string, why nothing was
-        summarised, or None if it was stopped.
+        """Summarise all questions but the last one now. Returns an empty string, the reason why
+        nothing was summarised, or None if it was stopped.
 
-        keep: what the summary shall keep, in the user's words. turn: of the last question.
+        keep: what the summary must contain, in the user's words. turn: the turn of the last
+        question.
         """
         questions = self._conversation.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summary_end:
@@ -528,12 +531,12 @@ class MessageHistory:
 
     @property
     def _summary_end(self) -> int:
-        """Index of the first message that no summary covers."""
+        """Index of the first message after the summary."""
         return digest.end if (digest := self._valid_summary()) else 0
 
     @property
     def _start(self) -> int:
-        """Index of the first message that is sent in full."""
+        """Index of the first message sent in full."""
         return max(self._summary_end, self._dropped)
 
     def _fits(self, room: int) -> bool:
@@ -559,10 +562,10 @@ class MessageHistory:
     def _summarise(
         self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
     ) -> str | None:
-        """Summarise the messages before `end` and notify the user. Returns an empty string, why it
-        failed, or None if it was stopped.
+        """Summarise the messages before `end` and notify the user. Returns an empty string, the
+        reason why it failed, or None if it was stopped.
 
-        must_shorten: fail if the conversation does not become shorter.
+        must_shorten: fail if the conversation would not become shorter.
         """
         host, digest, room = self._host, self._valid_summary(), input_limit(llm)
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
@@ -596,7 +599,7 @@ class MessageHistory:
         return ""
 
     def _drop(self, end: int, why: str) -> None:
-        """Tell the model nothing of the messages before `end` until they can be summarised."""
+        """Send no message before `end` to the model until they can be summarised."""
         self._dropped = end
         notice = f"Summarising failed ({why}), so the model does not get {self._text_before(end)}. The next question tries again."
         emit(self._host.log, Notice(notice, level="warning"))

@@ -4,7 +4,7 @@ START -> generate -> [calls tools?] yes -> tools -+
             ^              | no                    |
             |              +------ extract_code <--+
             |                           |
-            +- [tool results, figures that nobody computed, failed code again?] yes
+            +- [tool results, uncomputed figures, failed code repeated?] yes
             |                           | no
             |            [code that ran before?] yes -> close
             |                           | no
@@ -12,7 +12,7 @@ START -> generate -> [calls tools?] yes -> tools -+
             |                           | yes
             |           approve (block by block) -> execute -> [blocks left?] yes -> approve
             |                                        | no
-            |                     [a check of its own?] yes -> reflect -> [complete, or turns used up?] yes -> close -> END
+            |                     [a separate check?] yes   -> reflect -> [complete, or turns used up?] yes -> close -> END
             |                                        | no                         | no
             +-------------------------------------- instruct                      |
             +---------------------------------------------------------------------+
@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-# LangChain would import these on its own threads when a graph first runs; imported here, they keep
-# the order (`system/imports.py`).
+# LangChain would import these on its own threads when a graph first runs; importing them here keeps
+# the order of imports (`system/imports.py`).
 import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401
@@ -95,8 +95,8 @@ def build_graph(
         "reflect", after_check, {"generate": "generate", "close": "close", "end": END}
     )
     graph.add_edge("close", END)
-    # The only type of ours in the state; one that is not named here will not be read back by later
-    # versions.
+    # The only class of ours in the state. Classes that are not named here cannot be read back in
+    # later versions.
     serde = JsonPlusSerializer(
         allowed_msgpack_modules=[(AnswerFigure.__module__, AnswerFigure.__name__)]
     )
@@ -113,11 +113,12 @@ def create_repl_graph(
     tools: Toolset | None = None,
     output_answers: bool = False,
 ) -> ReplGraph:
-    """Make a graph that answers questions with a model in a session; `run_graph` runs it.
+    """Create a graph that answers questions with a model in a session; `run_graph` runs it.
 
-    max_turns: how many answers with code one question may have. reflection: when a separate call
-    checks the results for completeness; otherwise the next answer tells them. tools: for models
-    that call tools. output_answers: a short output of one block ends the question.
+    max_turns: the maximum number of answers with code per question. reflection: when a separate
+    call checks the results for completeness; otherwise the next answer reports them. tools: for
+    models that call tools. output_answers: whether a short output of a single block ends the
+    question.
     """
     nodes = Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools)
     return build_graph(nodes, max_turns, reflection, output_answers=output_answers)

@@ -1,5 +1,4 @@
-"""The interface between agent and session, and the values that they exchange. Loads nothing
-heavy."""
+"""The interface between agent and session, and the values they exchange. Loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import HiddenEntries
@@ -20,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class ApprovalRequest(NamedTuple):
-    """A code block that waits for the user."""
+    """A code block that waits for approval."""
 
     request: str
     turn: int
     step: int
-    """Which generation of the turn it came from, from 0."""
+    """Number of its answer within the turn, from 0."""
     block: int
-    """Which block of that generation, from 0."""
+    """Number of the block within the answer, from 0."""
     blocks: int
     code: str
 
     def record(self, party: str) -> Approval:
-        """Make the approval record, without its state."""
+        """Create the approval record, without its state."""
         return Approval(
             self.code,
             request=self.request,
@@ -44,6 +43,16 @@ class ApprovalRequest(NamedTuple):
         )
 
 
+class Permission(NamedTuple):
+    """Whether code of a model or of an agent may run."""
+
+    action: Literal["allow", "lock", "ask", "deny"]
+    """`lock`: run it in a locked fork, and ask if it needs more."""
+    reason: str = ""
+    """A clause that says why the user is asked, empty if they are always asked; or a sentence that
+    says why it may not run."""
+
+
 class Execution(NamedTuple):
     """The result of a code block that ran."""
 
@@ -52,9 +61,9 @@ class Execution(NamedTuple):
     is_error: bool
     status: str
     rewritten: bool = False
-    """Whether `output` lacks text that was overwritten."""
+    """Whether `output` lacks overwritten text."""
     undone: str | None = None
-    """Why the user undid its changes, which may be empty; None if they did not."""
+    """Why the user undid its changes (may be empty); None if they did not."""
     variables: str = ""
     """Describes the variables that it made or changed."""
 
@@ -63,24 +72,24 @@ class StoredMessage(NamedTuple):
     """One complete message of a conversation."""
 
     role: str
-    """``user``, ``assistant``, or ``results`` for what code and tools of an answer gave."""
+    """``user``, ``assistant``, or ``results`` of an answer's code and tools."""
     text: str
     turn: int | None = None
     """Number of its question; None if unknown."""
     step: int | None = None
-    """Number of the answer within its turn, also for the results of its code."""
+    """Number of its answer within the turn; for results, that of the answer they belong to."""
     context: str = ""
     """The sections that precede a question."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """Text for each variable that a question came with."""
+    """A description of each variable sent with the question."""
     instruction: str = ""
-    """Request that follows a question, such as to compute the answer."""
+    """The request that follows a question, for example to compute the answer."""
     private: frozenset[str] = frozenset()
-    """Names that were private when the variables of a question were described."""
+    """Names that were private when the question's variables were described."""
     calls: Sequence[ToolCall] = ()
-    """Tool calls of an answer, as the model made them."""
+    """Tool calls of an answer, as made by the model."""
     call: str = ""
-    """Id of the tool call whose result this is."""
+    """Id of the tool call that it is the result of."""
 
 
 class ConversationSummary(NamedTuple):
@@ -95,19 +104,19 @@ class QuestionContext(NamedTuple):
     """The sections that precede a question."""
 
     sections: str
-    """Events since the model last spoke, and attachments."""
+    """Events since the model's last answer, and attachments."""
     variables: Mapping[str, str]
-    """A text for each variable."""
+    """A description of each variable."""
     about_data: bool
-    """Whether the question is about a variable, as far as its words tell."""
+    """Whether the question seems to be about a variable, judging by its words."""
 
 
 class AgentHost(Protocol):
-    """The session as the agent sees it."""
+    """The session, as seen by the agent."""
 
     log: logging.Logger
     cancelled: threading.Event
-    """Set to stop the turn; the agent clears it when a turn begins."""
+    """Set to stop the turn; the agent clears it when a turn starts."""
     secrets: Secrets
     """Masked in messages to the model."""
     hidden: HiddenEntries
@@ -122,29 +131,26 @@ class AgentHost(Protocol):
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
-    def auto_decision(self, request: ApprovalRequest) -> Decision | str:
-        """Decide about code without asking the user; or return why they must be asked, which is
-        empty if they are always asked.
+    def permit(self, request: ApprovalRequest) -> Permission:
+        """Return whether code may run, must be asked about, or may not run.
 
-        Code that only reads may have run here already; then `execute` returns its result.
+        Read-only code may already have run here; then `execute` returns its result.
         """
 
     def decide(self, request: ApprovalRequest) -> Decision:
         """Wait for the user's decision about a block. Returns `stop` if the turn is cancelled."""
 
-    def execute(
-        self, code: str, *, turn: int, step: int, block: int, review: bool = False
-    ) -> Execution:
-        """Run code in the namespace and wait for it; the host logs it. review: then wait until the
-        user keeps or undoes its changes.
+    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
+        """Run code in the namespace and wait for it; the host logs it. If changes are reviewed,
+        wait then until the user keeps or undoes them.
 
-        If the user stops the turn there, `cancelled` is set.
+        If the user stops the turn at that point, `cancelled` is set.
         """
 
     def context(self, turn: int, question: str, known: str) -> QuestionContext:
         """Return the context of a question.
 
-        known: the conversation so far; variables whose description stands in it are not described
+        known: the conversation so far. Variables whose description it contains are not described
         again.
         """
 
@@ -159,7 +165,7 @@ class AgentHost(Protocol):
     """Counts and limits what models cost."""
 
     def usage(self, used: Usage) -> None:
-        """Count and log what a call has used."""
+        """Count and log the usage of a call."""
 
     def interrupt(self) -> None:
-        """Withdraw waiting approvals, and interrupt the model's cell."""
+        """Withdraw pending approvals, and interrupt the model's cell."""

@@ -49,11 +49,11 @@ _ATTACHED = re.compile(
     r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)',
     re.DOTALL,
 )
-"""Output and file contents cannot imitate one, because they are defused."""
+"""Output and file contents cannot imitate a picture, because they are escaped."""
 
 
 def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return the ids of the pictures that messages name, in order and without duplicates."""
+    """Return the ids of the pictures named in messages, in order and without duplicates."""
     found = (
         found[2]
         for message in messages
@@ -66,7 +66,7 @@ def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
 def pictures_to_send(
     messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
 ) -> dict[str, EncodedPicture]:
-    """Choose the pictures to send: the newest that fit into `room` tokens."""
+    """Choose the pictures to send: the newest ones that fit into `room` tokens."""
     sent: dict[str, EncodedPicture] = {}
     for name in reversed(picture_ids(messages)):
         if (picture := pictures.get(name)) is None:
@@ -81,8 +81,8 @@ def pictures_to_send(
 def with_pictures(
     messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
 ) -> list[AnyMessage]:
-    """Add each picture to the message that first names it; other attachments say that their picture
-    is not shown."""
+    """Add each picture to the first message that names it. Attachments whose picture is not sent
+    say so."""
     result: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:
@@ -104,29 +104,29 @@ def with_pictures(
 
 
 def _blocks(name: str, picture: EncodedPicture) -> Iterator[str | dict[str, str]]:
-    """Yield a picture as LangChain's content blocks for all providers."""
+    """Yield a picture as LangChain content blocks that all providers accept."""
     yield {"type": "text", "text": prompts.PICTURE.format(name=name)}
     yield {"type": "image", "base64": picture.data, "mime_type": picture.mime}
 
 
 _PAUSE_CHECK = 0.1
-"""Seconds within which a stop is noticed while a model that cannot be stopped is silent."""
+"""Seconds until a stop is noticed while a model that cannot be stopped is silent."""
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before a busy service is asked again, unless it asks for more."""
+"""Seconds before a busy service is asked again, unless it requests a longer pause."""
 
 OnToken = Callable[[str | None], object]
-"""Called with each token of an answer, and with None if the answer starts again and earlier tokens
-no longer count."""
+"""Called with each token of an answer, and with None if the answer starts over, so that earlier
+tokens no longer count."""
 
 
 OnThought = Callable[[str], object]
-"""Called with each piece of what the model thinks."""
+"""Called with each piece of the model's thinking."""
 
 
 class ModelAnswer(NamedTuple):
     text: str
     stopped: bool
-    """Whether the user stopped it."""
+    """Whether the user stopped the answer."""
     cut: bool
     """Whether it reached the model's token limit."""
     failure: str
@@ -134,17 +134,17 @@ class ModelAnswer(NamedTuple):
     usage: Usage | None
     """Usage of the call; None if the model did not report it."""
     too_long: bool = False
-    """Whether it failed because the messages exceed its context window."""
+    """Whether the call failed because the messages exceed the model's context window."""
     message: AIMessage | None = None
-    """If it calls tools: the message to send back to the provider."""
+    """If the model calls tools, the message to send back to the provider."""
     calls: Sequence[ToolCall] = ()
-    """Its tool calls."""
+    """The tool calls."""
     thought: str = ""
-    """The model's thoughts before the answer, which are no part of it."""
+    """The model's thinking before the answer, which is not part of it."""
 
     @property
     def ended(self) -> bool:
-        """Whether the model completed it."""
+        """Whether the model completed the answer."""
         return not (self.stopped or self.cut or self.failure)
 
 
@@ -159,7 +159,7 @@ def call_model(
     options: Mapping[str, Any] | None = None,
     on_thought: OnThought = lambda piece: None,
 ) -> ModelAnswer:
-    """Ask a model as `read_answer` does, with secrets masked. A call that could cost too much is
+    """Call a model as `read_answer` does, with secrets masked. A call that could cost too much is
     not made and counts as failed."""
     messages = masked_messages(messages, host.secrets)
 
@@ -196,10 +196,10 @@ def report_window(
     usage: Usage | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Log what these messages take of a model's window: as the model has counted them in its usage,
+    """Log how much of a model's window these messages use: as counted by the model in its usage,
     otherwise estimated.
 
-    Nothing is logged if the window is unknown. options: as for `call_model`.
+    Logs nothing if the window is unknown. options: as in `call_model`.
     """
     if not (size := context_window(llm)):
         return
@@ -236,7 +236,7 @@ def read_answer(
     """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is
     kept.
 
-    options: further arguments for the model, such as `state.binding` returns. If the
+    options: further arguments for the model, such as those from `state.binding_arguments`. If the
     service is busy before the first token, it is asked again after a pause; on_pause is called with
     a sentence each time.
     """
@@ -257,7 +257,7 @@ def read_answer(
 
 @dataclass(eq=False, repr=False)
 class _AnswerReader:
-    """Folds the chunks of one answer."""
+    """Collects the chunks of one answer."""
 
     _llm: BaseChatModel
     _messages: Sequence[AnyMessage]
@@ -270,15 +270,15 @@ class _AnswerReader:
         self.tokens: list[str] = []
         self._thought: list[str] = []
         self._pieces: list[BaseMessage] = []
-        """Kept only for models that call tools."""
+        """Only collected for models that call tools."""
         self._sent = False
-        """Whether the service has accepted the question: it has answered, or was stopped before it
-        did."""
+        """Whether the service accepted the question: it started to answer, or was stopped before
+        that."""
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def read(self) -> ModelError | None:
-        """Make the call; returns why it failed, or None."""
+        """Make the call; returns the reason why it failed, or None."""
         self._pieces.clear()
         if self._cancelled.is_set():
             return None
@@ -303,7 +303,7 @@ class _AnswerReader:
                 if (part := getattr(chunk, "usage_metadata", None)) is not None:
                     self._usage = add_usage(self._usage, part)
                 self._metadata |= chunk.response_metadata
-        except Exception as error:  # the provider's code
+        except Exception as error:  # providers' code can raise anything
             return explain_error(error)
         self._sent = True
         return ModelError(REFUSED) if is_refused(self._metadata) else None
@@ -351,7 +351,7 @@ def _chunks(
         return
     stopped = False
     for chunk in llm.stream(list(messages), **options):
-        if cancelled.is_set() and not stopped:  # the stop came before the answer started
+        if cancelled.is_set() and not stopped:  # it was stopped before the answer started
             stopped = True
             llm.stop()
         yield chunk
@@ -363,8 +363,8 @@ def _chunks_until(
     cancelled: threading.Event,
     options: Mapping[str, Any],
 ) -> Iterator[BaseMessage]:
-    """Yield the chunks of a model that cannot be stopped. A thread reads it, and is abandoned when
-    the turn is cancelled."""
+    """Yield the chunks of a model that cannot be stopped. A thread reads them, and is abandoned
+    when the turn is cancelled."""
     arrived: queue.SimpleQueue[BaseMessage | Exception | None] = queue.SimpleQueue()
     left = threading.Event()
 

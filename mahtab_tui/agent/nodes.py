@@ -1,7 +1,8 @@
-"""The nodes of the graph. What they return is merged into the state.
+"""The nodes of the graph. The values they return are merged into the state.
 
-What the user shall see goes into the graph's custom stream, in order: tokens as text, and records
-of the bus."""
+Whatever the user should see goes into the graph's custom stream, in order: tokens as text, and
+records for the bus.
+"""
 
 from __future__ import annotations
 
@@ -69,20 +70,20 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 _LIMIT = 4_000
-"""Characters of each block and output in the prompt."""
+"""Maximum characters of each code block and output in the prompt."""
 _LAST = 20_000
-"""Characters at an answer's end that are searched for the judgement."""
+"""Characters at the end of an answer to search for the judgement."""
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
-    """Return the prompt that asks for a judgement of correctness and completeness."""
+    """Return the prompt that asks whether an answer is correct and complete."""
     return REFLECTION_PROMPT_TEMPLATE.format(
         question=question, results=render_results(results, with_code=True, limit=_LIMIT)
     )
 
 
 def parse_reflection(text: str) -> ReflectionResult | None:
-    """Return the last judgement in an answer; None if there is no readable one."""
+    """Return the last judgement in an answer; None if none can be read."""
     text = text[-_LAST:]
     start = text.rfind("{")
     while start >= 0:
@@ -109,14 +110,14 @@ def _judgement(text: str, start: int) -> ReflectionResult | None:
 Update = dict[str, Any]
 
 _RETRY_TEMPERATURE = 0.7
-"""The temperature of an answer that would otherwise be the same again."""
+"""The temperature for an answer that would otherwise be the same again."""
 _CELL = re.compile(r' cell="([0-9]+)"')
 _SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
-"""The beginning of a record that figures may come from."""
+"""Start of a record that figures may come from."""
 _NO_RESULTS = re.compile(
     r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
 )
-"""The first rows of a table, which are an example, and the versions of modules."""
+"""The first rows of a table, which are just an example, and the versions of modules."""
 
 
 class Nodes:
@@ -134,17 +135,17 @@ class Nodes:
         self.llm = llm
         self._tools = tools
         self._rejects_tools: BaseChatModel | None = None
-        """A model whose service has rejected tools."""
+        """A model whose service rejected tools."""
         self._rejects_pictures: BaseChatModel | None = None
-        """A model whose service has rejected pictures."""
+        """A model whose service rejected pictures."""
         self.reflection_llm = reflection_llm
         self.known_limit: int | None = None
-        """The tokens that the model can read, if it has once rejected more."""
+        """The number of tokens that the model can read, if it has rejected more than that."""
         self._session = session
         self._max_turns = max_turns
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Ask the model. An answer that repeated itself is asked for with some chance."""
+        """Ask the model. A repeated answer is requested again with a higher temperature."""
         takes_temperature = "temperature" in type(self.llm).model_fields
         chance = (
             {"temperature": _RETRY_TEMPERATURE} if state["repeated"] and takes_temperature else {}
@@ -199,8 +200,8 @@ class Nodes:
         }
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Get a last answer, which tells the user the results; code in it is shown but does not
-        run."""
+        """Get a last answer, which reports the results to the user; code in it is shown but does
+        not run."""
         results = state["execution_results"]
         prompt = prompts.closing(
             state["original_prompt"],
@@ -217,10 +218,10 @@ class Nodes:
         ) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
-        """Extract the answer's code. Code of a stopped or failed answer does not run, nor code that
-        has run before for this question.
+        """Extract the answer's code. Code of a stopped or failed answer does not run, nor does code
+        that has already run for this question.
 
-        Words with figures that nobody computed are sent back once.
+        An answer with figures that nothing computed is sent back once.
         """
         update: Update = {"code_blocks": [], "block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
@@ -237,13 +238,13 @@ class Nodes:
         failed = any(earlier[normalize_code(block)]["is_error"] for block in blocks)
         again = failed and not state["repeated"] and update["turn_count"] < self._max_turns
         instead = prompts.write_other_code(state["original_prompt"]) if again else prompts.REPEATED
-        # Without the repetition, which a model that sees it repeats once more.
+        # Without the repeated answer, because a model that sees it repeats it once more.
         update["messages"] = _append_text(_without_answer(state["messages"]), instead)
         return update | {"repeated": True, "next": "generate" if again else "close"}
 
     def _send_back(self, state: AgentState) -> Update:
-        """Ask the model to compute the figures that it has stated without computing them, once for
-        a question about data."""
+        """Ask the model to compute the figures that it stated without computing them; only once per
+        question, and only for questions about data."""
         missing = [figure.text for figure in state["figures"] if not figure.found]
         if (
             state["sent_back"]
@@ -258,7 +259,7 @@ class Nodes:
                 "messages": [*state["messages"], HumanMessage(text)],
                 "next": "generate",
             }
-        # Without the figures, which a model that sees them repeats.
+        # Without the figures, because a model that sees them repeats them.
         return {
             "sent_back": True,
             "messages": _append_text(_without_answer(state["messages"]), prompts.COMPUTE_FIRST),
@@ -266,8 +267,8 @@ class Nodes:
         }
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Wait for the user, unless the code must not run at all. LangGraph runs this node again
-        from its start to resume it."""
+        """Wait for the user's approval, unless the code must not run at all. LangGraph runs this
+        node again from its start to resume it."""
         request = make_request(state)
         if normalize_code(request.code) in _earlier_results(state):
             return {"decision": Decision("run")._asdict()}  # it will not run, see `_run`
@@ -278,7 +279,7 @@ class Nodes:
         return {"decision": Decision("refuse", reason=why)._asdict()}
 
     def execute(self, state: AgentState) -> Update:
-        """Carry out the user's decision on the block; after the last block the results become a
+        """Carry out the user's decision about the block; after the last block, the results become a
         message for the model."""
         decision = Decision(**(state["decision"] or {"action": "stop"}))
         results = list(state["execution_results"])
@@ -289,7 +290,7 @@ class Nodes:
         block = state["block"] + 1
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
-            for later in range(block, len(state["code_blocks"])):  # they rely on it
+            for later in range(block, len(state["code_blocks"])):  # later blocks rely on it
                 results.append(
                     _skip_result(state, later, prompts.not_run_note(later, undone=undone))
                 )
@@ -307,8 +308,8 @@ class Nodes:
         return update
 
     def instruct(self, state: AgentState) -> Update:
-        """Tell the model what to do with the results: correct what failed, or answer from what was
-        printed."""
+        """Tell the model what to do with the results: fix what failed, or answer from the
+        output."""
         results = step_results(state)
         failed = any(result["is_error"] for result in results)
         printed = any(result["output"].strip() for result in results)
@@ -320,7 +321,7 @@ class Nodes:
         }
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Ask whether the question is answered. An unreadable judgement counts as complete."""
+        """Ask whether the question is answered. An unreadable judgement counts as yes."""
         self._report(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         pausing = partial(_notice, writer, level="warning")
@@ -362,7 +363,7 @@ class Nodes:
 
     @property
     def offered_tools(self) -> set[str]:
-        """Names of the tools that the model is offered as tools."""
+        """Names of the tools offered to the model."""
         return (
             {tool.name for tool in self._tools.offered}
             if self._tools is not None and self._binding()
@@ -372,16 +373,16 @@ class Nodes:
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
         """Return the arguments that offer tools to the model; empty if it gets none.
 
-        Models on this machine get none: small ones call tools instead of writing code, and the
-        functions are in the namespace, too.
+        Models on this machine get none, because small ones call tools instead of writing code, and
+        the same functions are in the namespace.
         """
         if self._tools is None or self._rejects_tools is self.llm or is_on_this_machine(self.llm):
             return {}
         return binding_arguments(self.llm, self._tools.offered, forbidden=forbidden)
 
     def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
-        """Return the arguments of the next call. Tools stay when they may no longer be called: a
-        prompt begins with them."""
+        """Return the arguments of the next call. Tools are listed even when they may no longer be
+        called, because they are at the start of the prompt."""
         return self._binding(forbidden=closing or state["tool_count"] >= MOST_CALLS)
 
     def _answer(
@@ -434,7 +435,7 @@ class Nodes:
         options: dict[str, Any],
     ) -> ModelAnswer:
         """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask
-        again without them or with less."""
+        again without them, or with fewer messages."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else calls_as_text(messages)
         pictures = self._pictures
@@ -533,7 +534,7 @@ class Nodes:
         pictures: Mapping[str, EncodedPicture],
         writer: StreamWriter,
     ) -> list[AnyMessage]:
-        """Fit the messages into the model's context window, with the pictures that are sent."""
+        """Fit the messages into the model's context window, together with the pictures."""
         fitted = fit(
             messages,
             self._token_limit
@@ -548,7 +549,7 @@ class Nodes:
     def _choose_pictures(
         self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
     ) -> Mapping[str, EncodedPicture]:
-        """Choose the pictures to send; they may take half of the context window."""
+        """Choose the pictures to send; they may use half of the context window."""
         return pictures_to_send(messages, pictures, self._token_limit // 2)
 
     def _attach_pictures(
@@ -579,7 +580,6 @@ class Nodes:
             turn=request.turn,
             step=request.step,
             block=request.block,
-            review=decision.action == "review",
         )
         note = "" if code == request.code else prompts.edited_note(request.block)
         if ran.undone is not None:
@@ -609,7 +609,7 @@ class Nodes:
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
-    """Make the approval request for the next block."""
+    """Create the approval request for the next block."""
     turn, step, block = state["turn"], state["step"], state["block"]
     return ApprovalRequest(
         f"{turn}.{step}.{block}",
@@ -638,7 +638,7 @@ def _skip_result(
 
 
 def _earlier_results(state: AgentState) -> dict[str, ExecutionResult]:
-    """Return what has run for the question, by its normalized code."""
+    """Return the code that has run for the question, normalized, with its results."""
     return {
         normalize_code(result["code"]): result
         for result in state["execution_results"]
@@ -647,7 +647,7 @@ def _earlier_results(state: AgentState) -> dict[str, ExecutionResult]:
 
 
 def normalize_code(code: str) -> str:
-    """Return code without what does not matter to its result: comments, blank lines, spacing."""
+    """Return code without what does not affect its result: comments, blank lines, spacing."""
     try:
         return ast.dump(ast.parse(code))
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
@@ -657,11 +657,11 @@ def normalize_code(code: str) -> str:
 def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
-    """Look up the figures of an answer in outputs, attachments and the model's descriptions of
-    variables, without their first rows.
+    """Look up an answer's figures in outputs, attachments and the descriptions of variables,
+    without the first rows of tables.
 
-    The answer's own code is a source, because words before it may repeat its numbers: "The first 5
-    rows". Its output comes later.
+    The answer's own code is also a source, because words before it may repeat its numbers, as in
+    "The first 5 rows". Its output comes only later.
     """
     parsed = parse_response(answer)
     sources = [
@@ -690,16 +690,15 @@ def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
 
 
 def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
-    """Append a text to the last message; after the result of a tool call, as a message of its
-    own."""
+    """Append a text to the last message; after a tool result, as a separate message."""
     if not isinstance(messages[-1], HumanMessage):
         return [*messages, HumanMessage(addition)]
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
 def _stored_text(answer: ModelAnswer) -> str:
-    """Return an answer as the conversation keeps it: never empty, since some providers reject empty
-    messages."""
+    """Return an answer as the conversation stores it: never empty, because some providers reject
+    empty messages."""
     mark = (
         prompts.STOPPED_ANSWER
         if answer.stopped
@@ -711,7 +710,7 @@ def _stored_text(answer: ModelAnswer) -> str:
 
 
 def _source_records(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the tag and the content of each record that figures may come from, in linear time."""
+    """Yield the tag and content of each record that figures may come from, in linear time."""
     start, unclosed = 0, set[str]()
     while begun := _SOURCE.search(text, start):
         name, start = begun[1], begun.end()
@@ -725,8 +724,8 @@ def _source_records(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unsupported(answer: ModelAnswer, *what: str) -> bool:
-    """Tell whether a service failed because it does not support something, judging by words in its
-    message."""
+    """Return whether a service failed because it does not support something, judging by words in
+    its message."""
     return any(word in answer.failure.lower() for word in what)
 
 

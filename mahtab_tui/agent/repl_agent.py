@@ -1,4 +1,4 @@
-"""The agent: answers questions one after the other, and keeps the conversation."""
+"""The agent answers questions one after the other, and keeps the conversation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 RECURSION_LIMIT = 10_000
-"""Steps of one turn, so high that only `max_turns` ends a turn."""
+"""Maximum steps of a turn; so high that only `max_turns` ends a turn."""
 
 _STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
 
@@ -51,11 +51,11 @@ _STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"
 def run_graph(
     graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None
 ) -> AgentState:
-    """Run one turn to its end, asking the session about each block, and report it to the bus and
-    the callbacks.
+    """Run a turn to its end, asking the session about each block, and report it to the bus and the
+    callbacks.
 
     `state` is updated in place during the turn, and returned. If the model fails, the turn ends
-    with ``failure`` set. Other exceptions (of callbacks or the session) are raised. The turn's
+    with ``failure`` set. Other exceptions, from callbacks or the session, are raised. The turn's
     checkpoints are dropped.
     """
     narration = TurnReporter(state, session, callbacks or Callbacks())
@@ -85,20 +85,16 @@ def run_graph(
 
 
 def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
-    """Decide about a block: alone, or by asking the user."""
-    alone = session.auto_decision(request)
-    if isinstance(alone, Decision):
-        if alone.action == "refuse":
-            emit(
-                session.log,
-                request.record(session.party).changed(state="refused", reason=alone.reason),
-            )
-            emit(
-                session.log,
-                Notice(f"Code from {session.party} was not run. {alone.reason}", level="warning"),
-            )
-        return alone
-    asked = request.record(session.party).changed(why=alone or None)
+    """Decide about a block, and ask the user if the session says so."""
+    permission, record = session.permit(request), request.record(session.party)
+    if permission.action == "allow":
+        return Decision("run")
+    if permission.action == "deny":
+        emit(session.log, record.changed(state="refused", reason=permission.reason))
+        sentence = f"Code from {session.party} was not run. {permission.reason}"
+        emit(session.log, Notice(sentence, level="warning"))
+        return Decision("refuse", reason=permission.reason)
+    asked = record.changed(why=permission.reason or None)
     emit(session.log, asked.changed(state="waiting"))
     decision = session.decide(request)
     edited = decision.action in ("run", "all") and decision.code not in (None, request.code)
@@ -109,21 +105,21 @@ def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
 
 
 _ANSWER_NODES = ("generate", "close")
-"""Nodes whose answers the user sees."""
+"""Nodes whose answers are shown to the user."""
 
 
 class Callbacks(NamedTuple):
-    """Callbacks for a program that asks, called on the turn's thread."""
+    """Callbacks for a calling program, called on the turn's thread."""
 
     on_token: Callable[[str], object] = lambda token: None
     on_code_block: Callable[[str, int], object] = lambda code, i: None
-    """Gets the code of a block before it runs, and its number in the turn, from 0."""
+    """Gets a block's code before it runs, and its number in the turn, from 0."""
     on_execution: Callable[[str, bool, int], object] = lambda output, is_error, i: None
-    """Gets the output of a block that ran, whether it failed, and its number in the turn."""
+    """Gets a block's output, whether it failed, and its number in the turn."""
 
 
 class TurnReporter:
-    """Reports one turn, and updates its `state`, from the items of `graph.stream`."""
+    """Reports a turn, and updates its `state`, from the items of `graph.stream`."""
 
     def __init__(self, state: AgentState, session: AgentHost, callbacks: Callbacks) -> None:
         self._state = state
@@ -146,7 +142,7 @@ class TurnReporter:
                 if self._stream is not None:
                     self._stream.process_token(data)
                 self._callbacks.on_token(data)
-            elif self._stream is not None:  # the answer that is being streamed starts again
+            elif self._stream is not None:  # the answer being streamed starts over
                 self._stream = self._stream.restart()
         else:
             for node, update in data.items():
@@ -204,8 +200,7 @@ DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
 class ReplAgent:
-    """Answers questions about one namespace. Any thread may call it; questions are answered one at
-    a time."""
+    """Answers questions about a namespace, one at a time. Any thread may call it."""
 
     def __init__(
         self,
@@ -224,7 +219,7 @@ class ReplAgent:
     ) -> None:
         self._host = host
         self.model: str | BaseChatModel = llm
-        """The model as it was given: a name or a model."""
+        """The model as it was passed in: a name or an object."""
         self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm, tools=tools)
         self._graph = build_graph(self._nodes, max_turns, reflection, output_answers=output_answers)
         self._reflection = reflection
@@ -251,8 +246,8 @@ class ReplAgent:
     def ask_sync(
         self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None
     ) -> str:
-        """Ask and wait for the final words. Raises `ModelError` if the model fails; what was said
-        so far stays.
+        """Ask, and wait for the final words. Raises `ModelError` if the model fails; the
+        conversation so far is kept.
 
         shown: the number of a question that is already on the bus. A keyboard interrupt while
         waiting stops the turn.
@@ -271,7 +266,7 @@ class ReplAgent:
         on_code_block: Callable[[str, int], object] | None = None,
         on_execution: Callable[[str, bool, int], object] | None = None,
     ) -> str:
-        """Ask as `ask_sync` does, from a running event loop. Cancelling the task stops the turn.
+        """Like `ask_sync`, from a running event loop. Cancelling the task stops the turn.
 
         The callbacks are called on the turn's thread: on_token(token), on_code_block(code, i),
         on_execution(output, is_error, i), where i counts the blocks of the turn from 0.
@@ -290,8 +285,7 @@ class ReplAgent:
             raise
 
     def prepare(self) -> None:
-        """Prepare models that answer sooner if prepared; call it on a thread. Raises
-        `ModelError`."""
+        """Prepare models that then answer sooner; call this on a thread. Raises `ModelError`."""
         nodes = self._nodes
         if isinstance(nodes.llm, Preparable):
             (system,) = masked_messages([SystemMessage(self._system_prompt())], self._host.secrets)
@@ -300,7 +294,7 @@ class ReplAgent:
             nodes.checker.prepare("")
 
     def stop(self) -> None:
-        """Stop the running turn; what was said so far stays."""
+        """Stop the running turn; the conversation so far is kept."""
         self._host.cancelled.set()
         for llm in self._models():
             llm.stop()
@@ -313,7 +307,7 @@ class ReplAgent:
             llm.close()
 
     def set_model(self, model: str | BaseChatModel) -> None:
-        """Use another model from the next question on; the conversation stays. Waits for the
+        """Use another model from the next question on; the conversation is kept. Waits for the
         running turn. Raises `ModelError`."""
         self.model = model
         llm = _resolve_model(model, self._host)
@@ -331,8 +325,8 @@ class ReplAgent:
         *,
         output_answers: bool = False,
     ) -> None:
-        """Use other limits from the next question on; the conversation stays. Waits for the running
-        turn."""
+        """Change the limits from the next question on; the conversation is kept. Waits for the
+        running turn."""
         with self._turn_lock:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
@@ -355,10 +349,11 @@ class ReplAgent:
             self._nodes.llm.close_checker()
 
     def compact(self, keep: str, turn: int) -> str | None:
-        """Summarise the conversation before the last question; `stop` stops it. See
+        """Summarise the conversation before the last question; `stop` stops this. See
         `MessageHistory.compact`. Waits for the running turn.
 
-        keep: what the summary shall keep, in the user's words. turn: of the last question.
+        keep: what the summary must contain, in the user's words. turn: the turn of the last
+        question.
         """
         with self._turn_lock:
             self._host.cancelled.clear()
@@ -390,7 +385,7 @@ class ReplAgent:
                 turn.set_result(self._answer(prompt, callbacks, shown))
             except (
                 BaseException
-            ) as error:  # the thread's outermost frame; the waiting thread raises it
+            ) as error:  # the thread's outermost frame; the waiting thread raises the error
                 turn.set_exception(error)
             finally:
                 self._current = None
@@ -418,9 +413,10 @@ class ReplAgent:
         messages = self._history.as_messages(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
         )
+        # A summary may have replaced the messages with them.
         if changed := changed_sections(
             self._sections(), [str(message.text) for message in messages]
-        ):  # a summary may have replaced them
+        ):
             self._conversation.prepend_context(make_encodable(changed))
             messages = self._history.messages
         state = create_initial_state(
@@ -449,8 +445,8 @@ class ReplAgent:
         return outputs[-1].strip() if outputs and ends_with_code and not state["stopped"] else words
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
-        """Estimate the tokens of what the next question would send, by kind, and those that may be
-        sent. variables: of the namespace."""
+        """Estimate the tokens that the next question would send, by kind, and the maximum.
+        variables: those of the namespace."""
         room = min(
             input_limit(self._nodes.llm), self._nodes.known_limit or input_limit(self._nodes.llm)
         )
@@ -466,8 +462,8 @@ class ReplAgent:
         return room, {"program": estimated_tokens([self._system_prompt()])} | sizes
 
     def _system_prompt(self) -> str:
-        """Make the system prompt. What may change in a session comes with the questions, so that
-        the beginning of a prompt stays the same."""
+        """Return the system prompt. Anything that may change within a session is sent with the
+        questions, so that the start of the prompt stays the same."""
         functions, offered = (
             self._tools.functions() if self._tools is not None else (),
             self._nodes.offered_tools,
@@ -475,7 +471,7 @@ class ReplAgent:
         return system_prompt([function for function in functions if function.called not in offered])
 
     def _sections(self) -> dict[str, str]:
-        """Make the sections that precede a question when they have changed."""
+        """Return the sections to send before a question if they have changed."""
         sections, tools = {"surroundings": self._host.surroundings()}, self._tools
         if tools is None:
             return sections | background(self._skills)
@@ -485,7 +481,7 @@ class ReplAgent:
         )
 
     def _withdraw(self, turn: Future[str]) -> None:
-        """Cancel a turn that nobody waits for, or stop it if it runs."""
+        """Cancel a turn that nobody waits for any more; stop it if it is running."""
         if not turn.cancel() and self._current is turn:
             self.stop()
 
@@ -502,13 +498,13 @@ class AgentSession(Protocol):
         """Return the host for a model's name."""
 
     def conversation(self) -> Sequence[tuple[str, str]]:
-        """Return what was said so far: pairs of "user" or "assistant" and text."""
+        """Return the conversation so far as pairs of "user" or "assistant" and text."""
 
     def tools(self) -> Toolset:
-        """Return its tools."""
+        """Return the session's tools."""
 
     def adopt(self, agent: ReplAgent) -> None:
-        """Take over an agent that was made for this session."""
+        """Take over an agent that was created for this session."""
 
 
 def create_repl_agent(
@@ -525,16 +521,16 @@ def create_repl_agent(
     summary: ConversationSummary | None = None,
     output_answers: bool = False,
 ) -> ReplAgent:
-    """Make an agent for a session: a `SessionState` (code runs at once, in this process; it
-    provides tools and history), or a host.
+    """Create an agent for a session: a `SessionState`, which runs code immediately in this process
+    and provides tools and history, or a host.
 
-    model: a model or its name (see `get_llm`). max_turns: how many answers with code one question
-    may have. reflection: when a separate call checks the results for completeness; otherwise the
-    next answer tells the results. reflection_llm: the model that checks and summarises; by default
+    model: a model or its name (see `get_llm`). max_turns: the maximum number of answers with code
+    per question. reflection: when a separate call checks the results for completeness; otherwise
+    the next answer reports them. reflection_llm: the model that checks and summarises; by default
     the same model. skills: descriptions by name, in addition to those of the tools. history: pairs
-    of "user" or "assistant" and text. max_history: how many questions the model gets in full;
-    earlier ones are summarised. summary: an existing summary of the beginning of `history`.
-    output_answers: a short output of one block ends a question. Raises `ModelError`.
+    of "user" or "assistant" and text. max_history: number of questions sent in full; earlier ones
+    are summarised. summary: an existing summary of the start of `history`. output_answers: whether
+    a short output of a single block ends a question. Raises `ModelError`.
     """
     if not isinstance(session, AgentSession):
         host = session
@@ -561,5 +557,5 @@ def create_repl_agent(
 
 
 def _resolve_model(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
-    """Make a model from a name, or return the model itself. Raises `ModelError`."""
+    """Create a model from a name, or return the given model. Raises `ModelError`."""
     return get_llm(model, folder=lambda: host.folder) if isinstance(model, str) else model

@@ -1,4 +1,4 @@
-"""The graph's state, and the messages of tool calls in it."""
+"""The graph's state, and messages with tool calls."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class ToolCall(TypedDict):
     name: str
     arguments: dict[str, Any]
     problem: str
-    """A sentence for the model saying why it cannot be made; otherwise empty."""
+    """A sentence that tells the model why the call cannot be made; otherwise empty."""
 
 
 def binding_arguments(
     llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
 ) -> dict[str, Any]:
     """Return the arguments that offer tools to a model; empty if it does not support tools.
-    forbidden: they are shown, but none may be called."""
+    forbidden: list the tools, but forbid calling them."""
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
         return {}
-    anthropic = getattr(llm, "provider", llm._llm_type).startswith("anthropic")
+    anthropic = llm._llm_type == "anthropic-chat"  # LangChain's package
     return {
         **bound.kwargs,
         **({"tool_choice": {"type": "none"} if anthropic else "none"} if forbidden else {}),
@@ -43,7 +43,7 @@ def binding_arguments(
 
 
 def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
-    """Make the message that goes back to a provider for tool calls."""
+    """Create the message that is sent back to a provider for tool calls."""
     return AIMessage(
         text,
         tool_calls=[
@@ -54,10 +54,10 @@ def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
-    """Join the chunks of an answer into the message to send back to the provider, and read its tool
-    calls; None if it has none.
+    """Join the chunks of an answer into the message to send back to the provider, and parse its
+    tool calls; None if there are none.
 
-    Arguments are parsed strictly: truncated ones are never completed by a guess.
+    Arguments are parsed strictly: truncated ones are never completed by guessing.
     """
     lines = [
         piece
@@ -85,8 +85,8 @@ def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall
 
 
 def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Convert messages with tool calls to plain text. Results become part of the user's messages,
-    like the outputs of cells."""
+    """Convert messages with tool calls to plain text. Results become part of user messages, as the
+    outputs of cells do."""
     result: list[AnyMessage] = []
     for message in messages:
         kind = AIMessage if message.type == "ai" else HumanMessage
@@ -132,36 +132,36 @@ def _call(index: int, number: str | None, name: str | None, written: str) -> Too
 
 
 class ReflectionResult(TypedDict):
-    """A judgement whether the question has been answered."""
+    """A judgement on whether the question has been answered."""
 
     is_complete: bool
     reasoning: str
     next_action: str
-    """The next step if it has not."""
+    """The next step if the question is not answered."""
 
 
 class ExecutionResult(TypedDict):
     """The result of one code block."""
 
     step: int
-    """Number of its answer in the turn, from 0."""
+    """Number of its answer within the turn, from 0."""
     block: int
-    """Number of the block in the answer, from 0."""
+    """Number of the block within the answer, from 0."""
     cell: int | None
     """The cell's number; None if it did not run."""
     code: str
-    """The code that ran, or that did not run."""
+    """The code, whether it ran or not."""
     output: str
     is_error: bool
     status: str
-    """A `kernel.values.Status` value; ``skipped``; or ``repeated`` for code that has run before, so
-    that it did not run again."""
+    """A `kernel.values.Status` value, ``skipped``, or ``repeated`` for code that did not run
+    because it had already run."""
     note: str
-    """Tells the model why it did not run as written; otherwise empty."""
+    """Tells the model why the code did not run as written; otherwise empty."""
     rewritten: NotRequired[bool]
-    """Whether `output` lacks text that was overwritten."""
+    """Whether `output` lacks overwritten text."""
     undone: NotRequired[bool]
-    """Whether the user has undone what it changed."""
+    """Whether the user undid its changes."""
     variables: NotRequired[str]
     """Describes the variables that it made or changed."""
 
@@ -170,22 +170,22 @@ class AgentState(TypedDict):
     """One turn of the conversation."""
 
     messages: list[AnyMessage]
-    """The conversation, this turn included, without the system prompt."""
+    """The conversation including this turn, without the system prompt."""
     system_prompt: str
     original_prompt: str
     """The user's question."""
     turn: int
-    """The question's number."""
+    """The number of the question."""
     about_data: bool
     """Whether the question is about a variable."""
     step: int
-    """The number of the last answer in this turn, from 0; -1 before the first."""
+    """The number of the last answer within this turn, from 0; -1 before the first."""
     current_response: str
     """The model's last answer."""
     ended: bool
     """Whether the model completed it."""
     code_blocks: list[str]
-    """Its code to run."""
+    """Code blocks of the answer to run."""
     block: int
     """Index of the next block."""
     decision: dict[str, Any] | None
@@ -193,23 +193,23 @@ class AgentState(TypedDict):
     execution_results: list[ExecutionResult]
     """Results of all blocks of the turn so far, including those that did not run."""
     turn_count: int
-    """How many answers had code."""
+    """Number of answers with code."""
     next: Literal["approve", "generate", "close", "end"]
-    """The node that follows the last answer."""
+    """The node to run after the last answer."""
     repeated: bool
-    """Whether an answer had only code that had run before."""
+    """Whether an answer contained only code that had already run."""
     sent_back: bool
-    """Whether the model was asked to compute what it had stated."""
+    """Whether the model was already asked to compute figures that it had stated."""
     figures: tuple[AnswerFigure, ...]
     """The figures in the words of the last answer."""
     tool_calls: list[ToolCall]
     """The tool calls of the last answer."""
     tool_count: int
-    """How many tool calls the turn has had."""
+    """Number of tool calls in the turn."""
     loaded_skills: list[str]
     """The loaded skills, if one was loaded in this turn."""
     skill_contexts: dict[str, str]
-    """Results of `load_skill` in this turn, by the skill's name, or ``name/path`` for a file of
+    """Results of `load_skill` in this turn, by the skill's name, or by ``name/path`` for a file of
     it."""
     search_results: list[dict[str, Any]]
     """Results of searches in this turn: tool, arguments, text."""
@@ -219,7 +219,7 @@ class AgentState(TypedDict):
     stopped: bool
     """Whether the user stopped the turn."""
     failure: str
-    """A sentence saying why the model could not answer; otherwise empty."""
+    """A sentence that says why the model could not answer; otherwise empty."""
 
 
 def create_initial_state(
@@ -230,8 +230,8 @@ def create_initial_state(
     turn: int = 1,
     about_data: bool = False,
 ) -> AgentState:
-    """Make the initial state of a turn. messages: the conversation, ending with the user's message;
-    by default only the prompt."""
+    """Create the initial state of a turn. messages: the conversation, ending with the user's
+    message; by default only the prompt."""
     return AgentState(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
@@ -267,29 +267,29 @@ def step_results(state: AgentState) -> list[ExecutionResult]:
 
 
 _SHORT = 400
-"""Characters of an output that may be an answer by itself."""
+"""Maximum characters of an output that may be the answer."""
 
 ReflectionMode = Literal["always", "on_error", "never"]
 
 
 def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
-    """Run tool calls first; code comes after them."""
+    """Run tool calls first, before any code."""
     return "tools" if state["tool_calls"] else "extract_code"
 
 
 def should_execute(state: AgentState) -> Literal["approve", "generate", "close", "end"]:
-    """Approve new code; otherwise go where `Nodes.extract_code` says."""
+    """Ask for approval of new code; otherwise go where `Nodes.extract_code` says."""
     return "end" if state["stopped"] else state["next"]
 
 
 def after_execute(
     state: AgentState, max_turns: int, reflection: ReflectionMode, output_answers: bool = False
 ) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
-    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to
-    the model, which answers from the output.
+    """Go to the next block; after the last one, to a separate check if the settings want one, or
+    else to the model, which answers from the output.
 
-    If the user skipped or undid a block, the model answers what they said. output_answers: what one
-    block printed ends the question.
+    If the user skipped or undid a block, the model responds to that. output_answers: whether the
+    output of a single block ends the question.
     """
     if state["stopped"]:
         return "end"
@@ -316,17 +316,17 @@ def after_execute(
 
 
 def is_short(output: str) -> bool:
-    """Tell whether an output can stand for an answer."""
+    """Return whether an output may stand as the answer."""
     return 0 < len(output.strip()) <= _SHORT
 
 
 def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
-    """Continue, unless the question is answered or the turns are used up."""
+    """Continue, unless the question is answered or no turns are left."""
     if state["stopped"]:
         return "end"
     return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
 
 
 def is_complete(state: AgentState) -> bool:
-    """Tell whether the last check found the question answered."""
+    """Return whether the last check found the question answered."""
     return state["reflection"] is not None and state["reflection"]["is_complete"]

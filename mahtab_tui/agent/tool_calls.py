@@ -1,4 +1,4 @@
-"""Tool calls of a model: reading, running and describing them."""
+"""Parses, runs and describes a model's tool calls."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 LIMIT = 12_000
-"""Characters of one output."""
+"""Maximum characters of an output."""
 
 
 def render_results(
     results: Sequence[ExecutionResult], *, with_code: bool = False, limit: int = LIMIT
 ) -> str:
-    """Format outputs as defused records. The code is included if the user edited it, or for a
+    """Format outputs as escaped records. The code is included if the user edited it, or for a
     reader who did not write it (`with_code`)."""
     return "\n".join(_render_result(result, with_code, limit) for result in results)
 
@@ -60,7 +60,7 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
 
 
 _LONGEST = 20_000
-"""Characters of a text that is read as a call."""
+"""Maximum characters of a text that is parsed as a call."""
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"[ \t]*`{3,}\w*[ \t]*")
 _NAME = ("name", "tool", "function", "tool_name")
@@ -70,9 +70,9 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
     """Return an answer without the calls that it contains as text, and the calls.
 
-    A call is an object with a name and arguments, in JSON or as a Python dictionary, that fills a
-    fence, a ``<tool_call>`` or the whole answer. tools: names of the tools; a call of another one
-    has a `problem`.
+    A call is an object with a name and arguments, in JSON or as a Python dict, that fills a code
+    fence, a ``<tool_call>`` or the whole answer. tools: known names; a call to another tool gets a
+    `problem`.
     """
     calls: list[ToolCall] = []
 
@@ -98,8 +98,8 @@ def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[To
 
 
 def _read(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and arguments of each call in a text that consists of calls; empty for other
-    texts."""
+    """Return name and arguments of each call if the text consists only of calls; otherwise an empty
+    list."""
     text = text.strip()
     if len(text) > _LONGEST or text[:1] not in ("{", "["):
         return []
@@ -145,7 +145,7 @@ def _call(index: int, name: str, arguments: dict[str, Any], tools: Collection[st
 
 
 MOST_CALLS = 25
-"""Tool calls that one question may have."""
+"""Maximum number of tool calls per question."""
 _CHECK_STOP = 0.1
 """Seconds between two checks whether the turn was stopped."""
 
@@ -163,7 +163,7 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
         return ToolOutcome("error", call["problem"])
     ended: queue.SimpleQueue[ToolOutcome] = queue.SimpleQueue()
     left = threading.Event()
-    """Not `cancelled`, which is cleared when the next turn begins."""
+    """A separate event, because `cancelled` is cleared when the next turn starts."""
 
     def work() -> None:
         try:
@@ -186,7 +186,7 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
 
 
 def stored_result(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
-    """Return the changes of the state after a result."""
+    """Return the changes to the state after a result."""
     tool = tools.tools[call["name"]]
     asked = tool.with_defaults(call["arguments"])
     if tool.keeps == "searches":

@@ -1,1 +1,1 @@
-"""The message bus: every pane, the prompt and the store read the same tagged records."""
+"""The message bus: panes, prompt and store all read the same tagged records."""

@@ -1,14 +1,14 @@
-"""Splits a model's answer into words and code. Only what is code here may run.
+"""Splits a model's answer into words and code. Only text classified as code here may run.
 
-    <assistant-chat> … </assistant-chat>        words; the tags are left out
+    <assistant-chat> … </assistant-chat>        words, without the tags
     <assistant-repl-in> … </assistant-repl-in>  code
-    a fence of Python                           code
+    a Python fence                              code
     a fence of another language                 words, including the fence
     <think> … </think>                          words ("thought"), including the tags
     a tag right after a backtick                words
 
 Text that could still become a tag or a fence is held back, so that the result does not depend on
-how the text is cut into tokens."""
+how the text is split into tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 _PYTHON = frozenset(("python", "python3", "py", "py3"))
 MOST_PASSED = 8
-"""Closing fences that are skipped inside a docstring: each requires another scan of the code."""
+"""Maximum number of closing fences skipped inside a docstring, because each requires another scan
+of the code."""
 
 _STRINGS = re.compile(
     r"""#[^\n]*"""
@@ -36,10 +37,10 @@ _STRINGS = re.compile(
 )
 
 LONGEST = 300
-"""A longer line, in characters, is not a fence."""
+"""Maximum characters of a fence line."""
 
 _MARGIN = r"[ \t]*(?:>[ \t]*)*"
-"""Indentation of a fence in a quotation or a list."""
+"""Indentation of a fence in a quotation or list."""
 _OPENING = re.compile(
     rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)"
 )
@@ -57,15 +58,15 @@ class Fence(NamedTuple):
     start: int
     """The line of the opening fence."""
     end: int
-    """The first line after the block."""
+    """The line after the block."""
     code: str
     closed: bool
     info: str
-    """The language, as the opening line has it."""
+    """The language, as written in the opening line."""
 
 
 def is_python(info: str, also: Collection[str] = ()) -> bool:
-    """Return whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``,
+    """Return whether an info string names Python, as do ``python``, ``py``, ``Python3 {.x}`` and
     ``{.python}``. False if it names no language.
 
     also: other names of Python, in lower case.
@@ -77,20 +78,20 @@ def is_python(info: str, also: Collection[str] = ()) -> bool:
 def in_docstring(code: str) -> bool:
     """Return whether code ends inside a triple-quoted string.
 
-    It scans strings and comments itself: Python's parser also warns on stderr about escapes in
-    them, and Python's tokenizer fails in several ways on code that is not quite Python.
+    This scans strings and comments itself: Python's parser also warns on stderr about escapes, and
+    Python's tokenizer fails in several ways on text that is not quite Python.
     """
     return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
 def python_fences(text: str, also: Collection[str] = ()) -> Iterator[Fence]:
-    """Yield the blocks of Python in a Markdown text, in order. Lines must end with ``\\n``. also:
-    see `is_python`."""
+    """Yield the Python blocks of a Markdown text, in order. Lines must end with ``\\n``. also: see
+    `is_python`."""
     return (fence for fence in fences(text) if is_python(fence.info, also))
 
 
 def fences(text: str) -> Iterator[Fence]:
-    """Yield the blocks of every language, in order."""
+    """Yield the fenced blocks of all languages, in order."""
     lines = text.split("\n")
     for token in _markdown().parse(text):
         if token.type == "fence" and token.map:
@@ -111,8 +112,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _closes(line: str, markup: str) -> bool:
-    """Return whether a line, in a quotation or not, closes a fence that was opened with
-    `markup`."""
+    """Return whether a line, in a quotation or not, closes a fence opened with `markup`."""
     marks = line.strip(" \t>")
     return len(marks) >= len(markup) and set(marks) == {markup[0]}
 
@@ -122,8 +122,8 @@ def _line_of(state: StateBlock, line: int) -> str:
 
 
 def _fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Apply markdown-it's rule, except that a fence inside a docstring does not end a block of
-    Python if a later one does."""
+    """Apply markdown-it's rule, except that a fence inside a docstring does not close a Python
+    block if a later one does."""
     from markdown_it.rules_block.fence import fence
 
     if not fence(state, start, end, silent):
@@ -146,13 +146,12 @@ def _fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenFence:
-    """A fence whose end has not come yet."""
+    """A fence that is not closed yet."""
 
     marks: str
     info: str
     indent: int
-    """Columns by which the lines of the block may be indented, counted from the quotation mark if
-    there is one."""
+    """Maximum indentation of the block's lines, counted from the quotation mark if there is one."""
     quoted: bool
 
     @property
@@ -165,8 +164,8 @@ class OpenFence:
         return closing is not None and closing["marks"].startswith(self.marks)
 
     def margin(self, line: str) -> int:
-        """Return how many characters at the start of a line are indentation of the fence, not
-        code."""
+        """Return the number of characters at the start of a line that are the fence's indentation,
+        not code."""
         quotation = _QUOTATION.match(line) if self.quoted else None
         start = quotation.end() if quotation else 0
         blanks = len(line) - start - len(line[start:].lstrip(" "))
@@ -174,7 +173,7 @@ class OpenFence:
 
 
 def opening(line: str) -> OpenFence | None:
-    """Return the fence that a complete line opens, if any."""
+    """Return the fence that a complete line opens; None if it opens none."""
     found = _OPENING.fullmatch(line) if len(line) <= LONGEST else None
     if found is None or (found["marks"][0] == "`" and "`" in found["info"]):
         return None
@@ -186,14 +185,15 @@ def opening(line: str) -> OpenFence | None:
 
 
 def may_open(line: str) -> bool:
-    """Return whether the start of a line could still open a fence."""
+    """Return whether a line that starts like this could still open a fence."""
     return len(line) <= LONGEST and (
         _PARTIAL_OPENING.fullmatch(line) is not None or opening(line) is not None
     )
 
 
 def may_close(line: str) -> bool:
-    """Return whether the start of a line could still close a fence, or is indentation only."""
+    """Return whether a line that starts like this could still close a fence, or is only
+    indentation."""
     return len(line) <= LONGEST and _PARTIAL_CLOSING.fullmatch(line) is not None
 
 
@@ -215,22 +215,22 @@ _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 
 
 class AnswerPiece(NamedTuple):
-    """A stretch of words or of code."""
+    """A stretch of words or code."""
 
     kind: Kind
     block: int
-    """Index of the code block, from 0; for words, of the next block."""
+    """Index of the code block, from 0; for words, that of the next block."""
     text: str
 
 
 class AnswerSplitter:
-    """Converts tokens to pieces. With ``fences=False`` only tags make code, and fences of Python
-    are words."""
+    """Splits tokens into pieces. With ``fences=False`` only tags mark code, and Python fences are
+    words."""
 
     def __init__(self, *, fences: bool = True) -> None:
         self._fences = fences
         self._pending, self._at = "", 0
-        """The text that is held, and the position up to which it is processed."""
+        """The unprocessed text, and the position up to which it has been processed."""
         self._before = ""
         """The character before `_pending`."""
         self._final = False
@@ -238,27 +238,27 @@ class AnswerSplitter:
         self._step = self._words
         self._fence: OpenFence | None = None
         self._fence_code: list[str] = []
-        """The lines of an open fence of Python."""
+        """The lines of an open Python fence."""
         self._passed = 0
-        """Closing lines that were skipped because they are inside a docstring."""
+        """Closing lines skipped because they are inside a docstring."""
         self._thought_end = ""
-        """The tag that ends the thought."""
+        """The tag that will end the current thought."""
         self._block = 0
         self._block_has_code = False
         self._pieces: list[tuple[Kind, int, list[str]]] = []
 
     @property
     def in_tag(self) -> bool:
-        """Whether a tag has started code that has not ended."""
+        """Whether a tag has started code that is still open."""
         return self._step == self._tag and self._block_has_code
 
     def feed(self, token: str) -> list[AnswerPiece]:
-        """Add a token; return the pieces that are certain now."""
+        """Add a token; return the pieces that are now certain."""
         if self._at:
             self._before = self._pending[self._at - 1]
         self._pending, self._at = self._pending[self._at :] + token, 0
         if self._pending.endswith("\r") and not self._final:
-            return []  # may be half of "\r\n"
+            return []  # may be the first half of "\r\n"
         if "\r" in self._pending:
             self._pending = self._pending.replace("\r\n", "\n").replace("\r", "\n")
         while self._at < len(self._pending) and self._step():
@@ -267,12 +267,12 @@ class AnswerSplitter:
         return [AnswerPiece(kind, block, "".join(texts)) for kind, block, texts in pieces]
 
     def end(self) -> list[AnswerPiece]:
-        """End the answer; return the rest."""
+        """End the answer; return the remaining pieces."""
         self._final = True
         return self.feed("")
 
-    # The states: each processes the start of the held text, and returns False if it needs more text
-    # first.
+    # The states: each processes the start of the pending text, and returns False if it needs more
+    # text first.
 
     def _words(self) -> bool:
         if self._here() == "<" and (done := self._tag_in_words()) is not None:
@@ -311,8 +311,8 @@ class AnswerSplitter:
         return True
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """Begin a thought. An unmatched end tag is a thought too: the prompt began it, and all text
-        before the tag belongs to it."""
+        """Start a thought. An unmatched end tag also ends a thought: the prompt started it, and all
+        text before the tag belongs to it."""
         self._emit("thought", tag.end())
         self._line_start = True
         if not tag["end"]:
@@ -336,7 +336,7 @@ class AnswerSplitter:
         self._fence_line(line)
 
     def _foreign(self) -> bool:
-        """Inside a fence of another language."""
+        """Process text inside a fence of another language."""
         assert self._fence is not None
         if self._line_start:
             line, whole = self._line()
@@ -348,7 +348,7 @@ class AnswerSplitter:
         return True
 
     def _python(self) -> bool:
-        """Inside a fence of Python."""
+        """Process text inside a Python fence."""
         assert self._fence is not None
         if self._line_start:
             line, whole = self._line()
@@ -366,7 +366,7 @@ class AnswerSplitter:
         return True
 
     def _tag_begins(self) -> bool:
-        """After the opening tag: skip blanks, blank lines, and a fence around the code."""
+        """After the opening tag, skip blanks, blank lines, and a fence around the code."""
         if blank := (_BLANK_LINES if self._line_start else _BLANKS).match(self._pending, self._at):
             self._at = blank.end()
             self._line_start = self._pending[self._at - 1] == "\n"
@@ -382,7 +382,7 @@ class AnswerSplitter:
         return True
 
     def _tag(self) -> bool:
-        """Between the tags."""
+        """Process text between the tags."""
         if self._here() == "<":
             if end := _END.match(self._pending, self._at):
                 self._at = end.end()
@@ -404,7 +404,7 @@ class AnswerSplitter:
         return self._pending[self._at]
 
     def _line(self) -> tuple[str, bool]:
-        """Return the held part of the line, and whether it is complete."""
+        """Return the pending part of the line, and whether it is complete."""
         end = self._pending.find("\n", self._at)
         return (
             (self._pending[self._at :], self._final)
@@ -413,21 +413,21 @@ class AnswerSplitter:
         )
 
     def _up_to(self, sign: str) -> int:
-        """Return the end of the line, including its newline, or the next `sign` before that; at
-        least one character on."""
+        """Return the end of the line (including its newline) or the next `sign`, whichever comes
+        first, at least one character on."""
         end = self._pending.find("\n", self._at) + 1 or len(self._pending)
         found = self._pending.find(sign, self._at + 1, end)
         return end if found < 0 or sign == "\n" else found
 
     def _unfinished(self, heads: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
-        """Return whether the held text could still become a tag."""
+        """Return whether the pending text could still become a tag."""
         if self._final or len(self._pending) - self._at > 300:
             return False
         rest = self._pending[self._at :]
         return any(head.startswith(rest) for head in heads) or pattern.match(rest) is not None
 
     def _unfinished_thought(self) -> bool:
-        """Return whether the held text could still become a tag of a thought."""
+        """Return whether the pending text could still become the tag of a thought."""
         rest = self._pending[self._at : self._at + 20].lower()
         return not self._final and any(tag.startswith(rest) for tag in _THOUGHTS)
 
@@ -436,7 +436,7 @@ class AnswerSplitter:
         return self._passed <= MOST_PASSED and in_docstring("".join(self._fence_code))
 
     def _fence_line(self, line: str) -> None:
-        """Skip a line that begins or ends a block of Python."""
+        """Skip a line that opens or closes a Python block."""
         end = min(self._at + len(line) + 1, len(self._pending))
         if self._fence is not None and self._fence.python and self._fences:
             self._at, self._line_start = end, True
@@ -469,24 +469,23 @@ class AnswerPart(NamedTuple):
     """A stretch of an answer."""
 
     kind: Kind
-    """``thought``: what the model thinks aloud. Code in it never runs."""
+    """``thought`` is what the model thinks aloud. Code in it never runs."""
     text: str
     closed: bool = True
-    """False for code without an end."""
+    """False for code that is not closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """An answer in parts, in order."""
+    """An answer in parts."""
 
     parts: tuple[AnswerPart, ...]
     ended: bool = True
-    """Whether the model ended its turn itself, rather than being cut off."""
+    """Whether the model completed its turn, rather than being cut off."""
 
     @property
     def code_blocks(self) -> tuple[str, ...]:
-        """The code that may run. A block without an end counts only if the model ended its turn
-        itself."""
+        """The code that may run. An unclosed block counts only if the model completed its turn."""
         return tuple(
             part.text for part in self.parts if part.kind == "code" and (part.closed or self.ended)
         )
@@ -503,18 +502,19 @@ class ParsedResponse:
 
 
 def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ()) -> ParsedResponse:
-    """Split an answer by ``<assistant-repl-in>`` tags and Markdown fences of Python. Accepts any
+    """Split an answer by ``<assistant-repl-in>`` tags and Python fences in Markdown. Accepts any
     text.
 
-    also: other names that a fence of Python may have.
+    also: other names for Python in fences.
     """
     return ParsedResponse(tuple(part for part in _parts(text, also) if part.text), ended)
 
 
 def strip_copied_tags(text: str) -> str:
-    """Return an answer without the tags that its model has copied from the records it was shown.
+    """Remove tags that a model copied from the records in its prompt.
 
-    Only tags that begin or end a line are removed, so that code about such tags stays.
+    Only tags at the start or end of a line are removed, so that code about such tags is not
+    changed.
     """
     text = _COPIED.sub("", text)
     return text if "<assistant-repl-in" in text else _COPIED_END.sub("", text)
@@ -540,8 +540,8 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 
 
 def _count_leading_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
-    """Return how many stretches are thoughts that the prompt began: those before an unmatched
-    ``</think>`` on a line of its own."""
+    """Return the number of leading stretches that are thoughts started by the prompt: those before
+    an unmatched ``</think>`` on a line of its own."""
     ends = (
         number
         for number, (kind, text) in enumerate(stretches)

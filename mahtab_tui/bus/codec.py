@@ -1,10 +1,11 @@
-"""Converts records to JSON values and back, and assembles streams to records.
+"""Converts records to JSON values and back, and assembles streams into records.
 
-Format 1, used since 0.1.0, is a tag, a text, a time and the other fields by name. None and flags
+Format 1, used since 0.1.0, has a tag, a text, a time and the other fields by name. None and flags
 that are not set are left out, unless the field declares otherwise; rows are objects or lists. Input
 may be damaged, hostile, or from a newer version: each field is checked against its declared type,
-and unknown fields are ignored. If a field is renamed or changes its meaning, start format 2 and let
-`decode` translate older ones."""
+and unknown fields are ignored. If a field is renamed or changes its meaning, introduce format 2 and
+let `decode` translate older ones.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import KINDS, Record, encode
 
 FORMAT = 1
-"""The format that is written now."""
+"""The format of new records."""
 
 _WHOLE = 2**63
-"""Limit of whole numbers: SQLite's integers have 64 bits."""
+"""Limit of integers: SQLite's have 64 bits."""
 
 _Read = Callable[[Any], Any]
 
@@ -31,13 +32,13 @@ class InvalidRecord(ValueError):
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    """Return a whole record as one JSON object."""
+    """Return a complete record as one JSON object."""
     return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
 
 
 def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
-    """Return the record that `records.base.encode` was given; None for a tag of a newer version.
-    Raises `InvalidRecord`."""
+    """Decode a record encoded by `records.base.encode`; None for a tag of a newer version. Raises
+    `InvalidRecord`."""
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
@@ -55,7 +56,7 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
 
 
 def from_json(value: object) -> Record | None:
-    """Return the record that `as_json` was given; None for a tag of a newer version. Raises
+    """Decode a record encoded by `as_json`; None for a tag of a newer version. Raises
     `InvalidRecord`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
@@ -78,7 +79,7 @@ def _field(read: _Read, name: str, value: object) -> Any:
 
 
 def _reader(hint: Any) -> _Read:
-    """Return a function that checks a JSON value against a declared type and converts it to a
+    """Return a function that checks a JSON value against a declared type, and converts it to a
     field's value."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
@@ -184,17 +185,17 @@ def _named(kind: Any) -> _Read:
 
 
 LIMIT = 64_000_000
-"""Characters of one partial record; output beyond it is kept only by the whole record."""
+"""Maximum characters of a partial record; only the complete record has all output."""
 
 
 StoredStream = (
     records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
 )
-"""A piece of a stream whose whole record is kept on disk."""
+"""A piece of a stream whose complete record is stored on disk."""
 
 
 def stream_key(record: Record) -> str:
-    """Return the name of the output or answer to which a piece or whole record belongs; empty for
+    """Return the key of the output or answer that a piece or complete record belongs to; empty for
     other records."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
@@ -210,16 +211,16 @@ def stream_key(record: Record) -> str:
 
 
 class Partial:
-    """The pieces of one stream so far."""
+    """The pieces received of a stream."""
 
     def __init__(self, first: StoredStream) -> None:
         self._first = first
         self._pieces: list[str] = []
         self._length = 0
         self._kinds: list[tuple[str, int]] = []
-        """Kinds with their numbers of characters, as `ReplOut.kinds`."""
+        """Kinds with their lengths in characters, as in `ReplOut.kinds`."""
         self.fresh = False
-        """Whether a piece came since the partial was last stored."""
+        """Whether a piece arrived since the partial record was last stored."""
 
     def add(self, piece: StoredStream) -> None:
         if self._length >= LIMIT:
@@ -235,7 +236,7 @@ class Partial:
         self.fresh = True
 
     def record(self) -> Record:
-        """Return the whole record so far."""
+        """Return the complete record up to now."""
         self._pieces = [text] = ["".join(self._pieces)]
         first = self._first
         if isinstance(first, records.AssistantChatStream):
@@ -252,7 +253,7 @@ class Partial:
         )
 
     def _fence(self, kind: str) -> str:
-        """Return the fence line that the stream left out before a piece of this kind."""
+        """Return the fence line that the stream omitted before a piece of this kind."""
         before = self._kinds[-1][0] if self._kinds else "chat"
         if kind == before:
             return ""

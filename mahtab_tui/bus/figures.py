@@ -1,6 +1,6 @@
 """Finds the figures of an answer, and the output, attachment or question that each one comes from.
 
-A figure is a number, a date, a time or a quoted value. One that stands in no source was not
+A figure is a number, a date, a time or a quoted value. A figure that occurs in no source was not
 computed. The patterns prefer silence to a false alarm: names, code, versions, headings and the
 numbers of lists, steps and cells are not figures. Agent, screen and command line use this module,
 so it is part of the bus.
@@ -20,9 +20,9 @@ from mahtab_tui.bus.answers import opening
 from mahtab_tui.bus.records import AnswerFigure
 
 SOURCE_END = 500_000
-"""Characters that are read at each end of a source."""
+"""Characters to read at each end of a source."""
 ALL_SOURCES = 8_000_000
-"""Characters that are read of all sources together, the newest first."""
+"""Characters to read of all sources together, newest first."""
 MOST, MOST_DIFFERENT = 5_000, 300
 """Maximum number of figures of an answer, and of different ones; later ones are not reported."""
 LONGEST = 400
@@ -30,7 +30,7 @@ LONGEST = 400
 
 
 class FigureSource(NamedTuple):
-    """A text in which figures are looked up."""
+    """A text in which figures are searched."""
 
     cell: int | None
     """The cell that printed it; None for an attachment or a tool's result."""
@@ -38,13 +38,13 @@ class FigureSource(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure, and where it stands in the answer."""
+    """A figure, and its position in the answer."""
 
     start: int
     end: int
     text: str
     cell: int | None
-    """The cell whose output has it; None if it comes from elsewhere."""
+    """The cell whose output contains it; None if it comes from elsewhere."""
     found: bool
 
 
@@ -53,8 +53,8 @@ def find_figures(
 ) -> list[Figure]:
     """Return the figures of an answer in order. Takes linear time for any text.
 
-    sources: in the order in which they came. code: the code of the question's cells; a name that
-    it quotes is not reported as missing.
+    sources: in chronological order. code: code of the question's cells; quoted names that occur in
+    it are not reported as missing.
     """
     index = _Sources(sources, question)
     names = _fold(code)
@@ -76,7 +76,7 @@ def find_figures(
 
 
 def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
-    """Return the figures as the record of the answer has them: each text once."""
+    """Return the figures for the answer's record, without duplicate texts."""
     by_text: dict[str, AnswerFigure] = {}
     for _, _, text, cell, found in figures:
         before = by_text.get(text)
@@ -86,7 +86,7 @@ def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
 
 
 def figure_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the figures of a text are, without looking them up."""
+    """Yield the positions of the figures in a text, without looking up their sources."""
     return ((token.start, token.end) for token in _scan(text))
 
 
@@ -94,7 +94,7 @@ def figure_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 class _Token(NamedTuple):
-    """Something in an answer that can be a figure."""
+    """A part of an answer that can be a figure."""
 
     start: int
     end: int
@@ -107,12 +107,11 @@ class _Token(NamedTuple):
     may_be_name: bool = False
     """Whether a quoted value may be the name of a column, a variable or the like."""
     hedge: str = ""
-    """A word or sign before it that says that it is rounded or a limit, such as "about" or "<"."""
+    """A word or sign before it that marks it as rounded or as a limit, such as "about" or "<"."""
 
 
 _W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
-"""A character of a word. Chinese, Japanese and Korean write no space between a word and a
-number."""
+"""A word character. Chinese, Japanese and Korean have no space between a word and a number."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
@@ -178,7 +177,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-"""Figures in named groups, and everything with digits that is none: that is passed over."""
+"""Figures in named groups, and everything else that contains digits, which is skipped."""
 
 _QUOTES = ("ticked", "double", "single", "curly", "curl", "angle")
 _ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
@@ -193,7 +192,7 @@ _NAMED = (
 _NAMED_BEFORE = re.compile(
     rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$"
 )
-"""The name of a thing of Python before a quotation, or before a list of them."""
+"""Something that quoted text names in Python, before a quotation or a list of them."""
 _NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
 _CODE = re.compile(
     r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b"
@@ -204,7 +203,8 @@ _MOST_WORDS = 6
 
 
 def _without_code(answer: str) -> str:
-    """Return the answer with spaces for its code blocks, so that positions stay."""
+    """Return the answer with its code blocks replaced by spaces, so that positions stay the
+    same."""
     lines, fence, in_tag = answer.split("\n"), None, False
     for number, line in enumerate(lines):
         if fence is not None:
@@ -240,7 +240,7 @@ def _scan(text: str) -> Iterator[_Token]:
 
 
 def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
-    """Return a quoted value; None for code and other things that are no values."""
+    """Return a quoted value; None for code and other quotations that are not values."""
     start, end = match.span()
     inner = match[name].strip().rstrip(",.;:!?")
     if number := _ONLY_NUMBER.fullmatch(inner):
@@ -280,26 +280,26 @@ _SCALES: dict[str, tuple[float, ...]] = {
     **{f"{letter}iB": (1, 2.0 ** (10 * power)) for power, letter in enumerate("KMGT", 1)},
     "kB": (1, 1e3),
 }
-"""Factors by which a number with a unit may stand in a source."""
+"""Factors that convert a number with a unit to the number in a source."""
 
 
 class _Range(NamedTuple):
-    """Numbers that a figure may be a rounding of."""
+    """Numbers that may be rounded to a figure."""
 
     middle: float
     half: float
     signed: bool
-    """Whether the figure has a minus sign. Without one, the sign of a number in a source does not
-    matter."""
+    """Whether the figure has a minus sign. Without one, the sign of a number in a source is
+    ignored."""
 
 
 _MOST_P_VALUE = 0.1
-"""Up to this, "p < 0.001" stands for a smaller number in a source."""
+"""Up to this value, "p < 0.001" matches a smaller number in a source."""
 
 
 def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
-    """Return the numbers that the digits of a figure may stand for. Its last digit decides how far
-    it is rounded."""
+    """Return the numbers that the digits of a figure may stand for. The last digit determines the
+    rounding."""
     unit = (match["unit"] or "").strip()
     unit = "%" if unit.startswith("per") else unit
     scales = _SCALES.get(unit) or _SCALES.get(unit.lower(), (1,))
@@ -323,13 +323,13 @@ def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
 
 
 def _is_trivial(match: re.Match[str]) -> bool:
-    """Return whether a number stands for "none" or "one", which nobody computes."""
+    """Return whether a number means "none" or "one", which nobody computes."""
     return match["digits"] in ("0", "1") and match["digits"] == match[0]
 
 
 def _plain_digits(digits: str, gap: str | None) -> list[str]:
-    """Return digits as `float` reads them: "1,234" is 1234, or 1.234 where a comma is the decimal
-    point."""
+    """Return digits in a form that `float` accepts: "1,234" is 1234, or 1.234 if the comma is a
+    decimal point."""
     if gap is None:
         return [digits.replace(",", ".")]
     whole, _, rest = digits.rpartition(gap)
@@ -342,7 +342,7 @@ def _plain_digits(digits: str, gap: str | None) -> list[str]:
 
 
 def _step(digits: str) -> float:
-    """Return the value of 1 at the last digit."""
+    """Return the value of the last digit's unit."""
     return 10.0 ** -min(300, len(digits.partition(".")[2]))
 
 
@@ -350,7 +350,7 @@ _EXPONENTS = str.maketrans(_SUPERSCRIPTS + "⁻−⁺", "0123456789--+", "^*{}")
 
 
 def _power(text: str) -> float:
-    """Return the power of ten of scientific notation."""
+    """Return the power of ten in scientific notation."""
     if not text:
         return 1.0
     exponent = text[1:] if text[0] in "eE" else text.partition("10")[2]
@@ -375,7 +375,7 @@ _Date = tuple[int | None, int, int | None]
 
 
 class _Source:
-    """A source, and what stands in it; each is read when it is first needed."""
+    """A source and its contents, which are parsed on demand."""
 
     def __init__(self, cell: int | None, text: str) -> None:
         self.cell = cell
@@ -419,8 +419,7 @@ class _Source:
         }
 
     def has_number(self, among: _Range, half: float) -> bool:
-        """Return whether a number of the source is at most `half` away from the middle of a
-        range."""
+        """Return whether a number in the source is within `half` of the middle of a range."""
         if not isfinite(among.middle):
             return False
         half += abs(among.middle) * 1e-12 + half * 1e-9
@@ -431,7 +430,7 @@ class _Source:
         )
 
     def has_text(self, folded: str) -> bool:
-        """Return whether whole words of the source are a text, which is folded."""
+        """Return whether a folded text occurs as whole words in the source."""
         if folded not in self.folded:
             return False
         before, after = (
@@ -475,7 +474,7 @@ class _Sources:
         self._all.append(_Source(None, f"{question} {spoken}"))
 
     def find(self, token: _Token) -> tuple[bool, int | None]:
-        """Return whether a figure is in a source, and in which cell."""
+        """Return whether a figure occurs in a source, and in which cell."""
         if token.kind == "number":
             return self._find_number(token)
         if token.kind == "date":
@@ -521,7 +520,7 @@ class _Sources:
 
 
 def _fold(text: str) -> str:
-    """Return the text in one case, with single spaces."""
+    """Fold the case of a text, and reduce blanks to single spaces."""
     return " ".join(text.casefold().split())
 
 
@@ -541,8 +540,8 @@ _DATE_FORMS = [
 
 
 def _read_date(text: str) -> list[_Date]:
-    """Return what a date in any spelling may be: the order of day and month is not certain in
-    1/3/2024."""
+    """Return the possible meanings of a date in any spelling, because the order of day and month is
+    ambiguous in 1/3/2024."""
     dates: list[_Date] = []
     for match in (form.fullmatch(text) for form in _DATE_FORMS):
         if match is not None:
@@ -560,7 +559,7 @@ def _read_date(text: str) -> list[_Date]:
 
 
 def _read_time(text: str) -> list[tuple[int, int, int | None]]:
-    """Return a time of day by 24 hours, and as it is written if it has "am" or "pm"."""
+    """Return a time of day in 24-hour form; with "am" or "pm", also as written."""
     hour, *rest = [int(number) for number in re.findall(r"\d+", text)]
     minute, second = rest[0] if rest else 0, rest[1] if rest[1:] else None
     letters = re.sub(r"[^ap]", "", text.lower())
@@ -579,7 +578,7 @@ _MOST_OPERANDS = 8
 
 
 def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) -> list[Figure]:
-    """Accept sums, differences and shares of found numbers of the same sentence: "8 of 406 (2
+    """Accept sums, differences and shares of found numbers in the same sentence, as in "8 of 406 (2
     %)"."""
     ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
     operands: dict[int, dict[float, None]] = {}
@@ -599,7 +598,7 @@ def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) 
 
 
 def _operands(token: _Token) -> list[float]:
-    """Return the number of a figure with which the reader can calculate; of a date, the year."""
+    """Return the numbers of a figure that a reader can calculate with; for a date, the year."""
     if token.kind == "date":
         return [float(year) for year, _, _ in _read_date(token.text)[:1] if year is not None]
     is_operand = token.kind == "number" and not _is_trivial(token.match)
@@ -607,7 +606,7 @@ def _operands(token: _Token) -> list[float]:
 
 
 def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:
-    """Return whether a number is a sum or a difference of values; with a percent sign or a decimal
+    """Return whether a number is a sum or difference of values; with a percent sign or a decimal
     point, also a ratio."""
     made = {sum(values)} if len(values) > 1 else set()
     for a, b in combinations(values, 2):

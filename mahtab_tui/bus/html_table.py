@@ -1,4 +1,4 @@
-"""Parses the first table in HTML, such as `_repr_html_` of data frames returns."""
+"""Parses the first table in HTML, such as a data frame's `_repr_html_` returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mahtab_tui.bus.sanitize import plain
 
 _SPAN = 1_000
-"""Maximum columns or rows of one cell."""
+"""Maximum columns or rows that a cell spans."""
 _CELLS = 100_000
 """Maximum number of cells, including spanned ones; the rest is left out."""
 
@@ -27,18 +27,18 @@ _TOKEN = re.compile(
 _SPANS = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.IGNORECASE)
 
 _NUMBERED = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
-"""References to numbers that are no characters; `html.unescape` raises on very long ones."""
+"""References to numbers that are not characters; `html.unescape` raises on very long ones."""
 
 
 _NUMBER = re.compile(
     r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|"
 )
 LONGEST_NUMBER = 40
-"""Characters of a text that can be a number."""
+"""Maximum characters of a number."""
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text stands on the right of its column: a number, a missing value, or
+    """Return whether a text is aligned to the right of its column: a number, a missing value, or
     nothing."""
     return len(text) <= LONGEST_NUMBER and _NUMBER.fullmatch(text) is not None
 
@@ -50,14 +50,14 @@ class TableCell(NamedTuple):
 
 class HtmlTable(NamedTuple):
     header: list[list[TableCell]]
-    """The first lines, which have headings only."""
+    """The first lines, which contain only headings."""
     body: list[list[TableCell]]
     notes: list[str]
-    """The texts around the table: `1000 rows × 5 columns`."""
+    """The texts around the table, such as `1000 rows × 5 columns`."""
 
 
 def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
-    """Return for each column whether all its values are numbers."""
+    """Return, for each column, whether all its values are numbers."""
     width = max(map(len, lines), default=0)
     return [
         all(column >= len(line) or is_number(line[column].text) for line in lines)
@@ -66,7 +66,7 @@ def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
 
 
 def read_table(source: str) -> HtmlTable | None:
-    """Parse the first table; None if there is none with a line."""
+    """Parse the first table; None if there is no table with a line."""
     reader = _TableReader()
     reader.read(source)
     lines = [line for line in reader.lines if line]
@@ -84,14 +84,14 @@ class _TableReader:
         self.notes: list[str] = []
         self._cells = 0
         self._depth = 0
-        """Nesting depth of tables; of inner ones, only the text is read."""
+        """Nesting depth of tables; only the text of inner tables is read."""
         self._over = False
         """Whether the first table has ended."""
         self._cell: list[str] | None = None
         self._spans = {"colspan": 1, "rowspan": 1}
         self._heading = False
         self._below: dict[int, tuple[int, TableCell]] = {}
-        """Cells that span further lines, by column: how many lines, and the cell."""
+        """Cells that span further lines, by column: the number of lines, and the cell."""
 
     def read(self, source: str) -> None:
         for token in _TOKEN.finditer(source):
@@ -163,5 +163,5 @@ class _TableReader:
 
 
 def _one_line(text: str) -> str:
-    """Return the text of a piece of HTML without tags, in one line."""
+    """Return the text of a piece of HTML, without tags, on one line."""
     return " ".join(plain(html.unescape(_NUMBERED.sub("\ufffd", text))).split())

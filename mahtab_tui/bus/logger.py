@@ -1,4 +1,4 @@
-"""The logger of a session, and its handlers for the screen and the store."""
+"""The logger of a session, with its handlers for the screen and the store."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, 
 
 
 class DisplayHandler(logging.Handler):
-    """Collects the records that are displayed.
+    """Collects the records to display.
 
-    Consecutive pieces of one stream become one record as they come, so that the cost of drawing
-    depends on the amount of text, not on the number of records.
+    Consecutive pieces of a stream are joined into one record as they arrive, so that the cost of
+    drawing depends on the amount of text, not on the number of records.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._records: list[Record] = []
         self._pieces: list[str] = []
-        """Texts of the stream that is still growing; it belongs at the end of `_records`."""
+        """Texts of the stream that is still growing; they belong at the end of `_records`."""
         self._stream: Stream | None = None
-        """Its first piece."""
+        """The first piece of that stream."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -60,11 +60,11 @@ INTERVAL = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 
 SHARE = 20
-"""The interval is at least this many times the duration of the last write: a long output must not
-keep the machine busy."""
+"""The interval is at least this many times the duration of the last write, so that a long output
+does not keep the machine busy."""
 
 BACKLOG = 32_000_000
-"""Characters kept in memory while the store fails."""
+"""Characters kept in memory while the store is failing."""
 
 
 class StoreError(Exception):
@@ -72,20 +72,20 @@ class StoreError(Exception):
 
 
 class Store(Protocol):
-    """Keeps the records of a session. Any thread may call it."""
+    """Stores the records of a session. Any thread may call it."""
 
     def append(self, record: Record) -> None:
-        """Keep a record. Raises `StoreError`."""
+        """Store a record. Raises `StoreError`."""
 
     def partial(self, key: str, record: Record | None) -> None:
         """Replace the partial record under a key; None deletes it. Raises `StoreError`."""
 
     def output(self, cell: int) -> str | None:
-        """Return the whole output of a cell; None if it is not kept, or while the cell runs. Raises
-        `StoreError`."""
+        """Return the whole output of a cell; None if it was not stored, or while the cell runs.
+        Raises `StoreError`."""
 
     def pictures(self, cell: int) -> list[str]:
-        """Return the kept pictures that a cell has displayed, as base64. Raises `StoreError`."""
+        """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
 
     def everything(self) -> list[Record]:
         """Return all records of the session, in order. Raises `StoreError`."""
@@ -95,9 +95,9 @@ class Store(Protocol):
 
 
 class StoreHandler(logging.Handler):
-    """Keeps the records of a session.
+    """Stores the records of a session.
 
-    If the store fails, the session goes on: the first failure is logged as a notice, and records
+    If the store fails, the session continues: the first failure is logged as a notice, and records
     are kept in memory (up to `BACKLOG`) until the store works again.
     """
 
@@ -114,7 +114,7 @@ class StoreHandler(logging.Handler):
         """Keys of the partial records in the store."""
         self._failing = False
         self._leaves_out = False
-        """Whether a record could not be stored at all."""
+        """Whether some record could not be stored at all."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
         self._delay = INTERVAL
@@ -145,10 +145,10 @@ class StoreHandler(logging.Handler):
             self._write(partials=True)
 
     def close(self) -> None:
-        """Write all waiting records and close the store.
+        """Write all pending records and close the store.
 
-        A later record opens it again, because `logging.config` closes every handler of the process,
-        even of a running session.
+        A later record opens it again, because `logging.config` closes all handlers of the process,
+        even those of a running session.
         """
         self.flush()
         with self._guard:
@@ -167,7 +167,7 @@ class StoreHandler(logging.Handler):
         self._report()
 
     def _arm(self) -> None:
-        """Start the timer, so that waiting records are written even if nothing more is logged."""
+        """Start the timer, so that pending records are written even if nothing else is logged."""
         if self._timer is None:
             self._timer = threading.Timer(self._delay, self._tick)
             self._timer.daemon = True
@@ -196,14 +196,14 @@ class StoreHandler(logging.Handler):
                 growing.fresh = False
 
     def _store_record(self, write: Callable[[], None]) -> None:
-        """Write a record. One that can never be stored is left out, so that those after it are.
+        """Write a record. One that can never be stored is skipped, so that later ones are stored.
         Raises `StoreError`."""
         try:
             write()
         except StoreError:
             raise
         except Exception as error:
-            if not self._leaves_out:  # once, for the message may be such a record, too
+            if not self._leaves_out:  # only once, because the notice may be such a record, too
                 self._leaves_out = True
                 text = f"A record could not be saved ({type(error).__name__}). The session continues without it."
                 self._news.append(("warning", text))
@@ -232,20 +232,21 @@ class StoreHandler(logging.Handler):
             self._lost = 0
 
     def _trim(self) -> None:
-        """Drop the oldest waiting records beyond `BACKLOG`."""
+        """Drop the oldest pending records beyond `BACKLOG`."""
         while self._queued > BACKLOG:
             self._queued -= len(self._queue.popleft().text)
             self._lost += 1
 
     def _report(self) -> None:
-        """Log the news. Never call it while holding `_guard`: the lock of the bus comes first."""
+        """Log pending notices. Never call this while holding `_guard`, because the lock of the bus
+        comes first."""
         while self._news:
             level, text = self._news.pop(0)
             emit(self._log, Notice(text, level=level))
 
 
 class StreamingHandler:
-    """Logs the tokens of one answer as ``assistant-chat-stream`` records. Only `parse_response`
+    """Logs the tokens of an answer as ``assistant-chat-stream`` records. Only `parse_response`
     decides what runs."""
 
     def __init__(
@@ -260,17 +261,17 @@ class StreamingHandler:
         self._splitter = AnswerSplitter()
 
     def process_token(self, token: str) -> None:
-        """Add a token, which may be cut anywhere."""
+        """Add a token, which may be split anywhere."""
         self._emit(self._splitter.feed(token))
 
     def restart(self) -> StreamingHandler:
-        """Start the answer again: drop what was logged of it, and return the handler for the new
+        """Restart the answer: discard what was logged of it, and return the handler for the new
         one."""
         emit(self._log, self._answer.changed(fresh=True))
         return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
 
     def flush(self) -> None:
-        """Log what was held back: the answer has ended."""
+        """Log the remaining text, because the answer has ended."""
         self._emit(self._splitter.end())
 
     def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
@@ -290,9 +291,9 @@ class BusLogger(logging.Logger):
     """A logger outside the process's logger tree, which passes every record to all its handlers in
     the same order.
 
-    It has a `Manager` of its own, so that neither `logging.disable` nor `dictConfig` affects it and
-    sessions do not mix. It does not look up the caller's line, which is not needed and costs more
-    than all the rest, nor use the process's record factory.
+    It has its own `Manager`, so that neither `logging.disable` nor `dictConfig` affects it, and
+    sessions do not mix. It neither looks up the caller's line, which is not needed and costs more
+    than everything else, nor uses the process's record factory.
     """
 
     def __init__(self) -> None:
@@ -305,8 +306,8 @@ class BusLogger(logging.Logger):
         self._handing_on = False
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass a record to all handlers. A record that a handler logs waits until all of them have
-        had the current one."""
+        """Pass a record to all handlers. A record logged by a handler waits until all handlers have
+        received the current one."""
         with self._order:
             self._waiting.append(record)
             if self._handing_on:
@@ -377,7 +378,7 @@ def _bridge() -> Bridge | None:
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
     """Create a session's bus with the handler for the model's prompt and, if there is a store, the
-    one that keeps the records.
+    handler that stores the records.
 
     Until the bus is closed, `logging.getLogger("mahtab")` passes its records to the newest session.
     """
@@ -392,7 +393,7 @@ def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHan
 
 
 def close_logging(log: logging.Logger) -> None:
-    """Remove and close all handlers of a session's bus, the store included. A second call does
+    """Remove and close all handlers of a session's bus, including the store. A second call does
     nothing."""
     with _BRIDGING:
         bridge = _bridge()

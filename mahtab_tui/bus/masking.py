@@ -1,7 +1,8 @@
 """Masks secrets in everything that is displayed, stored or sent to models and agents.
 
-A secret is a key from the configuration, or a line that the user has typed hidden (`getpass`).
-`SecretMatcher` finds them."""
+A secret is a key from the configuration, or a line that the user typed hidden (`getpass`).
+`SecretMatcher` finds secrets in a text.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ from typing import Annotated, Any, NamedTuple
 from mahtab_tui.bus.records import NAME, PICTURE, WORD, Record, Stream, get_record
 
 LONG = 8
-"""A secret of at least this length, in characters, is found anywhere."""
+"""A secret of at least this many characters is found anywhere."""
 SHORTEST_WORD = 4
-"""A secret of at least this length is found as a word of its own; a shorter one only if it is the
-whole text."""
+"""A secret of at least this many characters is found as a separate word; a shorter one only if it
+is the whole text."""
 PART = 20
 """Length of a secret's start or end that is found even if the rest was cut off."""
 _SHORT = 100
-"""Longest text that is compared with short secrets, written as literals, with blanks around
-them."""
+"""Maximum length of a text that is compared with short secrets, as literals and with surrounding
+blanks."""
 REACH = 4_096
 """Length of the text's end that is searched for the start of a secret."""
 
@@ -38,7 +39,7 @@ _SINGLE = (
 _INVISIBLE = re.compile(rf"[{_SINGLE}]")
 _ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]?"
 _STRINGS = r"\x1b[\]PX^_][^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)?"
-# A newline too: programs break long lines.
+# Newlines are included, because programs break long lines.
 _SINGLE_NOISE = re.compile(rf"[{_SINGLE}\n]+")
 _NOISE = re.compile(rf"{_ESCAPES}|[{_SINGLE}\n]+")
 _NOISE_WITH_STRINGS = re.compile(rf"{_STRINGS}|{_ESCAPES}|[{_SINGLE}\n]+")
@@ -77,10 +78,10 @@ class SecretMatcher:
             form for secret in secrets if len(secret) >= LONG for form in _escaped(secret)
         )
         self._beginnings = (*written, *self._words)
-        """The forms that a stream may begin with one piece and end with another."""
+        """Forms that may start in one piece of a stream and end in another."""
         encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
         self._long: dict[str, set[str]] = {}
-        """Starts and ends of forms, to the forms: a truncated text may have only the start or the
+        """Forms by their starts and ends, because a truncated text may contain only the start or
         end of a secret."""
         for form in (*encoded, *written):
             self._long.setdefault(form[:PART], set()).add(form)
@@ -89,8 +90,8 @@ class SecretMatcher:
         self.longest = max(map(len, (*self._words, *encoded, *written)), default=SHORTEST_WORD)
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return where the secrets stand, in order, without overlaps. words: include those found
-        only as a word or as the whole text."""
+        """Return the positions of the secrets, in order and without overlaps. words: include those
+        found only as a word or as the whole text."""
         if not self.secrets or not text:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
@@ -144,7 +145,7 @@ class SecretMatcher:
 
 
 class _ReducedText:
-    """A text without the matches of a pattern, and the original positions of its characters."""
+    """A text without the matches of a pattern, with the original positions of its characters."""
 
     def __init__(self, noise: re.Pattern[str], text: str) -> None:
         self.text = text
@@ -162,8 +163,8 @@ class _ReducedText:
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
-        """The positions in `bare` where something was removed, and how many characters were removed
-        before each and in all."""
+        """The positions in `bare` where something was removed, and the number of characters removed
+        before each, and in total."""
         at, removed = [], [0]
         for found in self._noise.finditer(self.text):
             at.append(found.start() - removed[-1])
@@ -172,14 +173,14 @@ class _ReducedText:
 
 
 def _strip_noise(forms: Iterable[str]) -> set[str]:
-    """Remove from the forms what is removed from a text before it is searched."""
+    """Remove from the forms what is also removed from a text before it is searched."""
     bare = {_SINGLE_NOISE.sub("", form) for form in forms}
     return {form for form in bare if len(form) >= SHORTEST_WORD}
 
 
 def _noises(text: str) -> Iterator[re.Pattern[str]]:
-    """Yield patterns of what may stand between the letters of a secret. A control sequence may also
-    hide a whole secret."""
+    """Yield patterns for noise between the letters of a secret. A control sequence may also hide a
+    whole secret."""
     yield _NEWLINES
     if _INVISIBLE.search(text):
         yield _SINGLE_NOISE
@@ -190,7 +191,8 @@ def _noises(text: str) -> Iterator[re.Pattern[str]]:
 
 
 def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
-    """Yield the positions of forms that start or end with a needle, as far as the text has them."""
+    """Yield the positions of forms that start or end with a needle, as far as the text contains
+    them."""
     found = text.find(needle)
     while found >= 0:
         start, end = found, found + len(needle)
@@ -207,7 +209,7 @@ def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[Secre
 
 
 def _common(one: str, other: str) -> int:
-    """Return the length of the common start of two texts."""
+    """Return the length of the common prefix of two texts."""
     if one == other:
         return len(one)
     low, high = 0, min(len(one), len(other))
@@ -218,7 +220,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
-    """Return whether a short form is not part of a longer word."""
+    """Return whether a short form is a separate word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
     return not (
         (_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1]))
@@ -226,7 +228,7 @@ def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
 
 
 def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"  # false for ""
+    return character.isalnum() or character == "_"  # False for ""
 
 
 def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
@@ -240,7 +242,7 @@ def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
 
 
 def _quoted(secret: str) -> list[str]:
-    """Return a secret as it is and as literals."""
+    """Return a secret unchanged and as literals."""
     return [
         secret,
         repr(secret),
@@ -252,8 +254,8 @@ def _quoted(secret: str) -> list[str]:
 
 
 def _escaped(secret: str) -> Iterator[str]:
-    """Yield a secret as literals of Python and JSON, as markup and as URLs write it. Most have one
-    form."""
+    """Yield a secret as Python and JSON literals, and as written in markup and URLs. Most have only
+    one form."""
     yield secret
     if secret.isascii() and secret.isalnum():
         return
@@ -262,8 +264,8 @@ def _escaped(secret: str) -> Iterator[str]:
 
     literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     data = secret.encode("utf-8", "surrogatepass")
-    # Python chooses the quotes by the whole text: if it has both kinds, Python escapes the single
-    # ones.
+    # Python chooses the quotes by the whole text: if it contains both kinds, Python escapes the
+    # single ones.
     for literal in (
         repr(f"'\"{secret}")[4:-1],
         ascii(f"'\"{secret}")[4:-1],
@@ -271,7 +273,7 @@ def _escaped(secret: str) -> Iterator[str]:
     ):
         literals += (literal, literal.replace("\\'", "'"))
     yield from literals
-    for literal in literals:  # a literal in a literal
+    for literal in literals:  # a literal within a literal
         escaped = literal.replace("\\", "\\\\")
         yield from (
             escaped,
@@ -305,12 +307,12 @@ MASK = "••••••••"
 
 
 def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
-    """Return the text with `MASK` in place of some spans. Line ends within them stay."""
+    """Return the text with some spans replaced by `MASK`. Line ends within them stay."""
     return mask_slice(text, spans, 0, len(text))
 
 
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
-    """Return `text[start:end]` with `MASK` in place of some spans of the whole text."""
+    """Return `text[start:end]` with some spans of the whole text replaced by `MASK`."""
     if not spans or start >= end:
         return text[start:end]
     pieces: list[str] = []
@@ -326,37 +328,37 @@ def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> 
 
 
 _SHORT_TEXT = 8
-"""Shorter texts are not looked for: they would be found everywhere."""
+"""Shorter texts are not searched, because they would be found everywhere."""
 _LONG = 16
-"""Length of the pieces by which a part of a long text is found: any part of it of 31 characters
-holds a whole one."""
+"""Length of the pieces by which a part of a long text is found: any part of 31 characters contains
+a complete piece."""
 _WHOLE = 2 * _LONG
-"""A shorter text is found only as a whole."""
+"""Texts shorter than this are only found as a whole."""
 
 
 class PrivateTexts:
-    """The texts known so far. Any thread may call it. Searching takes time proportional to the
-    searched text."""
+    """The private texts known so far. Any thread may call it. Searching takes time proportional to
+    the searched text."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._whole: dict[str, dict[int, set[str]]] = {}
-        """Lines that are found as a whole, by their first characters and their lengths."""
+        """Lines that are only found as a whole, by their first characters and their lengths."""
         self._pieces: dict[str, list[tuple[str, int]]] = {}
-        """Pieces of longer lines, to the line and the place in it."""
+        """Pieces of longer lines, with the line and the position within it."""
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def replace(self, texts: Iterable[str]) -> None:
-        """Find these texts from now on, and no others."""
+        """Search for these texts only from now on."""
         with self._lock:
             self._known, self._whole, self._pieces = set(), {}, {}
         self.add(texts)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Find these texts, too: line by line, as they are and as code and JSON write them."""
+        """Also search for these texts, line by line, unchanged and as written in code and JSON."""
         for text in texts:
             for line in text.splitlines():
                 for form in {
@@ -379,11 +381,11 @@ class PrivateTexts:
                 return
             for start in range(0, len(line) - _LONG + 1, _LONG):
                 owners = self._pieces.setdefault(line[start : start + _LONG], [])
-                if len(owners) < 8:  # a line of dashes has one piece many times
+                if len(owners) < 8:  # a line of dashes contains the same piece many times
                     owners.append((line, start))
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return where known texts stand in a text, in order, without overlaps."""
+        """Return the positions of known texts, in order and without overlaps."""
         if not self._known:
             return []
         found: list[SecretSpan] = []
@@ -400,7 +402,7 @@ class PrivateTexts:
         return found
 
     def _longest_match_at(self, text: str, start: int) -> SecretSpan | None:
-        """Return the longest span of known text that begins here, or that has a whole piece
+        """Return the longest span of known text that starts here, or that contains a complete piece
         here."""
         whole = self._whole.get(text[start : start + _SHORT_TEXT], {})
         ends = [
@@ -428,11 +430,11 @@ class PrivateTexts:
 
 
 _Mask = Callable[[Any, SecretMatcher], Any]
-"""Returns a value that is not None without its secrets."""
+"""Masks the secrets in a value other than None."""
 
 
 def masked_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
-    """Return the fields that may hold a secret, except the text, with the secrets masked."""
+    """Return the fields that may contain a secret, except the text, with the secrets masked."""
     kind: Any = type(record)
     pictures = _pictures(kind) if str(getattr(record, "mime", "")).startswith("image/") else ()
     return {
@@ -457,8 +459,8 @@ def _pictures(kind: type[Any]) -> frozenset[str]:
 
 
 def _mask(hint: Any) -> _Mask | None:
-    """Return how to mask values of a type; None if they hold no text, or only the program's own
-    words."""
+    """Return a function that masks values of a type; None if they contain no text, or only the
+    program's own words."""
     args = typing.get_args(hint)
     if hint is str:
         return _text
@@ -472,7 +474,7 @@ def _mask(hint: Any) -> _Mask | None:
     masks = [_mask(arg) for arg in args if arg is not ...]
     if not any(masks) or typing.get_origin(hint) is Mapping:
         return None
-    if typing.get_origin(hint) is not tuple:  # one type, or None
+    if typing.get_origin(hint) is not tuple:  # a single type, or None
         return next(mask for mask in masks if mask is not None)
     return (
         _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _mask_spans(masks)
@@ -511,16 +513,16 @@ def _row_mask(masks: Mapping[str, _Mask]) -> _Mask:
 
 
 _STREAMS = 64
-"""Number of streams whose ends are remembered at a time."""
+"""Number of streams whose ends are remembered at the same time."""
 
 _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
     "replaces how batch pictures".split()
 )
-"""Keys of answers to agents whose values are the program's own words, and are not masked even if a
-secret reads the same."""
+"""Keys of answers to agents whose values are the program's own words. These are not masked even if
+they equal a secret."""
 _NAMES = frozenset({"name", "type", "was_type"})
-"""Keys whose values identify things: a short secret may read the same."""
+"""Keys whose values are identifiers, which may equal a short secret."""
 _FOREIGN = "arguments"
 """The key of a mapping whose own keys are masked, because the program did not choose them."""
 
@@ -529,27 +531,28 @@ class Secrets:
     """The secrets of one session. Any thread may call it."""
 
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
-        """configured: returns the keys of the configuration. It is called each time, since they may
-        change; a former key stays a secret."""
+        """configured: returns the configured keys. It is called each time, because they may change;
+        a former key stays a secret."""
         self.private = PrivateTexts()
-        """Texts of private variables, which models and agents do not get, but the user does."""
+        """Texts of private variables, which are hidden from models and agents but not from the
+        user."""
         self._configured = configured
         self._known: dict[str, None] = {}
         self._forms = SecretMatcher(())
 
     def add(self, typed: str) -> None:
-        """Add a line that the user typed hidden."""
+        """Add a line typed hidden by the user."""
         for secret in (typed, typed.strip()):
             if secret:
                 self._known[secret] = None
 
     def mask(self, text: str) -> str:
-        """Return the text with `MASK` in place of each secret. Line ends within a secret stay."""
+        """Return the text with each secret replaced by `MASK`. Line ends within a secret stay."""
         return mask_spans(text, self.spans(text))
 
     def redact_for_model(self, text: str) -> str:
-        """Return the text as models and agents get it: without secrets, and without texts of
-        private variables."""
+        """Return the text for models and agents: without secrets, and without texts of private
+        variables."""
         text = self.mask(text)
         return mask_spans(text, self.private.spans(text))
 
@@ -559,16 +562,15 @@ class Secrets:
         return bool(self.forms.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:
-        """Return where the secrets stand in a text."""
+        """Return the positions of the secrets in a text."""
         return self.forms.spans(text)
 
     def mask_value(self, value: Any) -> Any:
-        """Return a JSON value with the secrets in its texts masked. Keys of dicts and identifying
-        values stay."""
+        """Mask the secrets in the texts of a JSON value. Keys of dicts and identifiers stay."""
         return _masked(value, self.forms)
 
     def redact_value(self, value: Any) -> Any:
-        """Return a JSON value as models and agents get it."""
+        """Return a JSON value for models and agents."""
         value = self.mask_value(value)
         return _masked(value, self.private) if self.private else value
 
@@ -580,8 +582,8 @@ class Secrets:
         )
 
     def mask_page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
-        """Return a part of a long text, with a dot for each character of a secret, even if the
-        secret reaches beyond the part.
+        """Return a part of a long text, with each character of a secret replaced by a dot, even if
+        the secret extends beyond the part.
 
         fetch: returns the text between two positions.
         """
@@ -594,9 +596,9 @@ class Secrets:
 
     @property
     def forms(self) -> SecretMatcher:
-        """The forms of all secrets known so far."""
+        """All forms of the secrets known so far."""
         for key in self._configured():
-            if len(key) >= LONG:  # a shorter one looks like a word: "none"
+            if len(key) >= LONG:  # a shorter key looks like a word, such as "none"
                 self._known[key] = None
         known = tuple(self._known)
         if known != self._forms.secrets:
@@ -605,29 +607,29 @@ class Secrets:
 
 
 class MaskedStream:
-    """Masks secrets in a text that comes in pieces, even if a piece ends within a secret."""
+    """Masks secrets in a text that arrives in pieces, even if a piece ends within a secret."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._tail = ""
         """The end of the text so far, if it could be the start of a secret."""
         self._shown = 0
-        """Characters of the tail that were already returned: too few to reveal anything."""
+        """Characters of the tail that were already returned, too few to reveal anything."""
 
     def feed(self, text: str) -> str:
-        """Add a piece; return what can be displayed now."""
+        """Add a piece; return the text that can be displayed now."""
         text, shown = self._tail + text, self._shown
         forms = self._secrets.forms
         spans = forms.spans(text)
         begun, tolerated = forms.find_partial(text)
-        if spans and begun > spans[-1].start:  # a whole secret may end as it begins
+        if spans and begun > spans[-1].start:  # a complete secret may end like its own start
             begun = max(begun, spans[-1].end)
         end = len(text) if len(text) - begun <= tolerated else max(begun, shown)
         self._tail, self._shown = text[begun:], end - begun
         return mask_slice(text, spans, shown, end)
 
     def finish(self) -> str:
-        """Return what was held back: the text has ended."""
+        """Return the remaining text, because the text has ended."""
         text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
         return mask_slice(text, self._secrets.spans(text), shown, len(text))
 
@@ -650,8 +652,8 @@ class MaskingFilter(logging.Filter):
         return bool(after.text) or not (before.text and isinstance(before, Stream))
 
     def mask_record(self, record: Record) -> Record:
-        """Return a record with the secrets masked. If a stream ends with text held back, its whole
-        record has it."""
+        """Return a record with the secrets masked. If a stream ends with pending text, its complete
+        record contains that text."""
         if record.text and isinstance(record, Stream):
             return record.changed(text=self._stream(record.stream).feed(record.text))
         return self._secrets.mask_record(record)
@@ -670,8 +672,8 @@ def masked(text: str, secret: str) -> str:
 
 
 def replace_with_dots(text: str, spans: Sequence[SecretSpan]) -> str:
-    """Return a text with a dot in place of each character of some spans: no character changes its
-    position."""
+    """Return a text with each character of some spans replaced by a dot, so that no position
+    changes."""
     pieces: list[str] = []
     done = 0
     for span in spans:

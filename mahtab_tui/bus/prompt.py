@@ -1,4 +1,4 @@
-"""Collects for the model what happened since it last answered."""
+"""Collects what happened since the model last answered."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import KINDS, Record, encode, get_record
-from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+from mahtab_tui.bus.terminal_screen import UNSEEN, escape_for_model, escape_output
 
 PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
-"""Told instead of the output of a cell that uses a private variable."""
+"""Sent instead of the output of a cell that uses a private variable."""
 
 
 def cell_entry(cell: int) -> str:
@@ -28,12 +28,12 @@ def question_entry(turn: int | None) -> str:
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    """Return the name of the words of one answer; empty if it is not known which."""
+    """Return the name of an answer's words; empty if the answer is unknown."""
     return "" if turn is None or step is None else f"answer {turn}.{step}"
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    """Return the name of a code block of an answer that did not run."""
+    """Return the name of a code block that did not run."""
     return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
 
 
@@ -43,12 +43,12 @@ def tool_entry(call: str | None) -> str:
 
 
 def number_entry(number: int) -> str:
-    """Return the name of a cell of the notebook that the user has opened."""
+    """Return the name of a cell of the opened notebook."""
     return f"place {number}"
 
 
 def entry_name(record: Record) -> str:
-    """Return the name of the entry to which a record belongs; empty if the model does not get the
+    """Return the name of the entry that a record belongs to; empty if the model does not get the
     record."""
     match record:
         case records.ReplIn() | records.ReplOut():
@@ -65,19 +65,19 @@ def entry_name(record: Record) -> str:
 
 
 class HiddenEntries:
-    """Folds the records of a running or resumed session to the set of entries that are left out."""
+    """Tracks which entries are hidden, from the records of a running or resumed session."""
 
     def __init__(self) -> None:
         self._entries: dict[str, None] = {}
         """All entries, in order."""
         self._ran: dict[str, str] = {}
-        """Names of the code blocks that ran, to the names of their cells."""
+        """Names of the code blocks that ran, with the names of their cells."""
         self._hidden: set[str] = set()
         self._replaced: set[str] = set()
         self.private: set[str] = set()
         """The names of private variables."""
         self._uses: dict[str, set[str]] = {}
-        """Cells by their entries, with the private variables that they use."""
+        """The private variables that each cell uses, by entry."""
 
     def fold(self, record: Record) -> None:
         if isinstance(record, records.Hide):
@@ -109,32 +109,32 @@ class HiddenEntries:
         return entry in self._hidden or entry in self._replaced
 
     def is_replaced(self, entry: str) -> bool:
-        """Return whether the entry was replaced, so that the conversation shows no trace of it."""
+        """Return whether the entry was replaced, so that no trace of it remains in the
+        conversation."""
         return entry in self._replaced
 
     def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
-        """Return whether a code block of an answer is left out, by its own name or as the cell that
-        it became."""
+        """Return whether a code block is hidden, under its own name or under that of its cell."""
         name = code_entry(turn, step, block)
         return name in self or self._ran.get(name, "") in self
 
 
 _OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
-"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML:
-they are escaped only in their own record."""
+"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML,
+so they are only escaped in their own record."""
 
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 def _tag_remainder(names: Iterable[str]) -> str:
-    """Return a pattern for what follows the ``<`` of a tag. A model may also read ``< /USER-CHAT``
-    as one."""
+    """Return a pattern for what follows the ``<`` of a tag. A model may also accept ``<
+    /USER-CHAT`` as a tag."""
     return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
 
 
 @lru_cache(maxsize=64)
 def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of characters to escape in content of this tag, and of the escapes."""
+    """Return patterns of the characters to escape in this tag's content, and of their escapes."""
     rest = _tag_remainder({*_OURS, tag})
     return (
         re.compile(rf"<(?=(?i:{rest}))|&(?=(?i:(?:amp;)*+lt;{rest}))"),
@@ -143,7 +143,7 @@ def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
-    """Escape content so that it cannot begin or end a record.
+    """Escape content so that it cannot start or end a record.
 
     ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where
     it would read as that escape, so that code stays code.
@@ -162,12 +162,30 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def escape_tags(text: str, *names: str) -> str:
-    """Escape the ``<`` of the given prompt tags. Records within the text stay as they are."""
+    """Escape the ``<`` of the given prompt tags. Records within the text are not changed."""
     return _tags(names).sub("&lt;", text)
 
 
+_UNSEEN = re.compile(f"[{UNSEEN}]")
+_MAYBE_TAG = re.compile(rf"<[\s/{UNSEEN}]*+[\w{UNSEEN}-]*+")
+
+
+def escape_unseen_tags(text: str, *names: str) -> str:
+    """Escape the ``<`` of our tags, and of the given ones, if characters that no one sees are in
+    them; `defuse` and `escape_tags` would not recognise them."""
+    if not _UNSEEN.search(text):
+        return text
+    tag = _tags((*_OURS, *names))
+
+    def escape(found: re.Match[str]) -> str:
+        seen = _UNSEEN.sub("", found[0])
+        return f"&lt;{found[0][1:]}" if seen != found[0] and tag.match(seen) else found[0]
+
+    return _MAYBE_TAG.sub(escape, text)
+
+
 def attributes(attrs: Mapping[str, Any]) -> str:
-    """Format attributes as XML, each with a space before it. None, lists and mappings are left
+    """Format attributes as XML, each with a preceding space. None, lists and mappings are left
     out."""
     parts = []
     for name, value in attrs.items():
@@ -179,27 +197,27 @@ def attributes(attrs: Mapping[str, Any]) -> str:
 
 
 def to_xml(record: Record, *names: str) -> str:
-    """Format a record as one XML element whose content cannot forge another. names: the fields to
-    include; all if none are given."""
+    """Format a record as an XML element whose content cannot forge another one. names: the fields
+    to include; all if none are given."""
     fields = encode(record)
     shown = attributes({name: fields.get(name) for name in names} if names else fields)
     return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"
 
 
 MAX_CHARS = 20_000
-"""Default limit of the whole context, in characters."""
+"""Default maximum of characters in the whole context."""
 
 LONGEST = 4_000
-"""Limit of one record in the context, in characters."""
+"""Maximum characters of a record in the context."""
 
 RECORDS = 1_000
-"""Records remembered between two questions; older ones are only counted."""
+"""Number of records remembered between two questions; older ones are only counted."""
 
 _RAW = 32_000
-"""Characters remembered of each end of a record."""
+"""Characters remembered at each end of a record."""
 
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone, but for those that are said to be back."
-"""Note to the model after the cells of the earlier kernel."""
+"""A note to the model after the cells of the earlier kernel."""
 
 _MESSAGES = (
     records.UserChat
@@ -208,7 +226,7 @@ _MESSAGES = (
     | records.AssistantReplOut
     | records.AssistantTool
 )
-"""Records that are already messages of the conversation, except other agents' cells."""
+"""Records that are already messages in the conversation, except other agents' cells."""
 
 
 class PromptHandler(logging.Handler):
@@ -219,14 +237,14 @@ class PromptHandler(logging.Handler):
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
         self.hidden = HiddenEntries()
-        """The entries that the model is not told."""
+        """The entries hidden from the model."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.add_record(get_record(record))
 
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
-        """Add the records from before the session was resumed. same_kernel: its kernel has waited,
-        so that its variables are there."""
+        """Add the records from before the session was resumed. same_kernel: the kernel was
+        reattached, so its variables still exist."""
         for record in past:
             self.add_record(record)
         if self._records and not same_kernel:
@@ -253,10 +271,10 @@ class PromptHandler(logging.Handler):
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
         """Return the newest records since `clear` as XML of at most `max_chars` characters; long
-        ones are shortened, left-out ones counted.
+        ones are shortened, omitted ones counted.
 
-        Records that the user has hidden are included, but not counted against the limit: the user
-        may unhide them.
+        Hidden records are included but do not count towards the limit, because the user may show
+        them again.
         """
         self.acquire()
         remembered, count = list(self._records), self._count
@@ -276,7 +294,7 @@ class PromptHandler(logging.Handler):
         return "\n".join([*([_earlier(omitted)] if omitted else []), *reversed(elements)])
 
     def clear(self) -> None:
-        """Forget all records: the model knows them now."""
+        """Forget all records, because the model has got them."""
         self.acquire()
         self._records.clear()
         self._count = 0
@@ -284,8 +302,8 @@ class PromptHandler(logging.Handler):
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the head and tail of a long text, and between them the number of characters left
-    out."""
+    """Return the head and tail of a long text, with the number of omitted characters between
+    them."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit - limit * 2 // 3

@@ -1,10 +1,11 @@
 """The records of the bus, one class for each tag.
 
-`cell` is the number of a cell in the session. `guest` is the number of an agent's colour, from 0;
-None for cells of the user and the model.
+`cell` is the number of a cell in the session. `guest` is an agent's colour index, from 0; None for
+cells of the user and the model.
 
-Import this as a module, since some classes have the names of other things:
-``records.Kernel(state="idle")``."""
+Import this as a module, because some classes share their names with other things:
+``records.Kernel(state="idle")``.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ from mahtab_tui.bus import tags
 class Decision(NamedTuple):
     """The user's decision about a code block.
 
-    before it runs  ``run``, ``skip``, ``stop``; ``all``: run this one, and everything from now on
-    without asking. not asked       ``refuse``: the code may not run. ``review``: it runs, and the
-    user decides afterwards.
-    afterwards      ``keep``, ``undo``, ``stop``; ``all``: keep this, and run everything from now on
-    without asking.
+    - Before it runs: ``run``, ``skip``, ``stop``, or ``all`` (run this one, and everything from now
+      on without asking).
+    - Without asking: ``refuse`` (the code must not run).
+    - Afterwards: ``keep``, ``undo``, ``stop``, or ``all`` (keep this, and run everything from now
+      on without asking).
     """
 
-    action: Literal["run", "skip", "all", "stop", "refuse", "review", "keep", "undo"]
+    action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
     code: str | None = None
     """Edited code to run instead."""
     reason: str = ""
@@ -37,42 +38,42 @@ class Decision(NamedTuple):
 
 
 WORD, NAME, FLAG, NULL, PICTURE = "word", "name", "flag", "null", "picture"
-"""Marks of a field beside its type. `NULL`: the field is written even if it is None."""
+"""Marks for a field's type. `NULL` means that the field is written even if it is None."""
 
 Word = Annotated[str, WORD]
-"""One of the program's own words, or an id. It is never masked, even if a secret reads the same."""
+"""One of the program's own words, or an id. It is never masked, even if it equals a secret."""
 Name = Annotated[str, NAME]
-"""An identifier. Only secrets longer than a short word are masked in it."""
+"""An identifier, in which only long secrets are masked."""
 Flag = Annotated[bool, FLAG]
-"""Written only if true."""
+"""Written only if True."""
 Data = Annotated[str, PICTURE]
-"""Data of the type in `mime`. A picture's data is base64 and is not masked."""
+"""Data of the type given in `mime`. The base64 data of a picture is not masked."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """One event of a session: panes, prompt and store are made from records. Subclasses become
+    """An event of a session. Panes, prompt and store are derived from records. Subclasses become
     frozen dataclasses."""
 
     tag: ClassVar[str]
     """A constant of `bus.tags`."""
     event: ClassVar[str] = ""
-    """Distinguishes the kinds of records that share a tag."""
+    """Distinguishes records with the same tag."""
     in_prompt: ClassVar[bool] = False
-    """Told to the model with the user's next question."""
+    """Whether the model gets it with the user's next question."""
     in_store: ClassVar[bool] = True
-    """Kept on disk."""
+    """Whether it is stored on disk."""
 
     text: str = ""
     time: float = field(default=0.0, kw_only=True)
-    """When it was logged, in seconds since the epoch; `emit` sets it."""
+    """Time of logging, in seconds since the epoch; set by `emit`."""
 
     def __init_subclass__(
         cls, *, tag: str = "", event: str = "", in_prompt: bool = False, in_store: bool = True
     ) -> None:
-        # Equality and repr are inherited: compiling them for forty classes would take 10 ms at
-        # startup.
+        # Equality and repr are inherited, because generating them for forty classes would take 10
+        # ms at startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         if tag:
             cls.tag, cls.event, cls.in_prompt, cls.in_store = tag, event, in_prompt, in_store
@@ -80,7 +81,7 @@ class Record:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields but text and time as JSON values, for programs that handle any record
+        """All fields except text and time, as JSON values, for programs that handle any record
         (`rlm(on_event=…)`, `SessionState`)."""
         return encode(self)
 
@@ -91,7 +92,7 @@ class Record:
         return {each.name: found[each.name] for each in fields(cls)}
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy with other values of some fields."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
@@ -152,25 +153,25 @@ def _plain(value: Any) -> Any:
 
 
 Frame = tuple[str, int, str, int]
-"""File, line, function and row, as `kernel.values.TracebackFrame` has them."""
+"""File, line, function and row, as in `kernel.values.TracebackFrame`."""
 
 
 class CellRecord(Record):
-    """Data of a record about a cell."""
+    """Common fields of records about a cell."""
 
     cell: int | None = None
     party: Word | None = None
-    """Who wrote the code: "you", the model's short name, or an agent's name."""
+    """The author: "you", the model's short name, or an agent's name."""
     turn: int | None = None
-    """For the model's code: the numbers of the question, the answer (`step`), and the answer's code
-    block, from 0."""
+    """For code of the model: the numbers of the question, the answer (`step`), and the code block
+    within it, from 0."""
     step: int | None = None
     block: int | None = None
     guest: int | None = None
     call: Word | None = None
     """The id of an agent's call."""
     place: int | None = None
-    """The notebook's cell that runs."""
+    """The number of the notebook's cell that runs."""
 
 
 class ReplIn(CellRecord):
@@ -186,28 +187,30 @@ class AssistantReplIn(ReplIn, tag=tags.ASSISTANT_REPL_IN, in_prompt=True):
 
 
 class ReplOut(CellRecord):
-    """A cell has ended. Text: its whole output; with `late`, output that came afterwards."""
+    """A cell has ended. Text: its whole output; with `late`, output that came later."""
 
     status: Word | None = None
     """A `kernel.values.Status` value; None for late output."""
     duration: float | None = None
     """Seconds."""
     kinds: tuple[tuple[Word, int], ...] | None = None
-    """The kinds of output with their lengths in characters, in the order of the text; None: all was
-    printed."""
+    """The kinds of output with their lengths in characters, in the order of the text; None if
+    everything was printed."""
     detail: str | None = None
     """An additional sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
     """The frames of a traceback."""
     private: tuple[Name, ...] | None = None
-    """The private variables that the code uses, so that a model is not told the output; without
-    those whose output the user has allowed."""
+    """Private variables used by the code, so that its output is withheld from models; without those
+    that the user has allowed."""
     rewritten: Flag = False
-    """Some of the output was overwritten and is not in the text."""
+    """Whether some output was overwritten and is not in the text."""
     late: Flag = False
-    """The output came after the cell had ended (a thread printed it), or before the first cell."""
+    """Whether the output came after the cell had ended (from a thread), or before the first
+    cell."""
     cut: Flag = False
-    """The program was killed before the cell ended; this is the output until then."""
+    """Whether the program was killed before the cell ended; then this is the output until that
+    moment."""
 
 
 class UserReplOut(ReplOut, tag=tags.USER_REPL_OUT, in_prompt=True):
@@ -223,13 +226,13 @@ class ReplOutStream(Record):
 
     cell: int | None = None
     kind: Word = "stdout"
-    """"stdout" for printed text, "value" for the last expression, "traceback", "display" for the
-    text of a displayed value."""
+    """Either "stdout" for printed text, "value" for the last expression, "traceback", or "display"
+    for the text of a displayed value."""
     late: Flag = False
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces that make one text."""
+        """Equal for all pieces of the same text."""
         return self.tag, self.cell, self.kind, self.late
 
 
@@ -254,34 +257,35 @@ class Display(Record, tag=tags.DISPLAY):
 
 
 class Change(NamedTuple):
-    """The change of one name."""
+    """A change of one name."""
 
     name: Name
     change: Word
-    """"added", "rebound", "changed", "perhaps" (it may have been changed in place) or "deleted". Of
-    names that an earlier kernel had: "restoring" (it comes back), "absent" (it does not; `summary`
-    says why)."""
+    """One of "added", "rebound", "changed", "perhaps" (possibly changed in place) and "deleted".
+    For names from an earlier kernel: "restoring" (in progress), or "absent" (not restored;
+    `summary` says why)."""
     type: Name | None = None
     summary: str | None = None
     kind: Word | None = None
-    """"data", "module", "function" or "class"."""
+    """One of "data", "module", "function" and "class"."""
     was_type: Name | None = None
-    """The previous type, and the previous summary, if they differ."""
+    """The previous type and summary, if they are different."""
     was: str | None = None
 
 
 class Namespace(Record, tag=tags.NAMESPACE):
-    """The changes of a cell to the namespace."""
+    """The changes that a cell made to the namespace."""
 
     cell: int | None = None
     """0 for the kernel's start."""
     party: Word | None = None
     fresh: bool = False
-    """The namespace was cleared first."""
+    """Whether the namespace was cleared first."""
     changes: tuple[Change, ...] = ()
     guest: int | None = None
     restored: Flag = False
-    """An undo or a redo brought it about; `cell` and `party` say who has made the names."""
+    """Whether an undo or redo caused it; then `cell` and `party` name the author of the
+    variables."""
 
 
 class NotebookFile(Record, tag=tags.NOTEBOOK_FILE, in_prompt=True):
@@ -292,30 +296,30 @@ class NotebookFile(Record, tag=tags.NOTEBOOK_FILE, in_prompt=True):
     digest: Word
     """Hash of the file's bytes; empty if there is no file yet."""
     first: int
-    """The place of its first cell: places are counted on when a file is read again."""
+    """The position of its first cell. Positions continue when a file is read again."""
     cells: int
     kept: Flag = False
-    """The file is kept up to date."""
+    """Whether the file is updated automatically."""
 
 
 class NotebookCell(Record, tag=tags.NOTEBOOK_CELL, in_prompt=True):
-    """A cell as it stands in the notebook: it has not run. Text: its source."""
+    """A cell stored in the notebook, which has not run. Text: its source."""
 
     place: int
-    """Its number in the session, from 1."""
+    """Its position in the session, from 1."""
     kind: Word
-    """"code", "markdown" or "raw"."""
+    """One of "code", "markdown" and "raw"."""
 
 
 class NotebookOutput(Record, tag=tags.NOTEBOOK_OUTPUT):
-    """An output as it stands in the notebook, after its cell. It is of an earlier run and may be
-    wrong now, so the model is not told."""
+    """A stored output of a notebook cell, which precedes it. It belongs to an earlier run and may
+    be outdated, so it is not sent to the model."""
 
     place: int
     kind: Word = "stdout"
-    """As in `ReplOutStream`."""
+    """See `ReplOutStream`."""
     mime: Word = ""
-    """Type of `data`; empty if the output is text only."""
+    """Type of `data`; empty if the output is only text."""
     data: Data = ""
 
 
@@ -323,9 +327,9 @@ class NotebookWritten(Record, tag=tags.NOTEBOOK_WRITTEN):
     """The notebook was written."""
 
     digest: Word
-    """Hash of the file's bytes now."""
+    """Hash of the file's current content."""
     file: Name = ""
-    """Absolute; empty in records of earlier versions: the file that was opened."""
+    """Absolute; empty in records of earlier versions, where it is the opened file."""
 
 
 class UserChat(Record, tag=tags.USER_CHAT, in_prompt=True):
@@ -335,22 +339,22 @@ class UserChat(Record, tag=tags.USER_CHAT, in_prompt=True):
 
 
 class UserAttachment(Record, tag=tags.USER_ATTACHMENT):
-    """An attachment of a question. Text: what the model gets, with the question itself."""
+    """An attachment of a question. Text: what is sent to the model together with the question."""
 
     turn: int | None = None
     label: str = ""
-    """As the user wrote it: "@notes.txt:1-20"."""
+    """As written by the user, such as "@notes.txt:1-20"."""
     size: str = ""
     """In words."""
     problem: str = ""
     """Why it is not attached, as a sentence."""
     picture: Word | None = None
-    """The id of a picture. The first record of a picture has the following fields too."""
+    """The id of a picture. The first record of a picture also has the following fields."""
     mime: Word | None = None
     data: Data | None = None
     """Base64."""
     width: int | None = None
-    """In pixels, as is the height."""
+    """In pixels, like the height."""
     height: int | None = None
 
 
@@ -358,17 +362,16 @@ class AnswerFigure(NamedTuple):
     """A number, date, time or quoted value of an answer."""
 
     text: str
-    """As the answer has it, with quotation marks and units. It may stand there more than once."""
+    """As written in the answer, with quotation marks and units. It may occur more than once."""
     found: bool
-    """Whether it stands in an output, an attachment or the question; otherwise it was not
+    """Whether it occurs in an output, an attachment or the question; otherwise it was not
     computed."""
     cell: int | None = None
-    """The cell whose output has it; None if it comes from elsewhere."""
+    """The cell whose output contains it; None if it comes from elsewhere."""
 
 
 class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
-    """An answer is complete. Text: all of it, which the transport may have corrected since it was
-    streamed."""
+    """An answer is complete. Text: the whole answer, which may differ from what was streamed."""
 
     turn: int | None = None
     step: int | None = None
@@ -376,33 +379,36 @@ class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
     """The model's short name."""
     stopped: bool = False
     cut: Flag = False
-    """The program was killed before the answer ended; this is the text until then."""
+    """Whether the program was killed before the answer ended; then this is the text until that
+    moment."""
     figures: tuple[AnswerFigure, ...] | None = None
-    """The different figures of the words, from `bus.figures`; None if nobody has looked them up."""
+    """Figures in the words, without duplicates, from `bus.figures`; None if they were not looked
+    up."""
 
 
 class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False):
-    """A piece of an answer to draw, without tags and fence lines of Python."""
+    """A piece of an answer to draw, without tags and without Python fence lines."""
 
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
     kind: Word = "chat"
-    """"chat" or "code"."""
+    """Either "chat" or "code"."""
     block: int | None = None
-    """The number of the code block in the answer, from 0; for words, of the next block."""
+    """Index of the code block within the answer; for words, that of the next block."""
     fresh: Flag = False
-    """The answer starts again: drop its pieces so far. There is no text."""
+    """Whether the answer starts over, so that earlier pieces must be dropped. Then there is no
+    text."""
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces that make one text."""
+        """Equal for all pieces of the same text."""
         return self.tag, self.turn, self.step, self.party, self.kind, self.block, self.fresh
 
 
 class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
-    """The model's thoughts before an answer, which its service sends apart from it. No model gets
-    them. Text: all of it."""
+    """The model's thinking before an answer, if its service sends it separately. It is not sent
+    back to models. Text: the complete thinking."""
 
     turn: int | None = None
     step: int | None = None
@@ -410,7 +416,7 @@ class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
 
 
 class AssistantThoughtStream(Record, tag=tags.ASSISTANT_THOUGHT_STREAM, in_store=False):
-    """A piece of such a thought to draw."""
+    """A piece of the model's thinking to draw."""
 
     turn: int | None = None
     step: int | None = None
@@ -418,15 +424,15 @@ class AssistantThoughtStream(Record, tag=tags.ASSISTANT_THOUGHT_STREAM, in_store
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces that make one text."""
+        """Equal for all pieces of the same text."""
         return self.tag, self.turn, self.step, self.party
 
 
 class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
-    """A tool call of the model. Text: the result, or why there is none."""
+    """A tool call by the model. Text: the result, or why there is none."""
 
     call: Word | None = None
-    """"2.0.1" is the second call of the answer 2.0."""
+    """For example, "2.0.1" is the second call of the answer 2.0."""
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
@@ -434,93 +440,94 @@ class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
     arguments: str = ""
     """JSON."""
     state: Word = ""
-    """"running", then "ok", "error", "refused" or "stopped"."""
+    """First "running", then "ok", "error", "refused" or "stopped"."""
     duration: float | None = None
     """Seconds."""
 
 
 class Agent(Record, tag=tags.AGENT):
-    """The model's current activity."""
+    """What the model is doing."""
 
     state: Word = ""
-    """"thinking", "reflecting", "summarising", "done", "stopped", "max-turns" or "failed"."""
+    """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns" and
+    "failed"."""
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
 
 
 class Approval(Record, tag=tags.APPROVAL):
-    """Code that waits for approval, or the decision. Text: the code, edited or not. Without
-    approvals, only refused code has this record."""
+    """Code that waits for approval, or the decision about it. Text: the code, edited or not.
+    Without approvals, only refused code has such a record."""
 
     request: Word = ""
-    """The id of the question to the user."""
+    """The id of the request to the user."""
     turn: int | None = None
     step: int | None = None
     block: int | None = None
-    """The number of the block, from 0."""
+    """Index of the block, from 0."""
     blocks: int | None = None
-    """How many blocks the answer has."""
+    """Number of blocks in the answer."""
     state: Word = ""
-    """"waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must not
-    run."""
+    """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
+    not run."""
     reason: str = ""
     """Why it was skipped."""
     why: str | None = None
     """Why it waits, although the approval mode does not ask about all code."""
     party: Word | None = None
     guest: int | None = None
-    """The number of an agent's colour, from 0."""
+    """Colour index of the agent, from 0."""
     call: Word | None = None
     """The id of the agent's call."""
     is_code: bool | None = None
-    """False if the text describes in words what an agent wants to do."""
+    """False if the text describes an action of an agent in words."""
 
 
 class NotRestored(NamedTuple):
-    """Something that an undo leaves as it is."""
+    """Something that an undo does not restore."""
 
     name: Name
-    """The variable or file; empty if it is about more than one."""
+    """The variable or file; empty if it concerns several."""
     reason: str
     """A sentence."""
 
 
 class Review(Record, tag=tags.REVIEW):
-    """Changes of cells that wait until the user keeps or undoes them, or the decision."""
+    """Changes that wait until the user keeps or undoes them, or the decision about them."""
 
     request: Word = ""
-    """The id of the question to the user."""
+    """The id of the request to the user."""
     cells: tuple[int, ...] = ()
-    """The cell of the model, and those that have run since: an undo takes them back too."""
+    """The model's cell, and those that have run since, which an undo would also cover."""
     state: Word = ""
-    """"waiting", then "kept", "undone" or "stopped" (the changes stay, and the turn ends)."""
+    """First "waiting", then "kept", "undone" or "stopped" (the changes stay, and the turn ends)."""
     reason: str = ""
     """Why it was undone."""
     party: Word | None = None
     changes: tuple[Change, ...] = ()
-    """Changes that the cells have made."""
+    """Changes made by the cells."""
     not_restored: tuple[NotRestored, ...] = ()
-    """Changes that an undo would leave as they are."""
+    """Changes that an undo would not restore."""
 
 
 class Summary(Record, tag=tags.SUMMARY):
-    """A summary of the beginning of the conversation. Text: the summary; empty if summarizing
+    """A summary of the beginning of the conversation. Text: the summary; empty if summarising
     failed."""
 
     turn: int | None = None
-    """The last question that it covers."""
+    """The last question covered."""
 
 
 class Window(Record, tag=tags.WINDOW, in_store=False):
-    """How full the window of the answering model is. A resumed session may have another one."""
+    """How full the model's window is. A resumed session may have another window."""
 
     tokens: int = 0
-    """Tokens of the last request, as the model counted them; or of the next one."""
+    """Tokens of the last request as counted by the model, or an estimate for the next one."""
     size: int = 0
-    """The tokens that the model can read."""
+    """The number of tokens that the model can read."""
     estimated: Flag = False
-    """The model did not count them."""
+    """Whether the tokens are an estimate."""
 
 
 class Usage(Record, tag=tags.USAGE):
@@ -531,21 +538,20 @@ class Usage(Record, tag=tags.USAGE):
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None
-    """The question for which the call was made, or the turn of a search's node."""
+    """The question that the call was made for, or the turn of a search's node."""
     model: Word = ""
-    """The provider's name for it; with the provider before it ("openai:…") if it is an embedding
-    model."""
+    """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
     input_tokens: int = 0
-    """All input tokens, including those read from and written to the cache."""
+    """All input tokens, including those read from or written to the cache."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0
     cost: Annotated[float | None, NULL] = None
-    """US dollars; None if the price is not known."""
+    """US dollars; None if the price is unknown."""
     source: Word | None = None
-    """"agent", "reflection", "summary", "suggestion", "embedding" or "rlm"."""
+    """One of "agent", "reflection", "summary", "suggestion", "embedding" and "rlm"."""
     estimated: Flag = False
-    """The call ended before the model reported its usage."""
+    """Whether the call ended before the model reported its usage."""
 
 
 Spans = tuple[tuple[int, int], ...]
@@ -556,9 +562,9 @@ class SearchRecord(Record):
     """An event of a search."""
 
     tree: Word = ""
-    """The id of the search; `search.events.Events` sets it, and `seq`."""
+    """The id of the search; set by `search.events.Events`, like `seq`."""
     node: Word
-    """"1" is the root, "1.3" its third child."""
+    """For example, "1" is the root, "1.3" its third child."""
     seq: int | None = None
     """The number of the event in its tree, from 0; None for streamed pieces."""
 
@@ -569,28 +575,28 @@ class SearchBegin(SearchRecord, tag=tags.RLM_CALL, event="begin"):
     parent: Annotated[Word | None, NULL] = None
     depth: int = 0
     kind: Word = "rlm"
-    """"rlm", or "llm" for a plain call."""
+    """Either "rlm", or "llm" for a plain call."""
     batch: Word | int | None = None
-    """The number of the batch among the parent's batches."""
+    """The number of the batch among those of the parent."""
     index: int = 0
-    """Which call of the batch this is, from 0."""
+    """Index of this call within the batch."""
     of: int = 0
-    """How many calls the batch has."""
+    """Number of calls in the batch."""
     spans: Spans = ()
-    """The parts of the root's text that the node gets."""
+    """The parts of the root's text passed to the node."""
     chars: int = 0
     model: Word = ""
     replaces: Annotated[Word | None, NULL] = None
-    """The node of which this is a rerun."""
+    """The node that this one reruns."""
     limits: Mapping[str, float | None] | None = None
-    """Root only, as are the next two fields: the limits of the search, as `search.limits.Limits`
-    names them."""
+    """The limits of the search, named as in `search.limits.Limits`; like the next two fields, only
+    for the root."""
     cell: int | None = None
     source: Word | None = None
 
 
 class SearchTurn(SearchRecord, tag=tags.RLM_CALL, event="turn"):
-    """A node's model is asked."""
+    """A node asks its model."""
 
     turn: int | None = None
     turns: int = 0
@@ -604,26 +610,27 @@ class SearchBackOff(SearchRecord, tag=tags.RLM_CALL, event="back-off"):
 
 
 class SearchFanOut(SearchRecord, tag=tags.RLM_CALL, event="fan-out"):
-    """A node wants so many calls that the user must approve them, or the decision."""
+    """A node wants to make so many calls that the user must approve them, or the decision about
+    that."""
 
     request: Word = ""
     batch: Word | int | None = None
     calls: int | None = None
     tokens: int | None = None
-    """The calls use at most this many."""
+    """Maximum tokens of the calls."""
     usd: Annotated[float | None, NULL] = None
-    """They cost at most so many US dollars; None if the price is not known."""
+    """Maximum cost of the calls in US dollars; None if the price is unknown."""
     made: int | None = None
-    """Calls of the search so far."""
+    """Number of calls made by the search so far."""
     state: Word = ""
-    """"waiting", then "run" or "refused"."""
+    """First "waiting", then "run" or "refused"."""
 
 
 class SearchTouch(SearchRecord, tag=tags.RLM_CALL, event="touch"):
     """A node has read parts of the root's text, or passed them on."""
 
     how: Word = ""
-    """"peek", "grep", "handed" or "answer"."""
+    """One of "peek", "grep", "handed" and "answer"."""
     spans: Spans = ()
 
 
@@ -634,24 +641,24 @@ class SearchMemo(SearchRecord, tag=tags.RLM_CALL, event="memo"):
 
 
 class SearchChatStream(SearchRecord, tag=tags.RLM_CHAT_STREAM, in_store=False):
-    """A piece of an answer of a node's model."""
+    """A piece of an answer by a node's model."""
 
     turn: int | None = None
     fresh: Flag = False
-    """The answer starts again: drop its pieces so far."""
+    """Whether the answer starts over, so that earlier pieces must be dropped."""
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces that make one text."""
+        """Equal for all pieces of the same text."""
         return self.tag, self.tree, self.node, self.turn, self.fresh
 
 
 class SearchChat(SearchRecord, tag=tags.RLM_CHAT):
-    """The whole answer of a node's model in a turn."""
+    """The complete answer of a node's model in a turn."""
 
     turn: int | None = None
     cut: bool = False
-    """Text after the code was dropped."""
+    """Whether text after the code was dropped."""
 
 
 class SearchReplIn(SearchRecord, tag=tags.RLM_REPL_IN):
@@ -675,20 +682,20 @@ class SearchFinal(SearchRecord, tag=tags.RLM_FINAL):
     """A node has ended. Text: its answer, or why there is none."""
 
     state: Word = "done"
-    """"done", "partial", "error" or "stopped"."""
+    """One of "done", "partial", "error" and "stopped"."""
     duration: float | None = None
     """Seconds."""
     spans: Spans = ()
-    """The parts of the root's text on which the answer is based."""
+    """The parts of the root's text that support the answer."""
     late: bool = False
-    """Nothing waits for the answer any more."""
+    """Whether nothing waits for the answer any more."""
 
 
 class Notice(Record, tag=tags.NOTICE):
     """A message for the user. Text: a sentence or two."""
 
     level: Word = "info"
-    """"info", "warning" or "error"."""
+    """One of "info", "warning" and "error"."""
 
 
 class Kernel(Record, tag=tags.KERNEL):
@@ -697,35 +704,35 @@ class Kernel(Record, tag=tags.KERNEL):
     state: Word | None = None
     """A `kernel.base.KernelState` value."""
     python: str | None = None
-    """The version of Python."""
+    """The Python version."""
     executable: str | None = None
     cwd: str | None = None
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
     """The running cell."""
     since: float | None = None
-    """When that cell began, if it did so on an earlier screen, in seconds since the epoch."""
+    """When the cell started, if that was on an earlier screen, in seconds since the epoch."""
     place: str | None = None
-    """The machine, or the command that leads to the kernel; None for here."""
+    """The machine, or the command that connects to the kernel; None for this machine."""
     address: str | None = None
-    """For ``--kernel``, without a token; None for here."""
+    """As for ``--kernel``, without a token; None for this machine."""
     next_try: float | None = None
-    """While the connection to the kernel is lost: when it is tried again, in seconds since the
-    epoch."""
+    """While the connection to the kernel is lost: the time of the next attempt, in seconds since
+    the epoch."""
 
 
 class Input(Record, tag=tags.INPUT):
-    """Code asks for a line of input. Text: the prompt."""
+    """Code requests a line of input. Text: the prompt."""
 
     request: Word
     cell: int | None = None
     password: bool = False
     state: Word
-    """"waiting", then "answered" or "cancelled"."""
+    """First "waiting", then "answered" or "cancelled"."""
 
 
 class QueueItem(NamedTuple):
-    """An input that waits for its turn."""
+    """A queued input."""
 
     id: int
     code: str
@@ -735,93 +742,94 @@ class QueueItem(NamedTuple):
 
 
 class Queue(Record, tag=tags.QUEUE, in_store=False):
-    """All inputs that wait now."""
+    """All queued inputs."""
 
     items: tuple[QueueItem, ...] = ()
 
 
 class Session(Record, tag=tags.SESSION, in_store=False):
-    """The session's data in the header."""
+    """The session's data for the header."""
 
     name: Name
     model: Word
-    """As the user chose it."""
+    """As chosen by the user."""
     approval: Word
-    """"ask", "review" or "auto"; "plan" while the model only plans."""
+    """One of "ask", "review" and "auto"; "plan" while the model only plans."""
 
 
 class Plan(Record, tag=tags.PLAN):
-    """The steps of a plan in a session of an earlier version. New sessions have the plan in the
+    """The steps of a plan in a session of an earlier version. In new sessions, the plan is in the
     answer."""
 
     steps: tuple[str, ...] = ()
     state: Word = ""
-    """"proposed" or, when the steps were carried out, "running", "stopped" or "done"."""
+    """First "proposed"; when the steps are carried out, "running", "stopped" or "done"."""
 
 
 class Hide(Record, tag=tags.HIDE, in_prompt=True):
-    """The user hides an entry from the model, or unhides it. `bus.prompt.HiddenEntries` names entries."""
+    """The user hid an entry from the model, or showed it again. `bus.prompt.HiddenEntries` names
+    entries."""
 
     entry: Word
     hidden: bool = False
 
 
 class Private(Record, tag=tags.PRIVATE, in_prompt=True):
-    """The user marks a variable as private, so that no model gets its value, or takes the
-    mark away."""
+    """The user marked a variable as private, so that no model gets its value, or removed the
+    mark."""
 
     name: Name
     private: bool = False
     cells: tuple[int, ...] = ()
-    """The earlier cells whose code uses it."""
+    """Earlier cells whose code uses it."""
 
 
 class Replace(Record, tag=tags.REPLACE, in_prompt=True):
-    """An entry and all after it are removed from the conversation for good. Text: a sentence."""
+    """An entry and everything after it was permanently removed from the conversation. Text: a
+    sentence."""
 
     entry: Word
 
 
 class Pin(Record, tag=tags.PIN):
-    """The user pins an entry to the top of the transcript, or unpins it."""
+    """The user pinned an entry to the top of the transcript, or unpinned it."""
 
     entry: Word
     pinned: bool = False
 
 
 class Undo(Record, tag=tags.UNDO, in_prompt=True):
-    """Cells were undone, or run again by a redo. Text: a sentence for the user and the model."""
+    """Cells were undone, or redone. Text: a sentence for the user and the model."""
 
     cells: tuple[int, ...]
     undone: bool
 
 
 class Restore(Record, tag=tags.RESTORE, in_prompt=True):
-    """Variables that were kept are back in a new kernel. Text: a sentence for the user and the
+    """Saved variables were restored in a new kernel. Text: a sentence for the user and the
     model."""
 
 
 class Branch(Record, tag=tags.BRANCH):
-    """A session is a copy of another one, as that was before an entry. Text: a sentence for the
-    user."""
+    """A session is a copy of another one, up to an entry. Text: a sentence for the user."""
 
     origin: Word
-    """The id of the other session."""
+    """The id of the original session."""
     copy: Word
     """The id of the copy."""
     cell: int
-    """Number of the question at which the copy begins; 0 if it begins before a question."""
+    """The cell before which the copy branches off; 0 if it branches off before a question."""
 
 
 class Skill(Record, tag=tags.SKILL):
-    """A skill is loaded for the rest of the session, or unloaded."""
+    """A skill was loaded for the rest of the session, or unloaded."""
 
     name: Name
     loaded: bool
     chars: int
     """Length of its instructions."""
     budget: int
-    """Length of all loaded instructions, in characters."""
+    """Maximum characters of all loaded instructions."""
 
 
 Stream = (
@@ -831,7 +839,7 @@ Stream = (
     | AssistantThoughtStream
     | SearchChatStream
 )
-"""A piece of a text that comes bit by bit: `stream` identifies the text."""
+"""A piece of a text that arrives bit by bit; `stream` identifies the text."""
 
 
 def emit(log: logging.Logger, record: Record) -> None:
@@ -842,7 +850,7 @@ def emit(log: logging.Logger, record: Record) -> None:
 
 
 def get_record(logged: logging.LogRecord) -> Record:
-    """Return the record that `emit` was given; a notice if something else logged it."""
+    """Return the record passed to `emit`; a notice if something else logged it."""
     record = getattr(logged, "record", None)
     if isinstance(record, Record):
         return record

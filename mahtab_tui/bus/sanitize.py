@@ -1,16 +1,16 @@
-"""Makes text of others harmless for a terminal, and readable for a model.
+"""Makes external text harmless for a terminal, and readable for a model.
 
-Text of a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others
+Text from a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others
 rename the window, clear the screen or make the terminal type; bidirectional controls make code read
-differently than it runs. The results of `plain` and `styled` hold no control characters but newline
-and tab.
+differently than it runs. The results of `plain` and `styled` contain no control characters except
+newline and tab.
 
-A character is *hidden* if a screen draws nothing for it, draws a blank that is not a plain space,
-or obeys it: control, bidirectional, zero-width and tag characters, variation selectors, blanks of
-other widths, private use, and unassigned code points. So are letters that look like one of Python's
-quotes, and combining marks that have no letter to stand on. Those that writing needs are not: the
-joiners and selectors of emoji, and the joiners inside words of scripts whose letters join, such as
-Persian and Hindi."""
+A character is *hidden* if a screen draws nothing for it, draws a blank other than a plain space, or
+interprets it: control, bidirectional, zero-width and tag characters, variation selectors, blanks of
+other widths, private-use and unassigned code points. Letters that look like one of Python's quotes,
+and combining marks without a letter to combine with, also count as hidden. Characters that writing
+needs do not: the joiners and selectors of emoji, and the joiners inside words of scripts whose
+letters join, such as Persian and Hindi."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SURROGATE = r"\ud800-\udfff"
 _UNSAFE = re.compile(f"[{CONTROL}{SURROGATE}]")
 _SURROGATES = re.compile(f"[{SURROGATE}]")
 _REMOVED = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI, even unterminated
+    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI, even if unterminated
     r"|\x1b\][^\x1b\x07\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; if unterminated, up to the end of its line
     r"|\x1b[PX^_](?:[^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)|[^\x1b\x07\x9c\n]*)"  # DCS, SOS, PM, APC: pictures have several lines
-    r"|\x1b[ -/]*[0-~]?"  # the other escapes, and a lone one
-    # The 8-bit introducers are removed as single characters: in UTF-8 they are remains of wrongly
-    # decoded text, not sequences.
+    r"|\x1b[ -/]*[0-~]?"  # other escapes, and a lone one
+    # The 8-bit introducers are removed as single characters: in UTF-8 they are left over from
+    # wrongly decoded text, not sequences.
     f"|[{CONTROL}]"
 )
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
@@ -50,12 +50,12 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `plain(text)` in one line."""
+    """Return `plain(text)` on one line."""
     return plain(text).replace("\n", " ").replace("\t", " ")
 
 
 def styled(text: str) -> Text:
-    """Return the text with its colours and styles (SGR), without everything else that `plain`
+    """Return the text with its colours and styles (SGR), but without everything else that `plain`
     removes."""
     from rich.text import Text
 
@@ -96,22 +96,22 @@ _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF
 """Characters that look like ``'``, ``"`` or ``;``."""
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
 _SELECTORS = "\ufe0e\ufe0f"
-"""They choose between text and picture for the emoji before them."""
+"""Select text or picture style for the preceding emoji."""
 _FLAGS = frozenset(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
     for tag in ("gbeng", "gbsct", "gbwls")
 )
-"""The flags of England, Scotland and Wales, which are written with tag characters; other texts in
-them would be hidden."""
+"""The flags of England, Scotland and Wales, which are written with tag characters. Any other text
+in tag characters is hidden."""
 _FLAG_LENGTH = 7
 _NEEDED = frozenset(
     (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
 )
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _LONG = 100_000
-"""Characters of a text in which each hidden one is looked up."""
+"""Maximum characters of a text in which each hidden character is looked up."""
 _MOST_MARKS = 4
-"""Combining marks that one letter may have."""
+"""Maximum combining marks per letter."""
 
 _REFUSED = re.compile(
     r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which are blanks for Python
@@ -132,8 +132,8 @@ def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 
 def symbols(text: str) -> set[str]:
-    """Return the symbols of all hidden characters of a text, and in a very long one also of marks
-    that may have a letter to stand on."""
+    """Return the symbols of all hidden characters in a text; in a very long text, this includes
+    marks that may belong to a letter."""
     if len(text) <= _LONG:
         return {symbol for _, symbol in hidden_characters(text)}
     rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
@@ -143,7 +143,7 @@ def symbols(text: str) -> set[str]:
 
 
 def visible(text: str) -> str:
-    """Return the text with a symbol in place of each hidden character."""
+    """Return the text with each hidden character replaced by a symbol."""
     parts: list[str] = []
     done = 0
     for offset, symbol in hidden_characters(text):
@@ -153,7 +153,7 @@ def visible(text: str) -> str:
 
 
 def refusal(code: str) -> str:
-    """Return why code of a model or an agent must not run, as a sentence for its writer and the
+    """Return why code of a model or an agent must not run, as a sentence for its author and the
     user; empty if it may run.
 
     Hidden characters are drawn as symbols. Control and bidirectional characters, which code never
@@ -171,7 +171,7 @@ def refusal(code: str) -> str:
 
 
 def _is_needed(text: str, offset: int) -> bool:
-    """Return whether a joiner, selector or tag is one that emoji or words are written with."""
+    """Return whether a joiner, selector or tag is part of an emoji or a word."""
     char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
     if char in _SELECTORS:
         return (
@@ -203,11 +203,11 @@ def _is_needed(text: str, offset: int) -> bool:
 
 _OTHER_EMOJI = "\u203c\u2049\u3030\u303d"
 _VIRAMA = 9
-"""The combining class of signs after which letters join, in the scripts of India."""
+"""The combining class of signs that join letters, in Indian scripts."""
 
 
 def _is_emoji(char: str) -> bool:
-    """Return whether it may be an emoji, or the tone of its skin."""
+    """Return whether a character may be an emoji, or an emoji's skin tone."""
     return char > "\x7f" and unicodedata.category(char) in ("So", "Sm", "Sk")
 
 
@@ -216,8 +216,8 @@ def _has_keycap(char: str) -> bool:
 
 
 def _is_arabic(char: str) -> bool:
-    """Return whether it is a letter of the Arabic script, or of another that joins and goes from
-    right to left."""
+    """Return whether a character is a letter of the Arabic script, or of another joining
+    right-to-left script."""
     return bool(char) and char.isalpha() and unicodedata.bidirectional(char) == "AL"
 
 
@@ -238,12 +238,12 @@ def _code_point(char: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _joins(char: str) -> bool:
-    """Return whether the character is drawn over the one before it."""
+    """Return whether a character is drawn over the preceding one."""
     return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
 
 
 def _stray(text: str, offset: int) -> bool:
-    """Return whether a combining mark has no letter to stand on, or stands on too many other
+    """Return whether a combining mark has no letter to combine with, or follows too many other
     marks."""
     start = max(0, offset - _MOST_MARKS)
     base = next((at for at in range(offset - 1, start - 1, -1) if not _joins(text[at])), None)

@@ -1,4 +1,4 @@
-"""Finds the cells on which a variable rests."""
+"""Finds the cells that a variable depends on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 _ANEW = frozenset(("added", "rebound"))
-"""Changes after which the earlier ones no longer matter."""
+"""Changes after which earlier ones do not matter."""
 _MADE = _ANEW | {"changed", "perhaps"}
 _WORD = re.compile(r"\w+")
 
@@ -20,17 +20,17 @@ class Step(NamedTuple):
     cell: int
     code: str
     changes: Mapping[str, str]
-    """How it changed each name (`records.Change.change`), as the kernel has noticed."""
+    """How it changed each name (`records.Change.change`), as noticed by the kernel."""
 
     def makes(self, names: Iterable[str]) -> bool:
         return any(self.changes.get(name) in _MADE for name in names)
 
 
 def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -> list[Step]:
-    """Return the cells that made a variable what it is, and those that made what they read, in
+    """Return the cells that gave a variable its value, and those that made what they read, in
     order; empty if no cell made it.
 
-    follow: whether to look for the cells that made a name which those cells read.
+    follow: returns whether to also look for the cells that made a name.
     """
     always = set[str]()
     while True:
@@ -43,7 +43,7 @@ def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -
 def _chosen(
     name: str, always: set[str], steps: Sequence[Step], follow: Callable[[str], bool]
 ) -> tuple[list[Step], set[str]]:
-    """Return the cells, and the names that functions in them read. always: names that are wanted
+    """Return the cells, and the names read by functions in them. always: names that are needed
     wherever they are made."""
     wanted, chosen, later = {name}, list[Step](), set[str]()
     for step in reversed(steps):
@@ -60,10 +60,10 @@ def _chosen(
 
 
 def _read(code: str) -> tuple[set[str], set[str]]:
-    """Return the names that code reads, and those of them in functions and classes, which may read
-    them whenever they are called.
+    """Return the names that code reads, and those read in functions and classes, which may be
+    called at any time.
 
-    Of code that is not plain Python, all words.
+    If the code is not plain Python, return all words.
     """
     tree = parse_plain_python(code)
     if tree is None:
@@ -91,10 +91,10 @@ def _names(tree: ast.AST) -> set[str]:
 
 
 def parse_plain_python(code: str) -> ast.AST | None:
-    """Return the tree of a cell's code; None if it is not plain Python."""
+    """Parse a cell's code; None if it is not plain Python."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
+            warnings.simplefilter("ignore")  # warnings about escapes go to stderr
             tree: ast.AST = compile(
                 code,
                 "<cell>",

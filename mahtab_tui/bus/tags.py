@@ -1,4 +1,4 @@
-"""The tags of the bus. `bus.records` declares the fields of each, and which handlers it reaches."""
+"""The tags of the bus. `bus.records` declares the fields of each, and the handlers it reaches."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-r"""Computes what a terminal would show of a text that moves the cursor, for screens and models.
+r"""Computes how a terminal would show a text that moves the cursor, for screens and models.
 
-    \r  \b                       to the beginning of the line, one to the left
-    ESC [ n A B C D              up, down, right, left
-    ESC [ n E F G `  d  H f      to a line, a column, both
-    ESC [ J K                    erases of the screen, of the line
-    ESC 7 8,  ESC [ s u          saves the cursor, and restores it
+    \r  \b                       moves to the start of the line, one to the left
+    ESC [ n A B C D              moves up, down, right, left
+    ESC [ n E F G `  d  H f      moves to a line, a column, both
+    ESC [ J K                    erases parts of the screen, of the line
+    ESC 7 8,  ESC [ s u          saves and restores the cursor
 
-The screen is the last `HEIGHT` lines of a text: the cursor cannot move further up. Lines are not
-wrapped.
+The screen consists of the last `HEIGHT` lines of a text, above which the cursor cannot move. Lines
+are not wrapped.
 
 Control, bidirectional and tag characters become symbols (``␛``, ``⟨U+202E⟩``). Other invisible
-characters (zero-width characters, soft hyphens) belong to many languages and stay, except in what
-looks like a tag: there they could form a record's end that only the model sees."""
+characters (zero-width characters, soft hyphens) are used by many languages and stay, except within
+anything that looks like a tag, where they could form the end of a record that only the model
+sees."""
 
 from __future__ import annotations
 
@@ -43,11 +44,12 @@ class Graphic(NamedTuple):
     strike: bool = False
 
     def style(self) -> Style:
-        """Return the Rich style. What is off is left unset, so that a pane's own colours show."""
+        """Return the Rich style. Anything off is left unset, so that a pane's own colours show."""
         return _style(self)
 
     def codes(self) -> str:
-        """Return the shortest sequence that changes `NO_STYLE` to this; empty for `NO_STYLE`."""
+        """Return the shortest sequence that changes `NO_STYLE` to this style; empty for
+        `NO_STYLE`."""
         numbers = [str(code) for code, name in _SWITCHES.items() if getattr(self, name)]
         numbers += _colour_codes(self.foreground, 30) + _colour_codes(self.background, 40)
         return f"\x1b[{';'.join(numbers)}m" if numbers else ""
@@ -58,12 +60,12 @@ _SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: 
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 _DOUBLE_UNDERLINE = 21
 _LONGEST = 200
-"""Characters of one sequence; longer ones are noise."""
+"""Maximum characters of a sequence; longer ones are noise."""
 
 
 @lru_cache(maxsize=4096)
 def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
-    """Apply one sequence. `parameters` stands between ``ESC [`` and ``m``. Unknown codes are
+    """Apply one sequence. `parameters` is the text between ``ESC [`` and ``m``. Unknown codes are
     ignored."""
     if len(parameters) > _LONGEST:
         return graphic
@@ -75,10 +77,9 @@ def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
         if code in (38, 48):
             if not more:
                 more = [group[0] for group in codes[offset : offset + 4]]
-                offset += (
-                    {5: 2, 2: 4}.get(more[0], 1) if more else 0
-                )  # how many of them belong to it
-            elif len(more) > 4:  # 38:2:SPACE:R:G:B: ignore the colour space
+                # Skip the codes that belong to it.
+                offset += {5: 2, 2: 4}.get(more[0], 1) if more else 0
+            elif len(more) > 4:  # 38:2:SPACE:R:G:B; the colour space is ignored
                 more = [more[0], *more[2:5]]
             name = "foreground" if code == 38 else "background"
             graphic = _with(graphic, name, _extended(more, getattr(graphic, name)))
@@ -114,7 +115,7 @@ def _simple(graphic: Graphic, code: int) -> Graphic:
 
 
 def _extended(more: list[int], before: Colour) -> Colour:
-    """Return the colour that ``5;N`` or ``2;R;G;B`` names; the previous one if it names none."""
+    """Return the colour named by ``5;N`` or ``2;R;G;B``; the previous colour if there is none."""
     if len(more) >= 2 and more[0] == 5 and more[1] < 256:
         return more[1]
     if len(more) >= 4 and more[0] == 2 and max(more[1:4]) < 256:
@@ -153,17 +154,17 @@ class ScreenLine:
 
     def __init__(self) -> None:
         self._cells: list[str] = []
-        """Characters; a wide one is followed by an empty cell."""
+        """Characters; a wide character is followed by an empty cell."""
         self._looks: list[Graphic] = []
         self._marks: dict[int, list[str]] = {}
-        """Text without width, by the column before it (-1 at the start): combining characters,
-        sequences that are not obeyed."""
+        """Zero-width text, by the column before it (-1 at the start): combining characters, and
+        sequences that are not emulated."""
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def write(self, text: str, column: int, look: Graphic) -> int:
-        """Write text at a column and return the column after it. If the column is beyond the line's
+        """Write text at a column; returns the column after it. If the column is beyond the line's
         end, blanks fill the gap."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
             return self._put(list(text), column, look)
@@ -176,7 +177,7 @@ class ScreenLine:
         return column
 
     def mark(self, text: str, column: int) -> None:
-        """Insert text without width before a column."""
+        """Insert zero-width text before a column."""
         index = min(column, len(self._cells)) - 1
         while index > 0 and not self._cells[index]:
             index -= 1
@@ -195,7 +196,8 @@ class ScreenLine:
         self._looks[start:end] = [NO_STYLE] * (end - start)
 
     def render(self) -> str:
-        """Return the text with the sequences for its styles, from `NO_STYLE` to `NO_STYLE`."""
+        """Return the text with escape sequences for its styles, starting and ending with
+        `NO_STYLE`."""
         cells = self._cells
         if self._marks:
             cells = [cell + "".join(self._marks.get(index, ())) for index, cell in enumerate(cells)]
@@ -220,7 +222,7 @@ class ScreenLine:
         return end
 
     def _halve(self, column: int) -> None:
-        """Replace a wide character that this column would cut in two by blanks."""
+        """Replace a wide character that this column would split by blanks."""
         if 0 < column < len(self._cells) and not self._cells[column]:
             self._cells[column - 1] = self._cells[column] = " "
 
@@ -231,7 +233,7 @@ class ScreenLine:
 
 
 def style_change(before: Graphic, now: Graphic) -> str:
-    """Return the sequence that changes one style to another."""
+    """Return the escape sequence that changes one style to another."""
     if before == now:
         return ""
     return now.codes() if before == NO_STYLE else "\x1b[0m" + now.codes()
@@ -247,13 +249,13 @@ def width(char: str) -> int:
 HEIGHT = 100
 """Lines of the screen. Programs see the height of a pane, which is less."""
 WIDTH = 1_000
-"""The cursor cannot be moved beyond this column. Written text may go on."""
+"""Clamp for cursor moves, not for printing."""
 BLANKS, BLANKS_EACH = 1_000_000, 4
-"""Blanks that moving right may create, in all and for each character fed: a small text must not
-become gigabytes."""
+"""Maximum number of blanks that moving right may create, in total and per input character, so that
+a small text cannot become gigabytes."""
 
 MOVES = r"\x1b(?:\[(?:[0-9;]*[A-HJfdsu`]|[0-2]?K|\?25[hl])|[78])"
-"""Sequences that are obeyed. ``?25``, which hides or shows the cursor, is ignored."""
+"""Sequences that are emulated. ``?25``, which hides or shows the cursor, is ignored."""
 LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _MOVES = re.compile(MOVES)
@@ -268,7 +270,7 @@ _TOKEN = re.compile(
 )
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
 _BEGINNING = 16
-"""Longest start of a sequence that is held back, in characters."""
+"""Maximum characters of an incomplete sequence that is held back."""
 LONGEST = 100_000
 """Columns after which an overwritten line is broken; a terminal breaks it much earlier."""
 _TAB = 8
@@ -285,14 +287,14 @@ def leaves_line(text: str) -> bool:
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    """Split a piece of text before an unfinished sequence or line end at its end."""
+    """Split a piece of text before an incomplete sequence or line end at its end."""
     found = _UNFINISHED.search(piece, max(0, len(piece) - _BEGINNING))
     return (piece, "") if found is None else (piece[: found.start()], found[0])
 
 
 def collapse(text: str) -> str:
-    """Return the lines as a terminal shows them in the end. Colours and styles stay; lines that
-    were not overwritten are unchanged."""
+    """Return the lines as a terminal finally shows them. Colours and styles stay; lines that were
+    not overwritten are unchanged."""
     if not rewrites(text):
         return LINE_END.sub("\n", text) if "\r" in text else text
     screen = Screen()
@@ -318,8 +320,8 @@ _EMPTY = PrintedLine("", NO_STYLE, NO_STYLE)
 
 
 class Screen:
-    """The lines of a growing text, with a cursor in one of the last `HEIGHT`. Feeding takes linear
-    time."""
+    """The lines of a growing text, with a cursor in one of the last `HEIGHT` lines. Feeding takes
+    linear time."""
 
     def __init__(
         self,
@@ -329,22 +331,22 @@ class Screen:
         column: int | None = None,
         pen: Graphic = NO_STYLE,
     ) -> None:
-        """rows: the lines so far. above: lines from the cursor to the last one. column: of the
-        cursor; None at the end of its line."""
+        """rows: the lines so far. above: number of lines from the cursor to the last one. column:
+        the cursor's column; None for the end of its line."""
         self._rows: list[PrintedLine | ScreenLine] = list(rows)
         self._row = len(self._rows) - 1 - above
         self._top = max(0, len(self._rows) - HEIGHT)
         self.column = column
         self.pen = pen
-        """The style of what is written next."""
+        """The style of newly written text."""
         self._saved = (0, 0, NO_STYLE)
         self._look = NO_STYLE
-        """The style at the end of the line that was returned last."""
+        """The style at the end of the last line returned."""
         self._blanks = BLANKS
 
     @property
     def above(self) -> int:
-        """Lines from the cursor to the last one."""
+        """Number of lines from the cursor to the last one."""
         return len(self._rows) - 1 - self._row
 
     @property
@@ -363,7 +365,7 @@ class Screen:
         return [_settled(row) for row in self._rows]
 
     def pop_above(self) -> str:
-        """Remove the lines above the screen and return their text."""
+        """Remove the lines above the screen, and return their text."""
         left = [self._joined(_settled(row)) + "\n" for row in self._rows[: self._top]]
         del self._rows[: self._top]
         self._row -= self._top
@@ -371,8 +373,7 @@ class Screen:
         return "".join(left)
 
     def text(self) -> str:
-        """Return the text of the lines that were not taken, and a sequence that ends in the style
-        in effect now."""
+        """Return the text of the remaining lines, and a sequence that sets the current style."""
         return "\n".join(map(self._joined, self.rows())) + style_change(self._look, self.pen)
 
     def _joined(self, row: PrintedLine) -> str:
@@ -388,9 +389,8 @@ class Screen:
             if not line:
                 continue
             row = self._rows[self._row]
-            if (
-                isinstance(row, PrintedLine) and len(row.text) > LONGEST
-            ):  # appending to it would copy it each time
+            # Appending to it would copy it each time.
+            if isinstance(row, PrintedLine) and len(row.text) > LONGEST:
                 self._feed_line()
                 row = self._rows[self._row]
             if (
@@ -500,14 +500,14 @@ class Screen:
             self.column = 0
 
     def _go_to(self, row: int) -> None:
-        """Move the cursor to a line of the screen, from 0; add empty lines if it is below the last
-        one."""
+        """Move the cursor to a line of the screen, from 0, adding empty lines if it is below the
+        last one."""
         self._row = self._top + min(row, HEIGHT - 1)
         self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
 
     def _erase(self, line: ScreenLine, column: int, part: str) -> None:
-        """Erase a part of the screen: after the cursor, before it (1), or all (2). Lines above the
-        screen stay (3)."""
+        """Erase a part of the screen: after the cursor (0), before it (1), or all (2). Lines above
+        the screen stay (3)."""
         if part in ("1", "2"):
             self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
             if part == "1":
@@ -520,16 +520,16 @@ class Screen:
             del self._rows[self._row + 1 :]
 
     def _erase_before(self, line: ScreenLine, column: int) -> None:
-        """Erase up to the cursor, inclusive. The new blanks count, as those that moving right
-        creates."""
+        """Erase up to and including the cursor. New blanks count towards the limit, like those
+        created by moving right."""
         if column < self._blanks:
             self._blanks -= column + 1
             line.erase(0, column + 1)
 
 
 def _visible_passes(line: str) -> str:
-    """Keep only the passes of an overwritten line that may still be visible: those longer than all
-    after them."""
+    """Keep only the passes over a line that may still be visible: those longer than all later
+    ones."""
     if (
         line.count("\r") < 16
         or not line.replace("\r", "").isprintable()
@@ -550,36 +550,38 @@ def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
 
 
 def _numbers(text: str) -> tuple[int, int]:
-    """Return the first two numbers of a sequence; 1 in place of a missing number or 0."""
+    """Return the first two numbers of a sequence; a missing number or 0 becomes 1."""
     first, _, rest = text.partition(";")
     second, _, _ = rest.partition(";")
     return tuple(max(1, int(number[:4])) if number.isdigit() else 1 for number in (first, second))  # type: ignore[return-value]
 
 
 _CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
-"""Tag characters and more variation selectors, too, which can encode a whole text."""
+"""Also tag characters and more variation selectors, which can encode a whole text."""
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+UNSEEN = _CONTROL + _UNSEEN
+"""Characters that a model may read over, for a set of a pattern."""
 _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
 _PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
-"""A sequence that `collapse` obeys or keeps, or a control character that it would drop."""
+"""A sequence that `collapse` emulates or keeps, or a control character that it would drop."""
 
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
-"""Note to the model after output with overwritten lines, such as progress bars."""
+"""A note to the model after output with overwritten lines, such as progress bars."""
 
 
 def escape_for_model(text: str) -> str:
-    """Return text as a model gets it, with ``\\n`` as line ends."""
+    """Return text for a model, with ``\\n`` as line ends."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # as the patterns would, but twenty times as fast
+        return text  # same result as the patterns, but twenty times as fast
     text = _SHOWN.sub(_visible, LINE_END.sub("\n", text))
     return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
 
 
 def escape_output(text: str, *, rewritten: bool = False) -> str:
-    """Return output as a model gets it: overwritten lines as they are in the end, with a note that
-    there was more.
+    """Return output for a model: overwritten lines in their final form, with a note that there was
+    more.
 
     rewritten: whether lines of the text were already collapsed.
     """

@@ -163,7 +163,7 @@ def edit(project: Project = False) -> None:
     if project and not found:
         try:
             warn_about_untrusted(load_settings())
-        except SettingsError as error:  # of another file
+        except SettingsError as error:  # other files do not matter here
             warn(str(error))
     for problem in found:
         warn(problem)
@@ -219,7 +219,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
 
 def _untrusted_skills() -> dict[Path, str]:
-    """Return everything that a model could read of the project's skills that are not trusted."""
+    """Return everything that a model could read in the project's untrusted skills."""
 
     settings = load_settings()
     of_project = settings.is_from_project("skills_dir")
@@ -231,7 +231,7 @@ def _untrusted_skills() -> dict[Path, str]:
 
 
 def _visible_value(key: str, value: Any) -> str:
-    """Return a value with its invisible characters escaped and its secrets masked."""
+    """Return a value with invisible characters escaped and secrets masked."""
 
     if is_secret(key):
         return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
@@ -241,7 +241,7 @@ def _visible_value(key: str, value: Any) -> str:
 def _provider() -> str | None:
     try:
         return load_settings().provider
-    except SettingsError:  # the wrong setting may be the one that is being changed
+    except SettingsError:  # the invalid setting may be the one being changed
         return None
 
 
@@ -250,7 +250,7 @@ def _config_file(project: bool) -> Path:
 
 
 def _report_winner(key: str, path: Path) -> None:
-    """Warn if another source is stronger than the file that was written."""
+    """Warn if a stronger source overrides the file that was written."""
     try:
         settings = load_settings()
         origin = settings.origin(key)
@@ -430,7 +430,7 @@ def mcp_plugin() -> None:
 
 
 _WIDEST = 100
-"""The most columns of a page at a terminal."""
+"""Maximum columns of a page on a terminal."""
 
 
 def overview() -> str:
@@ -439,7 +439,7 @@ def overview() -> str:
 
 
 def show_page(text: str) -> None:
-    """Print Markdown: rendered and paged if stdout is a terminal, otherwise as it is."""
+    """Print Markdown: rendered and paged if stdout is a terminal, otherwise unchanged."""
     if not sys.stdout.isatty():
         typer.echo(text, nl=False)
         return
@@ -454,15 +454,15 @@ def show_page(text: str) -> None:
 
 
 def _show_in_pager(text: str) -> bool:
-    """Show a text in the user's pager, as man does. False if there is none."""
+    """Show a text in the user's pager, as man does; returns False if there is none."""
     chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
     command = shlex.split(chosen) if chosen else ["less"]
     if not command or find_program(command[0]) is None:
         return False
-    # Keep colours, and only print a page that fits the screen. The user's own LESS variable takes
+    # Keep colours, and just print a page that fits the screen. The user's own LESS variable takes
     # precedence.
     surroundings = {"LESS": "-FRX", **os.environ}
-    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the pager's
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pager handles Ctrl+C
     try:
         subprocess.run(command, input=text.encode(), env=surroundings, check=False)
     finally:

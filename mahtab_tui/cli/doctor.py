@@ -1,4 +1,4 @@
-"""``mahtab-tui doctor``: what was found on this machine, and what to do about what is missing."""
+"""``mahtab-tui doctor``: what was found on this machine, and what to do about anything missing."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from mahtab_tui.system.processes import find_program, langsmith_variable
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0
-"""How long servers of models are waited for."""
+"""Seconds to wait for model servers."""
 _MOST_NAMED = 5
-"""Models of a server that are named."""
+"""Maximum number of models listed per server."""
 _ROOM = 10
-"""MiB below which a disk counts as full."""
+"""MiB of free space below which a disk counts as full."""
 
 
 def _line(name: str, found: str, advice: str = "") -> str:
@@ -79,8 +79,8 @@ def report() -> Iterator[str]:
 
 
 def _settings() -> tuple[Settings | None, str]:
-    """Return the settings; or None and why they cannot be used, which is said on the lines of the
-    kernel and the configuration."""
+    """Return the settings; or None and the reason why they cannot be used, which the lines about
+    the kernel and the configuration show."""
     try:
         return load_settings(), ""
     except SettingsError as error:
@@ -132,7 +132,7 @@ def _variables(settings: Settings | None) -> str:
 
 
 def _environments(settings: Settings | None) -> str:
-    """List other environments for the kernel, from files alone; no interpreter is started."""
+    """List other environments for the kernel, found by their files; no interpreter is started."""
     used = ""
     if settings is not None:
         with suppress(KernelError):  # the line about the kernel reports it
@@ -152,8 +152,8 @@ def _environments(settings: Settings | None) -> str:
 
 
 def _sandbox() -> str:
-    """Report the sandbox of searches after trying it, because a system may have everything it needs
-    and still forbid it."""
+    """Report the search sandbox after trying it, because a system may have everything required and
+    still forbid it."""
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
@@ -163,7 +163,7 @@ def _sandbox() -> str:
 
 
 async def _try_sandbox() -> tuple[str, str]:
-    """Run code in a sandbox, and return the sandbox's name and gaps. Raises `SandboxError`."""
+    """Run code in a sandbox; returns the sandbox's name and limitations. Raises `SandboxError`."""
     sandboxes = open_sandboxes()
     try:
         sandbox = await sandboxes.start(Text.root("text"), _RefusingHost())
@@ -176,7 +176,7 @@ async def _try_sandbox() -> tuple[str, str]:
 
 
 class _RefusingHost:
-    """Refuses all calls."""
+    """A sandbox host that refuses all calls."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise CallRefusedError("nobody answers here")
@@ -185,8 +185,8 @@ class _RefusingHost:
 
 
 def _claude(local: str) -> str:
-    """Report the `claude` program. local: the model that answers in its place; empty if there is
-    none but `demo`."""
+    """Report the `claude` program. local: the model that answers if it is missing; empty if there
+    is only `demo`."""
     advice = "To use Claude, install Claude Code and run `claude` once to log in. "
     advice += (
         f"Until then {local} answers."
@@ -226,7 +226,7 @@ def _login(executable: str, *, use_api_key: bool) -> str:
 
 
 def _model_servers(servers: Sequence[FoundServer]) -> str:
-    """Report the servers of models on this machine."""
+    """Report the model servers on this machine."""
     if not servers:
         return _line(
             "models", "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
@@ -269,7 +269,7 @@ def _terminal() -> str:
 
 
 def _pictures() -> str:
-    """Return the terminal's picture protocol, as its variables indicate; half blocks work
+    """Return the terminal's picture protocol according to environment variables; half blocks work
     everywhere."""
     program = os.environ.get("TERM_PROGRAM", "")
     if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
@@ -288,7 +288,7 @@ def _config(settings: Settings | None, problem: str) -> str:
 
 
 def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
-    """List the MCP servers; none is started."""
+    """List the MCP servers, without starting any."""
     if servers and find_spec("mcp") is None:
         yield _line(
             "mcp", f"{len(servers)} servers", "They need the package mcp: install mahtab-tui[mcp]."

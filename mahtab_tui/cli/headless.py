@@ -33,7 +33,7 @@ from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, f
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import default_model, get_llm
+from mahtab_tui.llm.providers import default_model
 from mahtab_tui.sandbox.base import SandboxError
 from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.log import Log
@@ -48,7 +48,7 @@ from mahtab_tui.system.processes import exit_by_signal
 from mahtab_tui.worker.contexts import ContextError
 
 if TYPE_CHECKING:
-    from mahtab_tui.llm.providers import MakeLLM
+    from mahtab_tui.search.conversation import GivenModel, ModelOptions
     from mahtab_tui.search.limits import Limits
     from mahtab_tui.search.log import Log
     from mahtab_tui.search.search import Search
@@ -118,7 +118,7 @@ def rlm(
         log=log,
         as_json=json,
         yes=yes,
-        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
+        model_options=lambda: {"timeout": settings.model_timeout, **settings.model_access()},
         secrets=Secrets(settings.secrets),
     )
     raise typer.Exit(code)
@@ -128,20 +128,20 @@ ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CLOSE_SECONDS = 2.0
-"""Seconds for ending the session's processes after a signal."""
+"""Seconds to end the session's processes after a signal."""
 _REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 
 
 class RecordPrinter(logging.Handler):
-    """Prints the records of the bus as they come."""
+    """Prints the records of the bus as they arrive."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
         self.failures: set[str] = set()
-        """The errors that were printed."""
+        """Errors that were already printed."""
         self.uncomputed: list[str] = []
-        """The figures of the last answer that were computed nowhere."""
+        """Figures of the last answer that nothing computed."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -156,7 +156,7 @@ class RecordPrinter(logging.Handler):
 
 
 def _for_stderr(record: Record) -> str:
-    """Return what stderr shows of a record; empty for nothing."""
+    """Return what stderr shows for a record; empty for nothing."""
     match record:
         case records.ReplIn():
             return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
@@ -178,8 +178,8 @@ def _for_stderr(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals and `input()`: asks at the terminal; without one it refuses, and gives the
-    end of the input."""
+    """Answers approvals and `input()`: asks on the terminal. Without a terminal, it refuses
+    approvals and answers `input()` with the end of input."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -190,7 +190,8 @@ class Approver(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
         if isinstance(value, records.Approval) and value.state == "waiting":
-            # The asking thread waits only after this record, so the answer comes from another one.
+            # The asking thread starts waiting only after this record, so the answer must come from
+            # another thread.
             threading.Thread(target=self._answer, args=(value,), daemon=True).start()
         elif isinstance(value, records.Input) and value.state == "waiting":
             threading.Thread(target=self._give_line, args=(value,), daemon=True).start()
@@ -201,7 +202,7 @@ class Approver(logging.Handler):
         )
 
     def _read_line(self, record: records.Input) -> str | None:
-        """Read a line from the terminal; None at the end of the input."""
+        """Read a line from the terminal; None for the end of input."""
         prompt = plain(record.text)
         if record.password:
             from getpass import getpass
@@ -224,7 +225,7 @@ class Approver(logging.Handler):
             f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}",
             "warning",
         )
-        return Decision("stop")  # asked again, the model would only try again
+        return Decision("stop")  # if refused, the model would only try again
 
     def _ask(self, code: str) -> Decision:
         print(
@@ -254,19 +255,19 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
     def stop(signum: int, frame: object) -> None:
         stopped_by.append(signum)
-        if (
-            signum != signal.SIGINT
-        ):  # the program ends soon even if the running cell cannot be stopped
+        # The program ends soon even if the running cell cannot be stopped.
+        if signum != signal.SIGINT:
             last = threading.Timer(_CLOSE_SECONDS, exit_by_signal, (signum,))
             last.daemon = True
             last.start()
         session.stop()
 
+    # Signals ignored by nohup, for example, stay ignored.
     ignored = [
         number
         for number in (signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) is signal.SIG_IGN
-    ]  # as by nohup
+    ]
     before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
     try:
         session.start_kernel()
@@ -291,13 +292,13 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
 
 def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
-    """Print the answer, rendered if stdout is a terminal, and name the figures in it that were
-    computed nowhere."""
+    """Print the answer, rendered if stdout is a terminal, and list its figures that nothing
+    computed."""
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
 
-        # Show addresses as text: a link's text may differ from where it leads.
+        # Show addresses as text, because a link's text may differ from its target.
         Console().print(Markdown(plain(answer), hyperlinks=False))
     else:
         print(plain(answer), flush=True)
@@ -306,7 +307,7 @@ def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
 
 
 def _load_stdin(session: Session) -> bool:
-    """Load what is piped in as `stdin_text`."""
+    """Load piped input as `stdin_text`."""
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
     if not data:
         return True
@@ -320,11 +321,11 @@ def _load_stdin(session: Session) -> bool:
 WRONG_ARGUMENTS, PARTIAL = 2, 4
 
 _DRAW_SECONDS = 0.1
-"""Seconds between updates of the progress line at a terminal; a hundred times as long elsewhere."""
+"""Seconds between updates of the progress line on a terminal; elsewhere a hundred times as long."""
 
 
 class Progress:
-    """The progress line on stderr: rewritten at a terminal, printed now and then elsewhere."""
+    """A progress line on stderr: rewritten on a terminal, printed occasionally elsewhere."""
 
     def __init__(self) -> None:
         self._tree = Tree("")
@@ -343,7 +344,7 @@ class Progress:
                 self._tree.fold(record)
 
     def close(self) -> None:
-        """Draw the line a last time."""
+        """Draw the line one last time."""
         self._ended.set()
         self._thread.join()
         self._write(self._line(), end="\n")
@@ -377,7 +378,7 @@ def _count(number: int, what: str) -> str:
 
 
 class Stdout:
-    """Writes answers to stdout until writing fails, because the reader has gone or the disk is
+    """Writes answers to stdout until writing fails, because the reader is gone or the disk is
     full."""
 
     def __init__(self) -> None:
@@ -392,7 +393,7 @@ class Stdout:
             self.failed = True
             if not isinstance(error, BrokenPipeError):
                 _write_stderr(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
-            # At exit the interpreter would flush stdout and report the error again.
+            # At exit, the interpreter would flush stdout and report the error again.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
@@ -402,19 +403,19 @@ def search_once(
     query: str,
     source: str,
     *,
-    model: str,
+    model: GivenModel,
     sub_model: str | None,
     limits: Limits,
     log: Path | None,
     as_json: bool,
     yes: bool,
-    make_llm: MakeLLM,
+    model_options: ModelOptions,
     secrets: Secrets,
 ) -> int:
-    """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
+    """Search a file, a folder, or piped input ("-"); print the answer, and return the exit code.
 
-    log: a file for the events. as_json: events go to stdout too, one a line, and the answer is the
-    last of them. yes: run large fan-outs; otherwise they are refused, since nobody can be asked.
+    log: a file for the events. as_json: also print events to stdout, one per line, ending with the
+    answer. yes: run large fan-outs; otherwise they are refused, because nobody can be asked.
     secrets: never sent to a model, printed or stored.
     """
 
@@ -434,7 +435,7 @@ def search_once(
             takers.append(log_file.write)
         search = Search(
             lambda record: _send_record(takers, masking.mask_record(record)),
-            make_llm=make_llm,
+            model_options=model_options,
             secrets=secrets,
         )
         if as_json:

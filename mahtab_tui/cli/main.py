@@ -59,11 +59,11 @@ COMMANDS = {
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
     "kernels": "mahtab_tui.cli.sessions:kernels_app",
 }
-"""Each command's function, or a `Typer` of its subcommands, in the order of the help."""
+"""The function of each command, or a `Typer` with its subcommands, in the order of the help."""
 
 
 class Commands(TyperGroup):
-    """The group of all `COMMANDS`."""
+    """The group of all commands in `COMMANDS`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _sentence_about_unknown_option():
@@ -87,9 +87,8 @@ def _sentence_about_unknown_option() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (
-            type(error).__name__ != "NoSuchOption"
-        ):  # typer has a copy of click in some versions, so the class is not imported
+        # Typer contains a copy of click in some versions, so the class is not imported.
+        if type(error).__name__ != "NoSuchOption":
             raise
         name, known = error.option_name, error.possibilities or ()  # type: ignore[attr-defined]
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -102,7 +101,7 @@ def _load_command(name: str) -> Any:
     module, _, attribute = COMMANDS[name].partition(":")
     found = getattr(import_module(module), attribute)
     group = typer.Typer(add_completion=False, rich_markup_mode=None)
-    group.callback()(lambda: None)  # keeps a single command one of a group
+    group.callback()(lambda: None)  # makes even a single command a group
     if isinstance(found, typer.Typer):
         group.add_typer(found, name=name)
     else:
@@ -130,7 +129,7 @@ Load = Annotated[
 ]
 
 CELLS = (".ipynb", ".py", ".md")
-"""Endings of files that are opened as cells, unless an option says that they become variables."""
+"""Suffixes of files opened as cells, unless an option makes them variables."""
 
 LATEST = "latest"
 BY_PROJECT = "."
@@ -138,9 +137,9 @@ _REFUSALS = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
 }
-"""Errors of the system's limits and of full disks: a sentence says all of them."""
+"""System limits and full disks: errors that a single sentence describes."""
 _DEFAULT_VALUES = {"--resume": LATEST, "--attach": BY_PROJECT}
-"""Options whose value may be omitted, with the value to use then."""
+"""Options whose value may be omitted, with their default values."""
 
 
 def _version(wanted: bool) -> None:
@@ -269,9 +268,8 @@ def screen(
     try:
         check_name(full_name(settings.model or "demo", settings.provider))
     except ModelError as error:
-        fail(
-            str(error)
-        )  # Ask mode reports a model that cannot be reached; Python works without it.
+        # Ask mode reports a model that cannot be reached; Python works without it.
+        fail(str(error))
     from mahtab_tui.tui.terminal_app import Collector
 
     collector = Collector()
@@ -305,7 +303,7 @@ def screen(
         or kernel
         or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"}
     )
-    while True:  # one session after the other, as the user switches between them
+    while True:  # one session after another, as the user switches between them
         if resume or continue_:
             from mahtab_tui.cli.session_setup import resume_backend
 
@@ -332,7 +330,7 @@ def screen(
                 [],
             )
             if settings.kernel is not None:
-                ground.get()  # an address that is none ends the command
+                ground.get()  # ends the command if the address is invalid
         try:
             closed = open_screen(
                 settings,
@@ -367,7 +365,7 @@ def screen(
 
 
 def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
-    """End the command if files of this machine are to be loaded into a kernel elsewhere."""
+    """End the command if files on this machine would have to be loaded into a remote kernel."""
     if kernel and files:
         fail(
             f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
@@ -375,7 +373,7 @@ def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
 
 
 def _new_backend(settings: Settings, project: Path) -> SessionBackend:
-    """Create what a new session stands on, behind the first picture."""
+    """Create the backend of a new session, after the first picture."""
     from mahtab_tui.cli.session_setup import new_backend
 
     return new_backend(settings, project)
@@ -461,7 +459,7 @@ def doctor() -> None:
 
 def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     """Change to the folder among the paths, and check the files. Ends the command with a sentence
-    if one cannot be used."""
+    if one is unusable."""
     if not paths:
         return []
     from mahtab_tui.session.loading import CannotLoad, inspect_files
@@ -481,11 +479,11 @@ def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
 
 
 def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) -> list[str]:
-    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen,
-    with its paths as options.
+    """Rewrite ``mahtab-tui data.csv`` as ``mahtab-tui --load data.csv``: the paths on the screen's
+    command line become options.
 
-    A notebook, a script or a Markdown file becomes ``--cells``. with_value: the options that take
-    one. options_there: all options.
+    A notebook, a script or a Markdown file becomes ``--cells``. with_value: options that take a
+    value. options_there: all options.
     """
     rest, options, paths = list(words), list[str](), list[str]()
     while rest:
@@ -494,7 +492,7 @@ def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) 
             paths += rest
             break
         if word.startswith("--") and word.partition("=")[0] not in options_there:
-            return words  # the parser says what is wrong
+            return words  # the parser reports the error
         if word.startswith("-") and word != "-":
             options += [word, *rest[:1]] if word in with_value else [word]
             del rest[: word in with_value]
@@ -518,7 +516,8 @@ def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) 
 
 
 def _with_optional_value(words: list[str]) -> list[str]:
-    """Give ``--resume`` and ``--attach`` their default value; click has no optional values."""
+    """Give ``--resume`` and ``--attach`` their default values, because click has no optional
+    values."""
     words = list(words)
     for index, word in enumerate(words):
         if word in _DEFAULT_VALUES and (
@@ -530,10 +529,9 @@ def _with_optional_value(words: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Read the arguments and run the command."""
-    if isinstance(
-        sys.stdout, TextIOWrapper
-    ):  # an encoding that lacks a character must not lose the answer
+    """Parse the arguments and run the command."""
+    # An encoding that lacks a character must not lose the answer.
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
     command = typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""The options of several commands, and printing and errors of all."""
+"""Options shared by several commands, and output and errors of all commands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import typer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
-"""The control sequences that commands use: rewriting a line, colours and styles."""
+"""Control sequences that commands use: rewriting a line, colours and styles."""
 
 
 class _FilteredStream(TextIOWrapper):
-    """A stream to a terminal that passes only text, colours and styles, also from the argument
-    parser and tracebacks."""
+    """A terminal stream that passes only text, colours and styles, including those from the
+    argument parser and tracebacks."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
         super().__init__(
@@ -31,7 +31,7 @@ class _FilteredStream(TextIOWrapper):
             write_through=stream.write_through,
         )
         self._stream = stream
-        """Kept alive, since its destruction would close the file that both write to."""
+        """Kept alive, because its destruction would close the file that both streams write to."""
 
     def write(self, text: str, /) -> int:
         from mahtab_tui.bus.sanitize import plain
@@ -46,7 +46,7 @@ class _FilteredStream(TextIOWrapper):
 
 
 def guard_terminal() -> None:
-    """Prevent everything that the command prints from controlling the terminal."""
+    """Prevent anything that the command prints from controlling the terminal."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
@@ -54,20 +54,19 @@ def guard_terminal() -> None:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a text without its control sequences, since others may have written it."""
+    """Print a text without its control sequences, because it may come from elsewhere."""
     from mahtab_tui.bus.sanitize import plain
 
     typer.echo(plain(text), err=err)
 
 
 def warn(sentence: str) -> None:
-    """Print a sentence on stderr."""
+    """Print a sentence to stderr."""
     echo(f"mahtab-tui: {sentence}", err=True)
 
 
 def ensure_folder() -> None:
-    """Change to a folder above the current one if that has been deleted, and print a message about
-    it."""
+    """If the current folder was deleted, change to an existing folder above it and say so."""
     from mahtab_tui.system.processes import leave_deleted_folder
 
     if moved := leave_deleted_folder():
@@ -75,15 +74,15 @@ def ensure_folder() -> None:
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
-    """End the command with one sentence on stderr and an exit code."""
+    """End the command with a sentence on stderr and an exit code."""
     warn(sentence)
     raise typer.Exit(code)
 
 
 @contextmanager
 def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
-    """End the command with the sentence of an error and an exit code if what is inside raises one
-    of these."""
+    """End the command with the message and exit code of one of these errors, if the block raises
+    it."""
     try:
         yield
     except errors as error:
@@ -91,8 +90,8 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask in the terminal what the way to another machine wants to know, and wait. hidden: it is a
-    password. None if there is no answer."""
+    """Ask on the terminal for what the connection to another machine needs, and wait. hidden:
+    whether it is a password. Returns None if there is no answer."""
     from mahtab_tui.bus.sanitize import plain
 
     try:
@@ -177,7 +176,7 @@ def parse_assignments(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def warn_about_untrusted(settings: Settings) -> None:
-    """Say on stderr which settings are not used until the user trusts them."""
+    """Say on stderr which settings have no effect until the user trusts them."""
     for sentence in settings.untrusted:
         warn(sentence)
 
@@ -185,10 +184,10 @@ def warn_about_untrusted(settings: Settings) -> None:
 def checked_settings(
     models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
 ) -> Settings:
-    """Load the settings. Ends the command with a sentence if they are invalid or a model is not
-    available. Warns of untrusted settings.
+    """Load the settings. Ends the command with a sentence if they are invalid or a model is
+    unavailable. Warns about untrusted settings.
 
-    models: which models to check. pairs: the arguments of ``--set``.
+    models: the models to check. pairs: the arguments of ``--set``.
     """
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model

@@ -1,4 +1,4 @@
-"""Kernel, store and notebook of a session of the screen."""
+"""Kernel, store and notebook of a session on the screen."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from mahtab_tui.system.imports import Lazy
 from mahtab_tui.system.processes import disable_langsmith
 
 LONGEST_NAME = 255
-"""Bytes of a file's name, on the disks of Linux and macOS."""
+"""Maximum bytes of a file name on Linux and macOS disks."""
 
 
 def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
-    """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
+    """Read the file whose cells are shown. Ends the command with a sentence if that is impossible.
 
-    paths: the files that were named as such. opened: the one that is kept up to date; it need not
-    exist.
+    paths: files given to be opened as cells. opened: the file that is kept up to date, which need
+    not exist.
     """
     if len(paths) + (opened is not None) > 1:
         first, second, *_ = [*paths, *([] if opened is None else [opened])]
@@ -70,8 +70,8 @@ def _opened_notebook(path: Path) -> NotebookFile:
 
 
 def reopen_notebook(past: list[Record]) -> NotebookFile | None:
-    """Return the notebook that a resumed session has opened, as it is now; None if there is none,
-    or it cannot be read, which a notice tells."""
+    """Return the notebook that a resumed session opened, in its current state; None if there is
+    none, or if it cannot be read, which a notice reports."""
     opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
     if opened is None:
         return None
@@ -98,7 +98,7 @@ def reopen_notebook(past: list[Record]) -> NotebookFile | None:
 
 
 class ResumedSession(NamedTuple):
-    """A session that goes on."""
+    """A resumed session."""
 
     backend: SessionBackend
     name: str
@@ -107,18 +107,18 @@ class ResumedSession(NamedTuple):
     kernel: str = ""
     """The address of its kernel; empty for this machine."""
     problem: str = ""
-    """Says why it does not run on its kernel or interpreter."""
+    """Explains why it does not run on its own kernel or interpreter."""
 
 
 def new_backend(settings: Settings, project: Path) -> SessionBackend:
     """Create the kernel and the store of a new session. Ends the command with a sentence if the
-    settings name no kernel."""
+    kernel's address is invalid."""
     return _make_backend(settings, new_store(project)[0])
 
 
 def backend_without_store(settings: Settings) -> SessionBackend:
-    """Create the kernel of a session that is not saved, and keep its records in memory. Ends the
-    command as `new_ground`."""
+    """Create the kernel of a session that is not saved, with its records only in memory. Ends the
+    command with a sentence if the kernel's address is invalid."""
 
     disable_langsmith()
     try:
@@ -135,12 +135,12 @@ def resume_backend(
     *,
     its_kernel: bool = True,
 ) -> ResumedSession:
-    """Continue a session: with its kernel, if it has waited. Ends the command with a sentence if it
-    cannot go on.
+    """Resume a session, reattaching its kernel if that is waiting. Ends the command with a sentence
+    if this is impossible.
 
-    session: the start of its id; None for the last one, of the project or of all. notebook: the one
-    to show; None for the session's own. its_kernel: go on at the address and with the interpreter
-    that it had.
+    session: the start of its id; None for the last one, of the project or of all. notebook: the
+    notebook to show; None for the session's own. its_kernel: use the session's own kernel address
+    and interpreter.
     """
 
     try:
@@ -162,8 +162,8 @@ def resume_backend(
 
 
 def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
-    """Return settings with the address and interpreter that a session had last, and a sentence if
-    they are gone."""
+    """Return settings with a session's last kernel address and interpreter, and a sentence if they
+    no longer exist."""
     last = next(
         (
             each
@@ -172,9 +172,8 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         ),
         None,
     )
-    if last is None or (
-        last.place and not last.address
-    ):  # of a version that did not save addresses
+    # From a version that did not save addresses.
+    if last is None or (last.place and not last.address):
         return settings, ""
     update = (
         {"kernel": last.address} if last.address else {"kernel": None, "python": last.executable}
@@ -182,7 +181,7 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
     changed = settings.model_copy(update=update)
     try:
         if changed.kernel:
-            process_kernel(changed)  # it starts nothing
+            process_kernel(changed)  # this starts nothing
         else:
             find_interpreter(changed.python)
     except KernelError as error:
@@ -195,7 +194,7 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
 def _kernel_gone(last: Kernel, settings: Settings, why: str) -> str:
     now, others = settings.kernel or "", ""
     if not now:
-        with suppress(KernelError):  # the kernel's start says why it has none
+        with suppress(KernelError):  # the kernel's start reports why it has none
             now = find_interpreter(settings.python)
         others = ", ".join(each.path for each in find_environments(Path.cwd(), now)[:3])
     had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
@@ -222,8 +221,8 @@ def _make_backend(
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
-    """Print what has become of a session that was closed. cell: the one that its kernel still runs;
-    0 for none."""
+    """Print how to continue a session that was closed. cell: the cell that its kernel is still
+    running; 0 for none."""
     store = backend.store
     if isinstance(store, SqliteStore) and (resumed or store.has_written):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
@@ -243,9 +242,9 @@ def run_repl(
     ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None
 ) -> None:
     """Open the full screen over a live namespace, by default a new one; returns when the user
-    leaves.
+    quits.
 
-    ns: a dictionary of names, such as ``globals()``. Cells run in this process on their own thread,
+    ns: a dict of names, such as ``globals()``. Cells run in this process on a thread of their own,
     and bind names in `ns`. What only the main thread may do (signal handlers, a caller's sqlite
     connection) fails there with Python's own error.
 

@@ -96,8 +96,7 @@ def clean(
 
 
 def list_detached_kernels() -> Iterator[str]:
-    """Return a line for each kernel that waits for a screen, the longest wait first; with a
-    heading."""
+    """Return a heading and a line for each kernel that waits for a screen, longest wait first."""
     waiting = local_detached_kernels()
     elsewhere = waiting_remote_kernels()
     if waiting or elsewhere:
@@ -110,8 +109,8 @@ def list_detached_kernels() -> Iterator[str]:
 
 
 def stop(session: str) -> None:
-    """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it
-    cannot."""
+    """Stop the kernel that waits for a session. Ends the command with a sentence and code 1 if that
+    is impossible."""
     found: list[WaitingKernel | KernelNote] = [
         kernel for kernel in waiting_kernels() if kernel.session.startswith(session)
     ]
@@ -168,7 +167,7 @@ def resume(
     """Return the store of a session, its name, and its past records.
 
     session: the start of its id; None for the last one, of the project or of all. variables:
-    whether those that were kept come back, too. Raises `NoSession`; ends the command if the user
+    whether to restore saved variables, too. Raises `SessionNotFound`; ends the command if the user
     declines.
     """
     row = find_session(session, project)
@@ -191,10 +190,10 @@ def resume(
 def attach(
     store: SqliteStore, past: list[Record], settings: Settings
 ) -> tuple[DetachedKernel, list[Record]]:
-    """Attach to the session's kernel if it has waited; returns it, and the past records then.
+    """Attach to the session's kernel if it is waiting; returns it, with the past records.
 
-    A kernel at another place than the settings name is left where it is. Ends the command if
-    another machine, where it waits, cannot be reached.
+    A kernel at another address than the settings name is left alone. Ends the command if the kernel
+    waits on another machine that cannot be reached.
     """
     if store.claim is None or not settings.keep_kernel:
         return DetachedKernel(), past
@@ -230,7 +229,7 @@ def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
 
 
 def _find_shared(holder: Holder) -> RunningSession | None:
-    """Return the running session of a program, if it can be watched."""
+    """Return a program's running session, if it can be watched."""
     try:
         return next(
             (each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None
@@ -248,7 +247,7 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
     echo("  f  fork it: continue with a copy, as a new session")
     echo("To continue it here, close it there first.")
     letters = "w or f" if can_watch else "f"
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed earlier must not answer this question
     while True:
         typer.echo(f"Choose {letters} and press Enter; Enter alone quits: ", nl=False)
         typed = sys.stdin.readline().strip().lower()
@@ -264,9 +263,9 @@ AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists")]
 
 NEWEST = 50
-"""Sessions that are printed unless more are wanted."""
+"""Default number of sessions to print."""
 _CATCH_UP = 0.3
-"""Seconds for which a command reads sessions into the index at most, before it answers."""
+"""Maximum seconds that a command spends on indexing sessions before it answers."""
 
 
 @contextmanager
@@ -308,7 +307,7 @@ def list_all(
     waiting = []
     try:
         waiting = list(list_detached_kernels())
-    except StoreError as error:  # the session file was damaged, and has been set aside
+    except StoreError as error:  # the session file was damaged, and was set aside
         warn(str(error))
     for line in waiting:
         echo(line)
@@ -319,8 +318,7 @@ def list_all(
 
 
 def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
-    """Return a line for each saved session, the newest first, and one about those beyond the
-    limit."""
+    """Return a line for each saved session, newest first, and one about those beyond the limit."""
 
     folder = None if project is None else str(project)
     try:
@@ -478,6 +476,6 @@ def export(
         row = find_session(session, Path.cwd() if session is None else None)
         mask = Secrets(
             checked_settings((), None).secrets
-        ).redact_for_model  # they were masked when they were saved, as far as they were known then
+        ).redact_for_model  # masked when saved, as far as secrets were known then
         outcome = export_session(row, output, mask, shown=shown, whole=whole, over=force)
     echo(outcome)

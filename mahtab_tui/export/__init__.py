@@ -1,1 +1,1 @@
-"""A session as a file: a notebook, a script, Markdown, or a page."""
+"""Exports a session to a file: a notebook, a script, Markdown, or a page."""

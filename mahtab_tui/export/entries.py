@@ -1,4 +1,4 @@
-"""Folds the records of a session to the entries of an export."""
+"""Folds the records of a session into the entries of an export."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.bus.terminal_screen import collapse
 
 _TITLE = 300
-"""Characters of a line about an aside."""
+"""Maximum characters of an annotation's title."""
 
 
 class Part(NamedTuple):
-    """A text of an aside."""
+    """A text of an annotation."""
 
     kind: Literal["line", "text", "code", "output"]
-    """A line names the call whose texts follow."""
+    """A line is the title of the call whose texts follow."""
     text: str
 
 
@@ -39,7 +39,7 @@ _KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
     records.SearchReplOut: "output",
     records.SearchFinal: "text",
 }
-"""Result of folding the records of a search."""
+"""How the records of a search are shown."""
 
 
 @dataclass(eq=False)
@@ -49,25 +49,25 @@ class Annotation:
 
     kind: Literal["tool", "search", "notice"]
     title: str
-    """One line."""
+    """On one line."""
     party: str
     turn: int | None
     entry: str
-    """Its name in `bus.prompt.HiddenEntries`; of a search, that of the cell that made it. Empty if there is
-    none."""
+    """Its name in `bus.prompt.HiddenEntries`; for a search, that of the cell that made it. Empty if
+    there is none."""
     calls: list[list[Part]] = field(default_factory=list)
     """The texts of each call, in the order in which the calls began."""
 
     def mask_texts(self, mask: Callable[[str], str]) -> None:
-        """Replace each text by what `mask` returns for it."""
+        """Replace each text by the result of `mask`."""
         self.title = mask(self.title)
         for call in self.calls:
             call[:] = [part._replace(text=mask(part.text)) for part in call]
 
 
 class AnnotationFolder:
-    """Makes asides of records, in the order in which they begin, and goes on with them as more is
-    known."""
+    """Makes annotations from records, in the order in which they begin, and updates them from later
+    records."""
 
     def __init__(self, add: Callable[[Annotation], None]) -> None:
         self._add = add
@@ -130,7 +130,7 @@ class _SearchFolder:
         self._calls: dict[str, list[Part]] = {}
         """The texts of each call, by its node."""
         self._asked = 0
-        """How often a model was asked."""
+        """Number of model calls."""
         self._cost = 0.0
         self._ended = ""
 
@@ -176,20 +176,20 @@ Author = Literal["user", "model", "agent"]
 
 
 class Output(NamedTuple):
-    """A stretch of a cell's output."""
+    """A part of a cell's output."""
 
     kind: str
-    """As in `records.ReplOutStream`."""
+    """See `records.ReplOutStream`."""
     text: str
     mime: str = ""
-    """Type of `data`; empty if the output is text only."""
+    """Type of `data`; empty if the output is only text."""
     data: str = ""
     """Base64 for pictures."""
 
 
 @dataclass(eq=False)
 class TextEntry:
-    """A question, a stretch of an answer, or code of an answer that did not run."""
+    """A question, a part of an answer, or code of an answer that did not run."""
 
     kind: Literal["question", "answer", "code"]
     text: str
@@ -198,7 +198,7 @@ class TextEntry:
     entry: str
     """Its name in `bus.prompt.HiddenEntries`."""
     attached: list[str] = field(default_factory=list)
-    """Labels of a question's attachments."""
+    """Labels of the question's attachments."""
 
 
 @dataclass(eq=False)
@@ -212,12 +212,11 @@ class Cell:
     turn: int | None
     outputs: list[Output] = field(default_factory=list)
     status: str = ""
-    """A `kernel.values.Status` value; "cut off" if the program was killed; empty if its end is not
-    known."""
+    """A `kernel.values.Status` value; "cut off" if the program was killed; empty if unknown."""
     duration: float | None = None
     undone: bool = False
     cell_number: int | None = None
-    """The cell of the opened notebook that it ran."""
+    """The number of the notebook's cell that it ran."""
 
     @property
     def entry(self) -> str:
@@ -231,7 +230,7 @@ class Conversation:
     """The entries of a session."""
 
     def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
-        """asides: with tool calls, searches and warnings."""
+        """asides: include tool calls, searches and warnings."""
         self.entries: list[Entry] = []
         self.hidden_entries = HiddenEntries()
         self.costs: dict[int, float] = {}
@@ -239,7 +238,7 @@ class Conversation:
         self._cells: dict[int, Cell] = {}
         self._displays: dict[int, list[Output]] = {}
         self._blocks: dict[tuple[int | None, int | None, int], TextEntry] = {}
-        """Code of answers that has not run yet."""
+        """Code blocks of answers that have not run yet."""
         self._annotations = AnnotationFolder(self.entries.append) if asides else None
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.UserChat: self._question,
@@ -265,7 +264,7 @@ class Conversation:
 
     @property
     def title(self) -> str:
-        """The beginning of the first question, or of the first cell."""
+        """The start of the first question, or of the first cell."""
         questions = (
             entry.text
             for entry in self.entries
@@ -276,17 +275,17 @@ class Conversation:
         return next((line.strip()[:100] for line in first.splitlines() if line.strip()), "")
 
     def hidden(self, entry: Entry) -> bool:
-        """Return whether the user has hidden or replaced an entry."""
+        """Return whether the user hid or replaced an entry."""
         return entry.entry in self.hidden_entries
 
     def private(self, entry: Entry) -> bool:
-        """Return whether an entry is a cell that uses a private variable, or a search that such a
-        cell made."""
+        """Return whether an entry is a cell that uses a private variable, or a search made by such
+        a cell."""
         return isinstance(entry, Cell | Annotation) and self.hidden_entries.is_private(entry.entry)
 
     def private_texts(self) -> Iterator[str]:
-        """Return what is known of private variables without the kernel: the strings and the outputs
-        of the cells that use them."""
+        """Return the texts of private variables that are known without the kernel: strings in the
+        code, and outputs, of the cells that use them."""
         for cell in (
             entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)
         ):
@@ -299,7 +298,7 @@ class Conversation:
                     yield from (output.text, output.text.strip().strip("'\""))
 
     def mask_texts(self, mask: Callable[[str], str]) -> None:
-        """Replace each text by what `mask` returns for it."""
+        """Replace each text by the result of `mask`."""
         for entry in self.entries:
             if isinstance(entry, Annotation):
                 entry.mask_texts(mask)
@@ -402,12 +401,12 @@ class Conversation:
 
 
 def _split_output(record: records.ReplOut, displays: Iterator[Output]) -> Iterator[Output]:
-    """Cut a cell's output by its kinds. A displayed value's record has come before its text."""
+    """Split a cell's output by kind. The record of a displayed value comes before its text."""
     position = 0
     for kind, length in record.kinds or (("stdout", len(record.text)),):
         text = record.text[position : position + length]
         position += length
-        if record.cut:  # raw output, since the cell did not end
+        if record.cut:  # raw output, because the cell did not end
             text = collapse(text)
         shown = (
             next((display for display in displays if display.text == text), None)
@@ -421,7 +420,7 @@ def _split_output(record: records.ReplOut, displays: Iterator[Output]) -> Iterat
 
 
 LONGEST = 100_000
-"""Characters of one cell's output that are exported, unless all is wanted."""
+"""Maximum characters of a cell's output to export, unless everything is wanted."""
 
 
 class NothingToExport(Exception):
@@ -429,18 +428,18 @@ class NothingToExport(Exception):
 
 
 class Selected(NamedTuple):
-    """The entries to export, and what is to be known of them."""
+    """The entries to export, and related information."""
 
     entries: Sequence[Entry]
     session: str
-    """Its id."""
+    """The session's id."""
     title: str
     costs: Mapping[int, float]
     """US dollars by question."""
     is_hidden: Callable[[Entry], bool]
     is_private: Callable[[Entry], bool]
     longest: int | None
-    """Characters of one cell's output; None for all."""
+    """Maximum characters of a cell's output; None for no limit."""
 
     def sentence(self, file: str) -> str:
         cells = sum(isinstance(entry, Cell) for entry in self.entries)
@@ -465,8 +464,8 @@ class Selected(NamedTuple):
         return isinstance(entry, Annotation) and sum(map(_size, entry.calls)) > self.longest
 
     def parts(self, annotation: Annotation) -> Iterator[Part]:
-        """Return the texts of a tool call or a search; of a longer one those at its beginning, and
-        how much is left out."""
+        """Return the texts of a tool call or a search; for a long one, the first texts and how much
+        is left out."""
         room = self.longest
         for index, call in enumerate(annotation.calls):
             if room is not None and (room := room - _size(call)) < 0:
@@ -480,8 +479,8 @@ class Selected(NamedTuple):
             yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
-        """Return a cell's output; of a longer one its beginning and end, and between them how much
-        is left out."""
+        """Return a cell's output; for a long one, its start and end, and between them how much is
+        left out."""
         if self.longest is None or not self._is_long(cell):
             return cell.outputs
         head, tail, rest = list[Output](), list[Output](), list(cell.outputs)
@@ -498,8 +497,8 @@ class Selected(NamedTuple):
 def select(
     conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
 ) -> Selected:
-    """Choose what to export. shown: nothing that was hidden, replaced or undone. longest:
-    characters of one cell's output; None for all.
+    """Choose what to export. shown: leave out what was hidden, replaced or undone. longest: maximum
+    characters of a cell's output; None for no limit.
 
     Raises `NothingToExport`.
     """
@@ -543,11 +542,11 @@ def _head(text: str, limit: int) -> str:
 
 
 def _move_outputs(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
-    """Move outputs from one end, up to so many characters; of text that is cut, the remainder
+    """Move outputs from one end, up to a number of characters; the rest of a truncated text
     stays."""
     while rest and room > 0:
         output = rest.pop(-1 if last else 0)
-        if len(output.text) > room and output.mime:  # a display is whole or left out
+        if len(output.text) > room and output.mime:  # a display is moved whole, or left out
             rest.insert(len(rest) if last else 0, output)
             return
         piece = output.text[-room:] if last else output.text[:room]

@@ -1,4 +1,4 @@
-"""Entries as a Jupyter notebook."""
+"""Converts entries to a Jupyter notebook."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ SCHEMES = ("http", "https", "mailto")
 """Schemes of links that lead to a page."""
 _AFTER = "what follows"
 _LONG = 200_000
-"""Characters; of more, the parser would need many seconds."""
+"""With more characters, the parser would take many seconds."""
 _MARKUP = re.compile("[<[]|```|~~~")
-"""Without it, a text has no tag, picture, link or open block of code."""
+"""Text that does not match contains no tag, picture, link or open code block."""
 _DEEP = 20
-"""Levels of nesting that are read."""
+"""Maximum nesting depth to parse."""
 _HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
 _HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text as one line of Markdown that has no markup."""
+    """Return a text as one line of Markdown without markup."""
     return re.sub(r"([\\`*_\[\]>#&~|!])", r"\\\1", one_line(text)).replace("<", "&lt;")
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a text as a block of Markdown, which nothing in it ends."""
+    """Return a text as a Markdown code block that nothing in the text can close."""
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown as it is if it draws no tag and no picture, links to pages only and ends
-    where it ends; else as a block of code."""
+    """Return Markdown unchanged if it contains no tag or picture, links only to pages, and leaves
+    no block open; otherwise return it as a code block."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
     if _MARKUP.search(text) and (len(text) > _LONG or not _is_inert(text)):
         return code_block(text, "text")
@@ -53,8 +53,8 @@ def make_inert(text: str) -> str:
 
 
 def _is_inert(made: str) -> bool:
-    """Return whether a program that trusts a text would draw no tag and no picture, link to pages
-    only, and end it where it ends."""
+    """Return whether a text contains no tag or picture, links only to pages, and leaves no block
+    open, for a program that trusts it."""
     tokens = _HTML_PARSER.parse(f"{made}\n\n{_AFTER}")
     ends = any(
         token.type == "inline" and token.content == _AFTER and token.level == 1
@@ -78,7 +78,7 @@ def _iter_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _is_safe_link(token: Token) -> bool:
-    """Return whether a token that is a link leads to a page, or to a place in the text."""
+    """Return whether a link token leads to a page, or to a place in the text."""
     try:
         address = urlsplit(str(token.attrGet("href") or "").strip())
     except ValueError:
@@ -87,7 +87,8 @@ def _is_safe_link(token: Token) -> bool:
 
 
 METADATA = "mahtab"
-"""The key of what notebooks do not know by themselves: who wrote a cell, and what became of it."""
+"""The metadata key for information that notebooks do not have: who wrote a cell, and how it
+ended."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _LANGUAGES = {"code": "python", "text": "text", "output": "text"}
 _OMITTED = "# This cell uses a private variable, so it is left out."
@@ -103,7 +104,7 @@ METADATA_OF_NEW: Node = {
 
 
 def notebook(selected: Selected) -> Any:
-    """Return the entries as a `NotebookNode` of nbformat 4.5. Ids of its cells are the same each
+    """Return the entries as an nbformat 4.5 `NotebookNode`. The ids of its cells are the same each
     time, so that versions can be compared."""
     about = {
         "version": 1,
@@ -120,7 +121,7 @@ def notebook(selected: Selected) -> Any:
 
 
 def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
-    """Return a cell for each entry. used: ids that other cells of the notebook have."""
+    """Return a cell for each entry. used: ids of the notebook's other cells."""
     ids: dict[str, int] = {}
     for entry in selected.entries:
         name = _ID.sub("-", entry.entry)[:40] or "text"
@@ -167,14 +168,14 @@ def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
 
 
 def author_name(entry: Entry) -> str:
-    """Return who wrote an entry: a user, a model or an agent; "program" for warnings."""
+    """Return the author of an entry: a user, a model or an agent; "program" for warnings."""
     if isinstance(entry, Cell):
         return entry.author
     return {"question": "user", "notice": "program"}.get(entry.kind, "model")
 
 
 def render_text_entry(entry: TextEntry | Annotation, selected: Selected) -> str:
-    """Return an entry that is no cell, as Markdown. Tool calls and searches are folded."""
+    """Return an entry that is not a cell, as Markdown. Tool calls and searches are collapsible."""
     if isinstance(entry, Annotation):
         if not entry.calls:
             return f"*{escape_markdown(entry.title)}*"
@@ -189,18 +190,17 @@ def render_text_entry(entry: TextEntry | Annotation, selected: Selected) -> str:
 
 
 def heading(entry: TextEntry) -> str:
-    """Return who says it, and what the question has with it: one line."""
+    """Return who wrote an entry, and the attachments of a question, on one line."""
     who = "Question" if entry.kind == "question" else entry.party[:1].upper() + entry.party[1:]
     return f"{who} (with {', '.join(entry.attached)})" if entry.attached else who
 
 
 def code_cell(cell: Cell, selected: Selected) -> Node:
-    """Return a cell that ran: its type, source, number and outputs."""
+    """Return a cell that ran, with its type, source, number and outputs."""
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
-    number = (
-        cell.number if cell.number >= 0 else None
-    )  # of a session from elsewhere, or a damaged one; notebooks count from 0
+    # From another program's session, or a damaged one; notebooks count from 0.
+    number = cell.number if cell.number >= 0 else None
     outputs = [_output(output, number) for output in selected.outputs(cell)]
     return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": outputs}
 
@@ -234,8 +234,8 @@ def _bundle(output: Output) -> Mapping[str, str]:
 
 
 def parse_error(traceback: str) -> tuple[str, str]:
-    """Return the name and the message of an error, from the last line of its traceback that begins
-    with a name. A hint may follow it."""
+    """Return the name and message of an error, from the last line of its traceback that starts with
+    a name. A hint may follow it."""
     for line in reversed(traceback.strip().split("\n")):
         if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""

@@ -1,5 +1,5 @@
-"""Reads a notebook, script or Markdown file whose cells a session shows and runs. Nothing in it is
-believed, and nothing runs."""
+"""Reads a notebook, script or Markdown file whose cells a session shows and runs. The content is
+not trusted, and nothing runs."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ from mahtab_tui.export.entries import BASE64, Output
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
 _MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
-"""Characters and cells of a script or Markdown file; more would take the reader many seconds."""
+"""Maximum characters and cells of a script or Markdown file; more would take many seconds to
+read."""
 
 LONGEST = 1_000_000
-"""Characters of one output that the session shows; the file keeps all of it."""
+"""Maximum characters of an output that the session shows; the file keeps all of it."""
 _LARGEST = 20_000_000
-"""Characters of a picture, in base64."""
+"""Maximum characters of a picture, in base64."""
 _OUTPUTS = 200
-"""Outputs of one cell that the session shows."""
+"""Maximum number of outputs per cell that the session shows."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
-"""Text before the cells of a script or Markdown file: the interpreter, the encoding, metadata."""
+"""Text before the cells of a script or Markdown file: interpreter, encoding, metadata."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 _TIGHT = re.compile(r'\{\s*"\w+":\S')
 _ESCAPE = re.compile(rb"\\u(?!00[01])(?!d[89a-f])[0-9a-f]{4}", re.IGNORECASE)
-"""Escapes of characters that need none: neither a control character nor half of a pair."""
+"""Escapes of characters that need none, because they are neither control characters nor
+surrogates."""
 KINDS = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
-"""A part of a notebook, as its format has it."""
+"""A part of a notebook, in the notebook format."""
 
 
 class NotebookError(Exception):
@@ -49,22 +51,22 @@ class NotebookError(Exception):
 
 
 class Style(NamedTuple):
-    """How a file is laid out, so that saving changes no more lines than it must."""
+    """A file's formatting, so that saving changes as few lines as possible."""
 
     indent: str | None = " "
-    """Indentation of the JSON; None if it has no lines."""
+    """Indentation of the JSON; None if it is on a single line."""
     windows: bool = False
     """Whether lines end with ``\\r\\n``."""
     ends: bool = True
-    """Whether the last line ends."""
+    """Whether the last line has a line end."""
     mark: bool = False
-    """Whether it begins with a byte order mark."""
+    """Whether it starts with a byte order mark."""
     escaped: bool = False
-    """Whether JSON has other characters than those of ASCII as escapes."""
+    """Whether JSON escapes non-ASCII characters."""
     spaced: bool = True
-    """Whether JSON has a space after a colon."""
+    """Whether JSON has a space after colons."""
     encoding: str = "utf-8"
-    """Encoding that a script names in its first lines."""
+    """Encoding declared in the first lines of a script."""
 
 
 AS_JUPYTER = Style()
@@ -72,28 +74,27 @@ AS_JUPYTER = Style()
 
 @dataclass(frozen=True)
 class NotebookFile:
-    """A file as it was read."""
+    """A file as read."""
 
     path: Path
     """Absolute."""
     digest: str
     """Hash of its bytes; empty if it does not exist yet."""
     content: Node
-    """The whole notebook. Nobody changes it."""
+    """The whole notebook. Never modified."""
     form: str = "ipynb"
     """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
     style: Style = AS_JUPYTER
     rewritable: bool = False
-    """Whether the session writes it as it goes, without being told to."""
+    """Whether the session updates the file automatically."""
     header: str = ""
     """The first lines of a script or Markdown file, if they are metadata."""
     text: str = ""
-    """The rest of it."""
+    """The text after the header."""
 
     @property
     def language(self) -> str:
-        """The language that it says its code is in, in small letters; empty for Python, or if it
-        says none."""
+        """The language of its code, in lower case; empty for Python, or if none is declared."""
         metadata = self.content.get("metadata")
         for key, name in (("kernelspec", "language"), ("language_info", "name")):
             about = metadata.get(key) if isinstance(metadata, dict) else None
@@ -117,7 +118,7 @@ def content_digest(content: bytes) -> str:
 
 
 def read_notebook(path: Path) -> NotebookFile:
-    """Read a file whose ending is one of `ENDINGS`. Raises `CannotOpen`."""
+    """Read a file whose suffix is one of `ENDINGS`. Raises `NotebookError`."""
     shown = one_line(str(path))
     try:
         status = path.stat()
@@ -149,7 +150,8 @@ def cell_source(cell: Node) -> str:
 
 
 def cell_outputs(cell: Node, *, whole: bool = False) -> Iterator[Output]:
-    """Return what the session shows of a cell's outputs. whole: all of them, of any length."""
+    """Return the outputs of a cell that the session shows. whole: all of them, without a length
+    limit."""
     outputs = cell.get("outputs")
     if not isinstance(outputs, list):
         return
@@ -260,14 +262,14 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     found = HEADER.match(text)
     header = found[0] if found else ""
     body = text.removeprefix(header)
-    # Below a cell of our own jupytext finds no header. It would be read as YAML, and what a few
-    # lines of that may become is not bounded.
+    # Below a cell that we insert, jupytext finds no header. It would parse one as YAML, in which a
+    # few lines can expand without limit.
     above = (
         "x\n\n\n" if not python else "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
     )
     try:
         read = json.loads(json.dumps(jupytext.reads(above + body, fmt=form)))
-    except Exception as error:  # a library over a file from anybody
+    except Exception as error:  # a library reading an untrusted file
         raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
     return NotebookFile(
@@ -276,8 +278,8 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
 
 
 def _declared_encoding(content: bytes) -> str:
-    """Return the encoding that a script names in its first lines, as Python reads it; UTF-8 if it
-    names none that Python knows."""
+    """Return the encoding declared in a script's first lines, as Python reads it; UTF-8 if there is
+    none that Python knows."""
     import io
     import tokenize
 
@@ -289,7 +291,7 @@ def _declared_encoding(content: bytes) -> str:
 
 
 def _text(value: object) -> str | None:
-    """Return a text that a notebook may also have as a list of lines; None if it is neither."""
+    """Return a text that may also be a list of lines in a notebook; None if it is neither."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
     return value if isinstance(value, str) else None
@@ -321,7 +323,7 @@ def _output(output: Node, longest: int) -> Output:
 
 
 def _value(data: Node, kind: str, longest: int) -> Output:
-    """Return the best form of a value that the screen can draw."""
+    """Return the best representation of a value that the screen can draw."""
     plain = _text(data.get("text/plain"))
     text = (
         f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"

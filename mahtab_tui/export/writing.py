@@ -1,4 +1,4 @@
-"""Writes a session or a notebook into a file."""
+"""Writes a session or a notebook to a file."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, c
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
 _MOST_TAGS, _LONGEST = 5_000, 200_000
-"""Tags and characters of a rich output in a page. Larger ones are shown as text: tags may be
-nested, which takes time that grows with their square."""
+"""Maximum tags and characters of a rich output in a page. Larger outputs are shown as text, because
+nested tags take quadratic time."""
 _PAGE = """{%- extends 'lab/index.html.j2' -%}
 {% block html_head_js %}<meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
@@ -42,7 +42,7 @@ _PAGE = """{%- extends 'lab/index.html.j2' -%}
 {% block html_head_js_mathjax %}{% endblock %}
 {% block html_head_js_mermaidjs %}{% endblock %}
 """
-"""The template of JupyterLab without its scripts."""
+"""JupyterLab's template without its scripts."""
 _STYLES = re.compile(r"<style\b.*?(?:</style\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _TAGS = frozenset(
     "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr i li ol p pre span strong summary table tbody td tfoot th thead tr ul".split()
@@ -50,7 +50,7 @@ _TAGS = frozenset(
 
 
 def render(selected: Selected, ending: str) -> str:
-    """Return the text of a file with this ending, one of `ENDINGS`. Raises `NothingToExport`."""
+    """Return the content of a file with this suffix, one of `ENDINGS`. Raises `NothingToExport`."""
     import nbformat
 
     if ending == ".ipynb":
@@ -75,12 +75,12 @@ def render(selected: Selected, ending: str) -> str:
     for cell in made.cells:
         cell.metadata = {}
         if cell.cell_type == "markdown":
-            cell.source = plain(cell.source)  # Python reads no file with a NUL in it
+            cell.source = plain(cell.source)  # Python reads no file that contains a NUL
     return str(jupytext.writes(made, fmt="py:percent"))
 
 
 def _without_controls(node: Any) -> Any:
-    """Return a part of a notebook whose texts have no escape sequences and control characters."""
+    """Return a part of a notebook without escape sequences and control characters in its texts."""
     if isinstance(node, dict):
         return type(node)({name: _without_controls(value) for name, value in node.items()})
     if isinstance(node, list):
@@ -89,7 +89,7 @@ def _without_controls(node: Any) -> Any:
 
 
 def _with_outputs(cell: Any) -> Iterator[Any]:
-    """Return a cell and its outputs as cells of Markdown, since jupytext writes no outputs."""
+    """Return a cell and its outputs as Markdown cells, because jupytext writes no outputs."""
     from nbformat.v4 import new_markdown_cell
 
     yield cell
@@ -152,24 +152,24 @@ def _sanitize_html(html: object) -> str:
 
 
 def write(selected: Selected, path: Path, *, over: bool = False) -> None:
-    """Write the file in one step. Raises `OSError`; `FileExistsError` if it is there and not
-    `over`."""
+    """Write the file atomically. Raises `OSError`; `FileExistsError` if it exists and `over` is
+    False."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     text = render(selected, path.suffix.lower())
-    if not over and os.path.lexists(path):  # also a link that leads nowhere
+    if not over and os.path.lexists(path):  # also matches a broken link
         raise FileExistsError(f"{path} already exists.")
     replace_file(path, text)
 
 
 def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
-    """Write a file in one step: others see the old one or the new one, whole. A link stays one.
+    """Write a file atomically: other programs see the complete old or new one. A link stays a link.
     Raises `OSError`."""
     path = Path(os.path.realpath(path))
     try:
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
     except OSError as error:
-        error.filename = str(path)  # not the name of the draft
+        error.filename = str(path)  # not the temporary file's name
         raise
     try:
         with os.fdopen(handle, "w", encoding=encoding, errors="replace", newline="\n") as file:
@@ -184,7 +184,7 @@ def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
 
 
 def _mode(path: Path) -> int:
-    """Return the mode that the file has, or that a new one gets."""
+    """Return the file's mode, or the mode of a new file."""
     try:
         return path.stat().st_mode & 0o777
     except OSError:
@@ -196,7 +196,7 @@ def _mode(path: Path) -> int:
 _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST = 3_000
-"""Lines of texts that are compared: it may take time that grows with their square."""
+"""Maximum lines of texts to compare, because comparing may take quadratic time."""
 
 
 def new_notebook(path: Path) -> NotebookFile:
@@ -215,11 +215,10 @@ def merge_content(
     selected: Selected,
     mask: Callable[[str], str],
 ) -> Node:
-    """Return the notebook with the cells that ran, and with what was said and run besides at its
-    end.
+    """Return the notebook with the cells that ran, and with the rest of the session at its end.
 
-    ran: the last run of each cell, by its index in the file. mask: covers what must not be written,
-    as it was covered in the entries.
+    ran: the last run of each cell, by its index in the file. mask: masks texts that must not be
+    written, as in the entries.
     """
     made = [
         _updated_cell(cell, ran[index], selected, mask) if index in ran else cell
@@ -229,15 +228,14 @@ def merge_content(
     new = _split(list(cells(selected._replace(entries=besides), ids)))
     if file.form != "ipynb":
         new = [{**cell, "metadata": {}} for cell in new]
-    elif not (
-        isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5
-    ):  # its cells have no ids
+    elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):
+        # Its cells have no ids.
         new = [{name: value for name, value in cell.items() if name != "id"} for cell in new]
     return {**file.content, "cells": [*made, *new]}
 
 
 def render_text(file: NotebookFile, content: Node) -> str:
-    """Return the text of the file with this content, laid out as the file was."""
+    """Return the text of the file with this content, formatted like the file."""
     style = file.style
     if file.form != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
@@ -260,7 +258,8 @@ def render_text(file: NotebookFile, content: Node) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the digest of a file as it is now; empty if there is none. Raises `OSError`."""
+    """Return the digest of a file's current content; empty if there is no file. Raises
+    `OSError`."""
     try:
         return content_digest(path.read_bytes())
     except FileNotFoundError:
@@ -276,14 +275,14 @@ def free_name(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
-    """Write a file in one step and return its digest. Characters that its encoding lacks become
-    ``?``. Raises `OSError`."""
+    """Write a file atomically; returns its digest. Characters that its encoding lacks become ``?``.
+    Raises `OSError`."""
     replace_file(path, text, encoding)
     return content_digest(text.encode(encoding, "replace"))
 
 
 def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:
-    """Return a cell of the file as it is after it ran."""
+    """Return a cell of the file, updated from its last run."""
     new = _split([code_cell(run, selected)])[0]
     source = cell_source(cell)
     if mask(source).strip("\n") == run.code.strip("\n"):
@@ -302,7 +301,7 @@ def _split(new: list[Node]) -> list[Node]:
 
 
 def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
-    """Return the text after the header; lines of what has not changed stay as they were."""
+    """Return the text after the header, keeping the lines of unchanged parts."""
     if file.form == "script":
         return _as_text(file.form, content)
     now, read = (
@@ -331,14 +330,14 @@ def _as_text(form: str, content: Node) -> str:
     )
     try:
         return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
-    except Exception:  # a library over cells from anybody
+    except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 
 
 def preserve_lines(original: str, read: str, now: str) -> str:
-    """Return `now` with the lines of `original` wherever it has not changed since.
+    """Return `now` with the lines of `original` wherever nothing has changed.
 
-    original: as the author wrote it. read: the same, as the library writes it after it was read.
+    original: the author's text. read: the same text, as the library writes it after reading it.
     now: as the library writes it after a change.
     """
     if now == read:

@@ -1,9 +1,10 @@
 """The kernel inside the caller's own process.
 
-Its limits: what only the main thread may do (signals, a caller's sqlite connection) fails with
-Python's own error. An interrupt is an asynchronous exception, which a call that blocks in C does
-not notice until it returns. What other threads, children and C code print is not the cell's output.
-None of it can be killed."""
+Limitations: what only the main thread may do (signals, a caller's sqlite connection) fails with
+Python's own error. An interrupt is an asynchronous exception, which a blocking call in C does not
+notice until it returns. Output of other threads, child processes and C code does not belong to the
+cell. The kernel cannot be killed.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ _STREAMS = ("stdout", "stderr")
 
 
 class ThreadOutput(io.TextIOBase):
-    """A stream that takes what one thread writes, and passes on what other threads write to the
+    """A stream that captures the writes of one thread, and passes writes of other threads to the
     original stream."""
 
     def __init__(self, thread: int, mine: TextIO, others: TextIO) -> None:
@@ -95,8 +96,8 @@ class ThreadOutput(io.TextIOBase):
 
 
 class CellOutput(io.TextIOBase):
-    """Joins a cell's output and hands it on from its own thread, so that what the listener prints
-    is not taken for the cell's."""
+    """Joins a cell's output and passes it on from a thread of its own, so that output of the
+    listener is not mistaken for the cell's."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
@@ -119,7 +120,7 @@ class CellOutput(io.TextIOBase):
         return len(text)
 
     def drain(self) -> None:
-        """Wait until everything has been handed on."""
+        """Wait until everything has been passed on."""
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
@@ -157,7 +158,7 @@ class RedirectState(NamedTuple):
 
 
 class InProcessEnvironment:
-    """Installs streams and functions that ask the user while a cell runs. Used on the kernel's
+    """Installs streams and functions for user input while a cell runs. Used on the kernel's
     thread."""
 
     def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
@@ -188,21 +189,21 @@ class InProcessEnvironment:
         self._output.drain()
 
     def leave_child(self, error: BaseException | None) -> None:
-        """Do nothing: a child that a cell forks is the caller's responsibility, as in any
+        """Do nothing: child processes that a cell forks are the caller's responsibility, as in any
         program."""
 
 
 CANNOT_FORK = "it runs inside the program that opened this session"
 """Why this kernel is not forked."""
 UNDO_STEPS = 20
-"""Cells that can be undone."""
+"""Number of cells that can be undone."""
 INSPECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
-"""Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
+"""Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
 class InProcessKernel(NullPersistence):
-    """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
+    """A `Kernel` over `namespace` itself: what cells bind remains there after the session."""
 
     cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
@@ -224,7 +225,7 @@ class InProcessKernel(NullPersistence):
         """Names that cells have made."""
         self._tools: dict[str, Any] = {}
         self._values_added: set[str] = set()
-        """The names of earlier values, where builtins had none of these names before."""
+        """Names of earlier values that builtins did not have before."""
         self._ready: Future[None] = Future()
         self._calls: HostCalls
         self._executor: Executor
@@ -323,10 +324,10 @@ class InProcessKernel(NullPersistence):
         return importlib.util.find_spec(module) is not None
 
     def set_size(self, columns: int, lines: int) -> None:
-        """Nothing: COLUMNS and LINES of this process would also be the screen's own."""
+        """Do nothing, because COLUMNS and LINES of this process would also be the screen's."""
 
     def set_reload(self, on: bool) -> None:
-        """Nothing: the modules are the caller's program."""
+        """Do nothing, because the modules are the caller's program."""
 
     def variables(self) -> list[Variable]:
         return checked(list[Variable], self._executor.tracker.listing())
@@ -416,7 +417,7 @@ class InProcessKernel(NullPersistence):
             raise KernelError(answer["error"])
         return checked(Restoration, answer["value"])
 
-    # The kernel's thread.
+    # The kernel's thread
 
     def _run(self) -> None:
         self._calls = HostCalls(self._send, self._execute)
@@ -491,11 +492,11 @@ class InProcessKernel(NullPersistence):
             self._host.background_output(shown["text"])
 
     def _raise_in_thread(self, error: ctypes.py_object[Any] | None) -> None:
-        """Raise in the kernel's thread as soon as it runs Python code; None takes it back."""
+        """Raise in the kernel's thread as soon as it runs Python code; None cancels that."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:
-        """Messages that the process's worker sends through its socket."""
+        """Handle messages that a worker process would send through its socket."""
         if frame["op"] == "call" and frame["name"] == "display":
             self._shown(frame["args"])
             self._calls.deliver({"op": "answer", "id": frame["id"], "value": None})

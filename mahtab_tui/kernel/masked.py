@@ -1,4 +1,4 @@
-"""A kernel whose answers have the session's secrets masked. Code in the kernel sees them
+"""A kernel whose results have the session's secrets masked. Code in the kernel sees them
 unmasked."""
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PASS_THROUGH = frozenset(
     "can_detach was_reattached acknowledge saved_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
     "undo_steps keep info close".split()
 )
-"""Operations that pass unmasked: orders, names, numbers, and answers that nobody is shown."""
+"""Operations that are not masked: commands, names, numbers, and results that nobody sees."""
 
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""`Kernel.look`."""
+"""See `Kernel.inspect_object`."""
 
 _TEXT_FIELDS = {
     "open": ("summary", "shown", "problem"),
@@ -51,13 +51,13 @@ _TEXT_FIELDS = {
     "source": ("signature", "doc", "where", "source"),
     "repr": ("text",),
 }
-"""The fields with text in each answer; the others are numbers or identify objects."""
+"""The text fields of each answer; other fields are numbers or identify objects."""
 _IDENTIFIER_FIELDS = ("step", "path", "expression", "known", "kind", "state", "views")
-"""Fields inside those that identify objects."""
+"""Fields within those that identify objects."""
 
 
 class MaskedKernel:
-    """`Kernel` that masks the answers of another one."""
+    """A `Kernel` that masks the results of another one."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in PASS_THROUGH:
@@ -75,8 +75,8 @@ class MaskedKernel:
         self.inner.start(host)
 
     def replace_kernel(self, new: Kernel, text: str) -> None:
-        """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then
-        keeps the old one."""
+        """Replace the kernel by another one. text: a sentence about it. If it raises `KernelError`,
+        the old one stays."""
         new.set_size(*self._size)
         try:
             new.start(self._host)
@@ -149,7 +149,7 @@ class MaskedKernel:
         return _masked_reply(self.inner.inspect_object, request, self._secrets)
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete without candidates that would write a secret."""
+        """Complete, leaving out candidates that contain a secret."""
         found = self.inner.complete(code, cursor)
         items = (
             self._masked(item, "label", "doc")
@@ -231,7 +231,7 @@ class MaskedKernel:
         )
 
     def _masked_cut(self, text: str) -> str:
-        """Mask secrets, also those of which only a beginning is left before a ``…``."""
+        """Mask secrets, including those truncated before a ``…``."""
         pieces = self._secrets.mask(text).split("…")
         for index, piece in enumerate(pieces[:-1]):
             start, tolerated = self._secrets.forms.find_partial(piece)
@@ -245,7 +245,7 @@ class MaskedKernel:
 
 
 class _Output:
-    """Masks a cell's streamed output, kind by kind."""
+    """Masks a cell's streamed output, each kind separately."""
 
     def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
         self._secrets = secrets

@@ -1,4 +1,4 @@
-"""The kernel in a process of its own: the usual one."""
+"""The kernel in a separate process, which is the default."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
 UNDO_TIMEOUT = 120.0
 RESTORE_TIMEOUT = 30.0
-"""Seconds. Inspecting and describing have time limits of their own, of about 2 s; so has looking
-inside, of 10 s for sorting and the like."""
+"""Seconds. Inspecting and describing have their own time limits of about 2 s; the inspector has 10
+s for sorting and the like."""
 
 
 SLOW_DISK = 20_000_000
-"""Bytes a second."""
+"""Bytes per second."""
 
 
 class ProcessKernel:
-    """A `Kernel` in a process of its own, replaced by a new one when it dies."""
+    """A `Kernel` in a separate process, which is replaced by a new one when it dies."""
 
     def __init__(
         self,
@@ -72,19 +72,19 @@ class ProcessKernel:
         keep: SaveTarget | None = None,
         launcher: Launcher | None = None,
     ) -> None:
-        """startup: code that runs in each new process before anything else. reload: load changed
-        modules of the project anew.
+        """startup: code that runs first in each new process. reload: reload changed modules of the
+        project.
 
-        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest
-        steps go first. keep: where the namespace is kept; None for nowhere. launcher: where the kernel
-        runs; None for this machine.
+        undo_steps: number of cells that can be undone. undo_memory: megabytes for that; the oldest
+        steps are dropped first. keep: where the namespace is saved; None for nowhere. launcher:
+        where the kernel runs; None for this machine.
         """
         self._launcher = launcher or LocalLauncher()
         self._python = python
         self._save_target = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._turn = threading.Lock()
-        """Held while a cell (that is not nested) runs."""
+        """Held while a cell runs, unless it is nested."""
         self._processes = KernelSupervisor(
             self._launcher,
             cwd,
@@ -129,7 +129,7 @@ class ProcessKernel:
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._processes.require()
-            if not worker.was_reattached:  # the kernel has died meanwhile
+            if not worker.was_reattached:  # the kernel died meanwhile
                 return None
             with self._processes.busy(nested):
                 return worker.detach_state.resume_cell(cell, on_output, on_display)

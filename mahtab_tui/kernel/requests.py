@@ -21,16 +21,16 @@ from mahtab_tui.kernel.values import Change, OutputKind, Restoration, Status
 from mahtab_tui.worker.frames import Frame, encode
 
 LIMIT = 64 * 2**20
-"""Bytes that may wait in the queue. A single message may be larger."""
+"""Maximum bytes in the queue. A single message may be larger."""
 
 
 class OutgoingFullError(ValueError):
-    """The kernel does not read, and too much is waiting."""
+    """The kernel does not read, and too much is queued."""
 
 
 class SendQueue:
-    """Sends whole messages over a socket in order. What the socket does not accept at once is sent
-    by a thread, which ends when the queue is empty. Any thread may call it."""
+    """Sends whole messages over a socket in order. A thread sends what the socket does not accept
+    at once, and ends when the queue is empty. Any thread may call it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -72,7 +72,7 @@ class SendQueue:
             self._channel.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the socket and drop waiting messages."""
+        """Close the socket and drop queued messages."""
         with self._lock:
             self._closed = True
             writer = self._writer
@@ -102,16 +102,16 @@ class SendQueue:
 
 
 class Outbox:
-    """The frames for a kernel process. Before it has a connection they go nowhere: its reader
-    thread notices a dead one, and tells."""
+    """Frames for a kernel process. Without a connection they are dropped: the reader thread notices
+    a lost one, and reports it."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
-        """give_up: called when it does not read answers."""
+        """give_up: called when the kernel does not read answers."""
         self.queue: SendQueue | None = None
         self._give_up = give_up
 
     def send(self, frame: Frame) -> None:
-        """Send a frame. Raises `OutgoingFullError`, `FrameError`."""
+        """Send a frame. Raises `OutgoingFullError` and `FrameError`."""
         self.send_data(encode(frame))
 
     def send_data(self, data: bytes) -> None:
@@ -120,12 +120,12 @@ class Outbox:
             self.queue.send(data)
 
     def send_soon(self, data: bytes) -> None:
-        """Send an encoded frame, unless the kernel reads nothing."""
+        """Send an encoded frame, unless the kernel is not reading."""
         with contextlib.suppress(OutgoingFullError):
             self.send_data(data)
 
     def answer(self, answer: Frame) -> None:
-        """Send an answer. Raises `OutgoingFullError`, after which a shorter one is sent."""
+        """Send an answer. Raises `OutgoingFullError`, after sending a shorter one."""
         try:
             self.send(answer)
         except OutgoingFullError:
@@ -174,7 +174,7 @@ class HostCall:
 
 @dataclass(frozen=True, slots=True)
 class UndoAnswer:
-    """Effect of an undo, and the working directory after it."""
+    """The effect of an undo, and the working directory after it."""
 
     restoration: Restoration
     cwd: str
@@ -197,8 +197,8 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 
 class CallAnswers:
-    """The open calls of one kernel, each answered on its own thread. send: sends an answer to the
-    kernel, and raises `TypeError` or `ValueError` if it cannot."""
+    """The open calls of a kernel, each answered on a thread of its own. send: sends an answer to
+    the kernel; raises `TypeError` or `ValueError` if it cannot."""
 
     def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
         self._host = host
@@ -219,7 +219,7 @@ class CallAnswers:
             self._host.call_cancelled(name)
 
     def cancel_all(self) -> None:
-        """Cancel all calls, since the kernel has ended."""
+        """Cancel all calls, because the kernel has ended."""
         for number in list(self._open):
             self.cancel(number)
 
@@ -240,14 +240,15 @@ class CallAnswers:
 
 
 ONE_BY_ONE = frozenset({"complete"})
-"""Requests at each key press. The next one is sent only after the last reply, so that they do not
-pile up in a busy kernel."""
+"""Requests made at each key press. The next one is sent only after the last reply, so that they do
+not pile up in a busy kernel."""
 
 STALE_AFTER = 10.0
-"""Seconds after which the next one is sent anyway, since the last one may wait for a lost disk."""
+"""Seconds after which the next one is sent anyway, because the last one may be waiting for a lost
+disk."""
 
 MOST = 100
-"""Open requests after which no more are sent."""
+"""Maximum number of open requests."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
@@ -261,7 +262,7 @@ class _Request(NamedTuple):
 
 
 class ControlRequests:
-    """The open requests, including those that nobody waits for. Any thread may call it."""
+    """The open requests, including abandoned ones. Any thread may call it."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
         """send: may raise `ValueError` if a frame cannot be sent."""
@@ -273,7 +274,7 @@ class ControlRequests:
 
     def ask(self, op: str, timeout: float, **fields: Any) -> Any:
         """Send a request and wait for the reply. Raises `KernelError` with the kernel's message, or
-        if there is no reply in `timeout` seconds."""
+        if there is no reply within `timeout` seconds."""
         now = time.monotonic()
         with self._changed:
             free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)
@@ -306,7 +307,7 @@ class ControlRequests:
             request.reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
-        """Fail all requests, since the kernel has ended."""
+        """Fail all requests, because the kernel has ended."""
         with self._changed:
             self._ended = how
             left, self._open = self._open, {}

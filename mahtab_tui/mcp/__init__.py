@@ -8,8 +8,8 @@ from pathlib import Path
 def start_server(*, python: str | None = None, project: Path | str | None = None) -> None:
     """Serve MCP over this process's stdin and stdout until the client closes them.
 
-    python: the worker's interpreter: a file, or a virtual environment's folder. project: the folder
-    to work in, whose ``.venv`` is used if it has one. Raises `ServerError`.
+    python: the worker's interpreter, as a file or the folder of a virtual environment. project: the
+    folder to work in; its ``.venv`` is used if it has one. Raises `ServerError`.
     """
     from mahtab_tui.mcp.server import serve
 

@@ -39,7 +39,7 @@ from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 ViewerMode = Literal["auto", "file", "off"]
 
 LARGEST = 10_000_000
-"""A log with more bytes is renamed (``repl.log.1``) when it is opened."""
+"""A log with more bytes is renamed to ``repl.log.1`` when it is opened."""
 
 
 def log_file() -> Path:
@@ -47,7 +47,7 @@ def log_file() -> Path:
 
 
 class Journal:
-    """The log file. Any thread may write."""
+    """A log file. Any thread may write."""
 
     def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
         self._secrets = secrets or Secrets()
@@ -57,7 +57,7 @@ class Journal:
         self.set_mode(mode)
 
     def set_mode(self, mode: ViewerMode) -> None:
-        """Set how to write: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``.
+        """Set the format: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``.
         Raises `OSError`."""
         with self._lock:
             if mode != "off" and self._file is None:
@@ -89,7 +89,7 @@ class Journal:
             try:
                 self._file.write(text)
                 self._file.flush()
-            except OSError as error:  # must not affect the cell
+            except OSError as error:  # a failure must not affect the cell
                 self._end()
                 self.mode = "off"
                 print(
@@ -113,49 +113,49 @@ def _open_log(path: Path) -> TextIOWrapper:
 
 
 PROGRESS_SECONDS = 1.0
-"""Seconds between two reports on a running call."""
+"""Seconds between two progress reports of a running call."""
 
 REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The result of a cell that has ended, or still runs after its timeout."""
+    """The result of a cell that has ended, or that still runs after its timeout."""
 
     result: CellResult
     timed_out: bool = False
     running: bool = False
-    """Whether it ignored its interrupt and still runs; the result has the output so far."""
+    """Whether it ignored its interrupt and still runs; the result has its output so far."""
     late: str = ""
     """Output between cells since the last one."""
     pictures: list[bytes] = field(default_factory=list)
     """PNG."""
     edited: str = ""
-    """The code that ran, if the user had edited it; otherwise empty."""
+    """The code that ran, if the user edited it; otherwise empty."""
     declined: str = ""
     """Why the user did not let it run; empty if it ran."""
     restores: bool = False
-    """Whether saved variables come back if the worker has ended."""
+    """Whether saved variables will be restored if the worker has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionContents:
-    """Contents of a session."""
+    """What a session contains."""
 
     kernel: KernelInfo
     variables: list[Variable]
     cells: int
-    """Cells run by this agent."""
+    """Number of cells run by this agent."""
     busy: float
-    """Seconds that they took together."""
+    """Total duration of these cells in seconds."""
     alive: float
     """Seconds since the agent joined."""
     others: list[str] = field(default_factory=list)
-    """Cells that others have run since the last request, a line each."""
+    """Cells that others have run since the last request, one per line."""
 
 
 class _PendingCall:
-    """A call that waits for its answer."""
+    """A call that is waiting for its answer."""
 
     def __init__(self, entry: _LogEntry | None) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -165,7 +165,7 @@ class _PendingCall:
         self._last_line = ""
 
     def on_frame(self, frame: Frame) -> None:
-        """Take up a frame about the call before its answer."""
+        """Handle a frame that arrives before the call's answer."""
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
             return
@@ -178,7 +178,7 @@ class _PendingCall:
             self.entry.on_frame(frame)
 
     def sentence(self, seconds: float) -> str:
-        """Say how far it is."""
+        """Describe the call's progress."""
         printed = (
             f", {self._characters:,} characters printed; last line: {self._last_line}"
             if self._last_line
@@ -188,7 +188,7 @@ class _PendingCall:
 
 
 class _LogEntry:
-    """A cell in the log: written while it runs, or at its end if the log was opened after its
+    """A cell in the log. It is written while it runs, or at its end if the log was opened after its
     start."""
 
     def __init__(self, journal: Journal, who: str, code: str) -> None:
@@ -215,7 +215,7 @@ class _LogEntry:
         self._journal.end(done.result.cell, how, done.result.duration)
 
     def abandon(self) -> None:
-        """Note that no answer will come: the agent has stopped waiting, or the session has
+        """Note that no answer will arrive, because the agent stopped waiting or the session
         ended."""
         if self._started is not None:
             self._journal.end(self._cell, "left", time.monotonic() - self._started)
@@ -240,7 +240,7 @@ class SessionConnection:
         self.pid = 0
         """The process id of its program."""
         self.name = ""
-        """The agent's name there."""
+        """The agent's name in the session."""
 
     @classmethod
     async def join(
@@ -259,7 +259,7 @@ class SessionConnection:
     async def connect(
         cls, connected: socket.socket, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join the session at the other end of a socket. Raises `McpToolError`."""
+        """Join the session whose socket is given. Raises `McpToolError`."""
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         return await cls._handshake(cls(reader, writer, journal), agent)
 
@@ -323,18 +323,18 @@ class SessionConnection:
         return int(old), int(new)
 
     async def undo(self, cell: int | None, report: Report) -> str:
-        """Restore the namespace to before a cell; None: before what was run last. Returns a
+        """Restore the namespace to the state before a cell; None: before what ran last. Returns a
         sentence."""
         return str(await self._call("undo", {"cell": cell}, report))
 
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
-        """Change interpreter and folder; None keeps the current one."""
+        """Change the interpreter and the folder; None keeps the current one."""
         return checked(
             KernelInfo, await self._call("activate", {"python": python, "folder": folder}, report)
         )
 
     async def permit(self, action: str, report: Report) -> None:
-        """Ask the user to allow an action on the environment, described in a line."""
+        """Ask the user to allow an action on the environment, described in one line."""
         await self._call("permit", {"action": action}, report)
 
     async def invalidate_caches(self) -> None:
@@ -342,7 +342,7 @@ class SessionConnection:
         await self._call("renewed", {})
 
     async def contents(self, *, seen: bool) -> SessionContents:
-        """Return what it contains. seen: whether to report the cells of others as seen, so that
+        """Return the session's contents. seen: whether to mark the cells of others as seen, so that
         they are not listed again."""
         reply = await self._call("inside", {"seen": seen})
         variables = checked(list[Variable], reply["variables"])
@@ -440,15 +440,15 @@ class SessionConnection:
 
 
 LATE_CHARACTERS = 20_000
-"""Most characters of output between cells that the next answer holds."""
+"""Maximum characters of output between cells in the next answer."""
 
 
 class OwnSession:
-    """A session that only its agent uses. Nobody approves its code; what a rule asks about does not
-    run."""
+    """A session used only by its agent. Nobody approves its code, so code that a rule asks about
+    does not run."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
-        # Without a model that is set, no server of this machine is looked for.
+        # Without a configured model, no server on this machine is searched for one.
         self._settings = settings.model_copy(
             update={"approval": "auto", "kernel": None, "model": settings.model or "demo"}
         )
@@ -459,14 +459,13 @@ class OwnSession:
         self._handler = _HeadlessHandler()
 
     async def connection(self, agent: str) -> SessionConnection:
-        """Return the connection to it; start it if necessary. agent: the client's name. Raises
-        `McpToolError`."""
+        """Return the connection to the session, starting it if necessary. agent: the client's name.
+        Raises `McpToolError`."""
         async with self._starting:
             if self._connection is not None and not self._connection.has_ended:
                 return self._connection
-            with anyio.CancelScope(
-                shield=True
-            ):  # the starting thread cannot be cancelled; the next call would start a second session
+            # The starting thread cannot be cancelled; the next call would start a second session.
+            with anyio.CancelScope(shield=True):
                 ours = await asyncio.to_thread(self._start)
                 joined = await SessionConnection.connect(ours, agent, self._journal)
             self._connection = joined
@@ -479,7 +478,7 @@ class OwnSession:
             await asyncio.to_thread(self._session.close, hurry=True)
 
     def take_late_output(self) -> str:
-        """Return and forget what was printed between cells."""
+        """Return the output between cells, and forget it."""
         return self._handler.take_output()
 
     def _start(self) -> socket.socket:
@@ -511,7 +510,7 @@ class OwnSession:
 
 
 class _HeadlessHandler(logging.Handler):
-    """Gives `input()` its end, as for a closed file, and collects the output between cells."""
+    """Answers `input()` with the end of input, and collects the output between cells."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -526,7 +525,8 @@ class _HeadlessHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
         if isinstance(value, Input) and value.state == "waiting" and self._session is not None:
-            # The asking thread waits only after this record, so the answer comes from another one.
+            # The asking thread starts waiting only after this record, so the answer must come from
+            # another thread.
             threading.Thread(
                 target=self._session.answer_input, args=(value.request, None), daemon=True
             ).start()

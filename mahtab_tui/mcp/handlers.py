@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
 MOST_VARIABLES = 200
-"""Variables and modules that are listed; of the others only their number is given."""
+"""Maximum number of variables and modules to list; the others are only counted."""
 
 
 def variable_lines(contents: SessionContents) -> list[str]:
-    """List the variables, a line each: name, type, and shape, length, or a simple value."""
+    """List the variables, one per line: name, type, and shape, length or a simple value."""
     shown = [variable for variable in _visible_variables(contents) if variable.kind != "module"]
     return _variable_rows(
         [
@@ -98,19 +98,19 @@ def _variable_rows(rows: Sequence[str]) -> list[str]:
 
 
 OUTPUT = 20_000
-"""Default limit of an answer's output, in characters."""
+"""Default limit of the output in an answer, in characters."""
 
 FRAMES_HEAD, FRAMES_TAIL = 6, 24
-"""Lines of a long traceback that are kept."""
+"""Lines to keep of a long traceback, at its start and end."""
 
 ERROR = 4_000
-"""Characters of a traceback that an answer may have even if the agent wants less output."""
+"""Characters of a traceback that are always allowed, even if the agent wants less output."""
 
 CHANGES = 20
-"""Changed names that an answer lists; of the others it says how many there are."""
+"""Maximum number of changed names to list; the others are only counted."""
 
 SUMMARY = 60
-"""Characters of a changed variable's summary."""
+"""Maximum characters of a changed variable's summary."""
 
 
 class EvalArguments(Arguments):
@@ -130,7 +130,7 @@ class EvalArguments(Arguments):
 
 
 def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
-    """Format the answer to an agent: the value first, then the output, then the error."""
+    """Format the answer for an agent: the value first, then the output, then the error."""
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
@@ -161,8 +161,8 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
 
 
 def describe_end(done: Evaluation, timeout: float | None) -> str:
-    """Return a sentence for every end but the normal ones. After a timeout it says exactly what
-    followed."""
+    """Return a sentence for any end except a normal one. After a timeout it says exactly what
+    happened."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
     match done.result.status:
         case _ if done.declined:
@@ -193,7 +193,7 @@ def _format_variables(done: Evaluation) -> str:
 
 
 def format_changes(changes: Sequence[Change]) -> str:
-    """Format the changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, −old]``."""
+    """Format the changes to the namespace as one line: ``[+x int 5, ~rows list 3 items, −old]``."""
     if not changes:
         return ""
     listed = [_format_change(change) for change in changes[:CHANGES]]
@@ -212,7 +212,8 @@ def _format_change(change: Change) -> str:
 
 
 def shorten_middle(text: str, most: int) -> str:
-    """Shorten a text to `most` characters of its head and tail, and say how many were left out."""
+    """Shorten a text to its head and tail, `most` characters in total, and say how many were left
+    out."""
     if len(text) <= most:
         return text
     head = most // 2
@@ -223,7 +224,8 @@ def shorten_middle(text: str, most: int) -> str:
 
 
 def shorten_traceback(text: str) -> str:
-    """Remove the middle of a long traceback, since the frames of a recursion repeat themselves."""
+    """Remove the middle of a long traceback, because the frames of a recursion repeat
+    themselves."""
     lines = text.split("\n")
     omitted = len(lines) - FRAMES_HEAD - FRAMES_TAIL
     if omitted <= 1:
@@ -234,11 +236,11 @@ def shorten_traceback(text: str) -> str:
 
 
 PACKAGE_OUTPUT = 20_000
-"""Characters of a package manager's output in an answer."""
+"""Maximum characters of a package manager's output in an answer."""
 
 
 PACKAGE_OUTPUT_CHARS = 2_000
-"""Characters of its output in one progress report."""
+"""Maximum characters of its output in a progress report."""
 
 
 class NoArguments(Arguments):
@@ -283,19 +285,19 @@ class ModeArguments(Arguments):
 
 
 class AttachOptions(NamedTuple):
-    """The server's options for live sessions."""
+    """The server's options for sessions on a screen."""
 
     at_once: bool = False
-    """Start in shared mode."""
+    """Whether to start in shared mode."""
     session: str | None = None
-    """The session's name or process id; None: the session of the project's folder."""
+    """The session's name or process id; None for the session of the project's folder."""
     never: bool = False
-    """Stay in private mode."""
+    """Whether to stay in private mode."""
 
 
 class ToolHandlers:
-    """Serves the calls of one server's tools. Used on its event loop. A tool's docstring is its
-    description for agents."""
+    """Serves the calls of one server's tools. Used on its event loop. The docstring of each tool is
+    its description for agents."""
 
     def __init__(
         self,
@@ -317,7 +319,7 @@ class ToolHandlers:
         self._shared: SessionConnection | None = None
         self._joining = asyncio.Lock()
         self.agent = "agent"
-        """The client's name for itself."""
+        """The name by which the client calls itself."""
         self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
 
     def tools(self) -> list[McpTool[Any]]:
@@ -349,7 +351,7 @@ class ToolHandlers:
         self._journal.set_mode("off")
 
     async def session(self) -> SessionConnection:
-        """Return the session in which code now runs. Raises `McpToolError`."""
+        """Return the session in which code currently runs. Raises `McpToolError`."""
         if self.mode == "private":
             if self._own is None:
                 self._own = OwnSession(self._settings, self._journal)
@@ -468,7 +470,7 @@ class ToolHandlers:
         start = time.monotonic()
 
         async def on_text(text: str) -> None:
-            """Report only complete lines, since uv writes them in pieces."""
+            """Report only complete lines, because uv writes them in pieces."""
             nonlocal line
             written.append(text)
             lines, _, rest = (line + text).rpartition("\n")

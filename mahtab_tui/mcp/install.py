@@ -1,4 +1,4 @@
-"""Writes or prints the configuration of clients, so that they find the server."""
+"""Writes or prints client configurations that name the server."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ClientName = Literal["claude-code", "codex"]
 
 NAME = "mahtab"
 _CODEX_SECONDS = 86_400
-"""How long Codex waits for a call; 60 by default, in which neither a long cell nor a user who is
-asked has answered."""
+"""Seconds that Codex waits for a call. Its default of 60 is too short for a long cell, or for a
+user to answer."""
 
 
 class InstallError(Exception):
@@ -30,8 +30,8 @@ class InstallError(Exception):
 def write_plugin() -> Path:
     """Write the plug-in for Claude Code and return its folder. Raises `InstallError`.
 
-    Its ``.mcp.json`` is not shipped but generated, because it names the program by its full path: a
-    client whose PATH lacks the program shows no error and has no tools.
+    Its ``.mcp.json`` is generated instead of shipped, because it names the program by its full
+    path: a client whose PATH lacks the program shows no error and has no tools.
     """
     folder = home_folder() / "claude-plugin"
     try:
@@ -48,8 +48,8 @@ def write_plugin() -> Path:
 
 
 def server_command() -> list[str]:
-    """Return the command that starts the server, with full paths: the installed program, or this
-    interpreter."""
+    """Return the command that starts the server, with full paths: the installed program, or else
+    this interpreter."""
     program = find_program("mahtab-tui")
     return (
         [os.path.abspath(program), "mcp"]
@@ -61,14 +61,13 @@ def server_command() -> list[str]:
 def render_configuration(client: ClientName, words: list[str]) -> str:
     """Return the entry for a client's configuration file.
 
-    Codex asks its model before an optional server has listed its tools, so the server is required,
-    and gives a call up after a minute unless it is given more time. Claude Code hides tools behind
-    a search unless they are always loaded.
+    Codex queries its model before an optional server has listed its tools, so the server is marked
+    as required; it also abandons a call after a minute by default. Claude Code hides tools behind a
+    search unless they are always loaded.
     """
     if client == "codex":
-        quoted = [
-            json.dumps(word, ensure_ascii=False) for word in words
-        ]  # TOML's basic strings have JSON's syntax
+        # TOML basic strings have the syntax of JSON strings.
+        quoted = [json.dumps(word, ensure_ascii=False) for word in words]
         start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
         return (
             f"[mcp_servers.{NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
@@ -84,7 +83,7 @@ def configuration_file(client: ClientName, project: Path) -> Path:
 
 
 def install(client: ClientName, project: Path) -> Path:
-    """Add the server to a client's configuration and return the file. Raises `InstallError`."""
+    """Add the server to a client's configuration; returns the file. Raises `InstallError`."""
     path = configuration_file(client, project)
     try:
         before = read_text(path)

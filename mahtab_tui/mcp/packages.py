@@ -28,23 +28,23 @@ Kind = Literal["interpreter", "project"] | EnvironmentKind
 
 
 class EnvironmentNotFound(McpToolError):
-    """A path names nothing that can be activated; the message says what was looked for."""
+    """A path names nothing that can be activated; the message says what was searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Something to activate."""
+    """An environment to activate."""
 
     kind: Kind
     path: Path
     python: Path | None
     """Its interpreter; None for a project without its own environment."""
     folder: Path | None
-    """The folder to work in; None to stay in the current one."""
+    """The folder to work in; None for the current one."""
 
 
 def find_environment(path: str, cwd: Path) -> Environment:
-    """Find the environment that `path` (relative to `cwd`) names. Raises `EnvironmentNotFound`."""
+    """Find the environment named by `path` (relative to `cwd`). Raises `EnvironmentNotFound`."""
     try:
         return _check_found(Path(os.path.abspath(cwd / Path(path).expanduser())), path)
     except RuntimeError:  # from `expanduser`
@@ -77,7 +77,7 @@ def _check_found(found: Path, path: str) -> Environment:
 
 
 def find_project(folder: Path) -> Path | None:
-    """Return the nearest folder with a ``pyproject.toml``, from `folder` upwards."""
+    """Return the nearest folder with a ``pyproject.toml``, searching upwards from `folder`."""
     return next(
         (each for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
     )
@@ -89,12 +89,12 @@ NEED_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
 
 
 class PackageError(McpToolError):
-    """An action is not possible here; the message says why, and what to do instead."""
+    """An action is impossible here; the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageCommands:
-    """Commands to run one after the other, until one fails."""
+    """Commands to run in order, until one fails."""
 
     commands: list[list[str]]
     cwd: Path
@@ -106,7 +106,7 @@ class PackageCommands:
 def plan_commands(
     action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
 ) -> PackageCommands:
-    """Return the commands for an action in the environment of `python`. uv: its file, by default
+    """Return the commands for an action in the environment of `python`. uv: uv's path; by default
     the one on the PATH, "" for none.
 
     Raises `PackageError`.
@@ -170,8 +170,8 @@ def _project_commands(
             return add if len(others) == len(packages) else [*add, [uv, "sync"]]
         case "free":
             released = [word for package in packages for word in ("--no-sources-package", package)]
-            # The first command changes nothing. If it fails, there is no release, and the project
-            # keeps what it has.
+            # The first command changes nothing. If it fails, there is no such release, and the
+            # project keeps its current one.
             return [
                 [uv, "lock", "--dry-run", *released],
                 [uv, "remove", *packages],
@@ -237,10 +237,10 @@ async def run_command(
     environment: Mapping[str, str],
     on_text: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Run a command and return its exit code. Cancelling kills it with its children. Raises
-    `OSError`.
+    """Run a command and return its exit code. Cancelling kills it together with its children.
+    Raises `OSError`.
 
-    on_text: awaited with each piece of what it writes to stdout and stderr.
+    on_text: awaited with each piece of its output (stdout and stderr).
     """
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ProtocolStreams(NamedTuple):
-    """Streams to the client, on descriptors that children do not inherit."""
+    """Streams to the client, on descriptors that child processes do not inherit."""
 
     stdin: TextIOWrapper
     stdout: TextIOWrapper
@@ -60,7 +60,7 @@ def take_stdio() -> ProtocolStreams:
 
 
 LOG_TAIL = 50_000
-"""Characters at the end of the log that are returned."""
+"""Characters at the end of the log to return."""
 
 VARIABLE = "mahtab://variable/"
 
@@ -140,12 +140,12 @@ def log_tail() -> str:
 
 
 class SkillPrompts:
-    """Serves the skills as prompts."""
+    """Serves skills as prompts."""
 
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
         self._reported: frozenset[str] = frozenset()
-        """Problems that were already printed to stderr."""
+        """Problems that were already reported on stderr."""
 
     def _load(self) -> dict[str, Skill]:
         found = {skill.name: skill for skill in self._loader.load_all()}
@@ -189,7 +189,8 @@ INSTRUCTIONS = (
 
 
 CLOSE_SECONDS = 3.0
-"""Seconds that the worker may take to end after a signal; then it dies with the server."""
+"""Seconds that the worker may take to end after a signal; then it is killed together with the
+server."""
 
 
 class ServerError(Exception):
@@ -225,14 +226,14 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
 
 
 def parse_attach_options(attach: str | None, private: bool) -> AttachOptions:
-    """Read ``--attach [NAME]`` and ``--private``; the name ``.`` means this project's session."""
+    """Parse ``--attach [NAME]`` and ``--private``; the name ``.`` means this project's session."""
 
     return AttachOptions(attach is not None, None if attach == "." else attach, private)
 
 
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
-    """Make the handlers of the tools, in the project's folder and environment as the settings say.
-    Raises `ServerError`."""
+    """Create the tool handlers, in the folder and environment from the settings. Raises
+    `ServerError`."""
 
     python = settings.python
     if settings.project is not None:
@@ -288,7 +289,7 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
 
 
 async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
-    """On the first signal, stop all calls, end the worker, and die, without waiting for the thread
+    """On the first signal, stop all calls, end the worker, and exit, without waiting for the thread
     that reads stdin."""
     import anyio
 
@@ -386,9 +387,8 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
 def _result(answer: ToolAnswer, secrets: Secrets) -> types.CallToolResult:
     import mcp_types as types
 
-    text = (
-        secrets.mask(answer.text).encode("utf-8", "replace").decode()
-    )  # file names may contain lone surrogates
+    # File names may contain lone surrogates.
+    text = secrets.mask(answer.text).encode("utf-8", "replace").decode()
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
         content.append(

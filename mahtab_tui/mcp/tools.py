@@ -1,4 +1,4 @@
-"""The definition of a tool, and text for the agent's screen."""
+"""The definition of a tool, and text formatting for agents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Format = Literal["ansi", "markdown", "plain"]
 
 SHORT = 200
-"""Characters of a name or type that are shown, since code can make longer ones."""
+"""Maximum characters of a displayed name or type, because code can make longer ones."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _RED, _END = "\x1b[31m", "\x1b[0m"
@@ -26,7 +26,7 @@ _TICKS = re.compile("`{3,}")
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """The format of answers, and whether code is highlighted in it."""
+    """The format of answers, and whether code in them is highlighted."""
 
     format: Format = "plain"
     highlight: bool = True
@@ -48,7 +48,7 @@ class AnswerFormat:
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
     def output(self, text: str) -> str:
-        """Format output, with its own colours or none, and no other control sequences."""
+        """Format output: with or without its own colours, and without other control sequences."""
         if not text:
             return ""
         if self.colour:
@@ -78,7 +78,7 @@ def shorten_line(text: str, most: int = SHORT) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """Return a Markdown code block that its text cannot close."""
+    """Return a Markdown code block that the text cannot close."""
     ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
     end = "" if text.endswith("\n") else "\n"
     return f"{ticks}{language}\n{text}{end}{ticks}"
@@ -97,7 +97,7 @@ def highlighted(text: str, language: str) -> str:
 
 
 def escape_output_keep_colours(text: str) -> str:
-    """Keep a text's colours, reset at its end, and no other control sequences."""
+    """Keep the text's colours, reset at its end, and remove all other control sequences."""
     pieces: list[str] = []
     start = 0
     for code in _COLOURS.finditer(text):
@@ -108,11 +108,11 @@ def escape_output_keep_colours(text: str) -> str:
 
 
 Report = Callable[[float, str], Awaitable[None]]
-"""Reports progress to the agent: seconds so far, and a sentence."""
+"""Reports progress to the agent: elapsed seconds and a sentence."""
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool. Unknown names are errors, so that a misspelt one is noticed."""
+    """Arguments of a tool. Unknown names are errors, so that misspelt ones are noticed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -129,8 +129,8 @@ class ToolAnswer:
     """The answer of a tool."""
 
     text: str
-    """The whole answer. There is no structured output, because clients then give their model only
-    that, without this text and the pictures."""
+    """The whole answer. There is no structured output, because clients then pass only that to their
+    model, without this text and the pictures."""
     pictures: Sequence[bytes] = ()
     """PNG."""
     failed: bool = False
@@ -144,13 +144,13 @@ class McpTool(Generic[A]):
     title: str
     arguments: type[A]
     serve: Callable[[A, Report], Awaitable[ToolAnswer]]
-    """Its docstring is the description for agents."""
+    """The function that serves calls. Its docstring is the description for agents."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
 
     def to_protocol(self) -> types.Tool:
-        """Return the tool as the protocol lists it."""
+        """Return the tool's description in the protocol."""
         import mcp_types as types
 
         return types.Tool(

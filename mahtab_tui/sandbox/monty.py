@@ -46,29 +46,34 @@ _lines = _text.split("\\n")
 if _lines[-1] == "":
     _lines.pop()
 
-def grep(pattern, context_lines=0, max_matches=100):
+def grep(pattern, context_lines=0, max_matches=100, text=None):
+    if isinstance(context_lines, str):
+        pattern, text = (context_lines, pattern) if len(pattern) > len(context_lines) else (pattern, context_lines)
+        context_lines = 0
+    lines = _lines if text is None or text == _text else text.split("\\n")
     if isinstance(pattern, str):
         try:
             pattern = _re.compile(pattern)
         except Exception as error:
             raise ValueError(repr(pattern) + " is not a regular expression: " + str(error))
-    most = len(_lines) if max_matches is None else max_matches
+    most = len(lines) if max_matches is None else max_matches
     blocks = []
     count = 0
-    for number, line in enumerate(_lines):
+    for number, line in enumerate(lines):
         if pattern.search(line):
             count += 1
             if count > most:
                 print("[grep: stopped at max_matches=" + str(max_matches) + "; more lines match. max_matches=None returns all]")
                 break
             first = max(0, number - context_lines)
-            last = min(len(_lines) - 1, number + context_lines)
+            last = min(len(lines) - 1, number + context_lines)
             if context_lines > 0 and blocks and first <= blocks[-1][1] + 1:
                 blocks[-1][1] = last
             else:
                 blocks.append([first, last])
-    _report(blocks)
-    return ["\\n".join(_lines[first : last + 1]) for first, last in blocks]
+    if lines is _lines:
+        _report(blocks)
+    return ["\\n".join(lines[first : last + 1]) for first, last in blocks]
 
 def FINAL_VAR(variable):
     if isinstance(variable, str) and variable.isidentifier():
@@ -191,7 +196,8 @@ class MontySandbox:
         self._text = text
         self._node = _MontyHost(host)
         functions = make_names(text.text, "str", (), self._node, longest_answer, tools=tools)
-        del functions["FINAL_VAR"]  # it would look up the host's variables; the prelude has its own
+        # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
+        del functions["FINAL_VAR"], functions["SHOW_VARS"]
         self._names: dict[str, Any] = {**functions, "help": self._help, "_matched": self._matched}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None

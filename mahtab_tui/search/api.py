@@ -7,16 +7,18 @@ import contextlib
 import contextvars
 import inspect
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.providers import default_model, parse_sampling
+from mahtab_tui.llm.providers import default_model, parse_sampling, pop_access
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, merge_limits
@@ -43,6 +45,8 @@ def rlm(
     temperature: float | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
     max_depth: int = 1,
     max_turns: int = 20,
     max_calls: int = MAX_CALLS,
@@ -70,7 +74,10 @@ def rlm(
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
     `tree` (the calls, as data) and `log` (the events).
     model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
-    or yields the answer, or returns answer and usage, asynchronous or not; by default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
+    or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or not, with a
+    model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
+    base_url, api_key: where the service of a model that is named is, as in "http://localhost:8000/v1", and its key; by default as the
+    environment says. No other key is sent to base_url than api_key or, by `openai:`, OPENAI_COMPATIBLE_API_KEY.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
     its own. Arguments and results are plain data. The model is told their signatures and docstrings.
@@ -107,6 +114,7 @@ def rlm(
         concurrency=concurrency,
     )
     sampling = parse_sampling(temperature=temperature, top_p=top_p, seed=seed)
+    access = pop_access({"base_url": base_url, "api_key": api_key})
     contents = read_contexts(context, contexts, named, inspect.signature(rlm).parameters)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
@@ -141,6 +149,7 @@ def rlm(
                     limits=limits,
                     asking="run" if yes else "refuse",
                     sampling=sampling,
+                    access=access,
                     tools=runner,
                     emit=emit,
                     caller=caller,
@@ -188,7 +197,8 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
 
 
 class Searcher:
-    """Searches that share models and the server of their sandboxes, so that each after the first begins at once. Any thread may use it.
+    """Searches that share models and the server of their sandboxes, so that each after the first begins at once. Any thread of the process
+    that made it may use it; a fork of the process makes its own.
 
     Example: with Searcher(model="claude", max_usd=1) as searcher: answers = [searcher.rlm("Who signed?", text) for text in contracts].
     """
@@ -211,8 +221,9 @@ class Searcher:
         if unknown := options.keys() - known:
             raise TypeError(f"Searcher has no option {min(unknown)!r}.")
         self._options = options
-        self._search = Search(self._on_event)
         self._subscribers: list[Emit] = []
+        # The search's thread does not refer to this object, so that it can be collected.
+        self._search = Search(partial(_emit_to_all, self._subscribers))
 
     def rlm(self, query: str, context: Any = None, **options: Any) -> Answer:
         """Search as the function `rlm` does, with this searcher's options."""
@@ -232,6 +243,15 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        search = getattr(self, "_search", None)
+        if search is None or search.closed:
+            return
+        with contextlib.suppress(RuntimeError):  # no thread can be started any more
+            # The collector may run on any thread, that of the search too.
+            threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        warn(f"unclosed {self!r}", ResourceWarning, source=self)
+
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
         """Enclose a search that gets the notices of models, which concern all."""
@@ -241,9 +261,10 @@ class Searcher:
         finally:
             self._subscribers.remove(emit)
 
-    def _on_event(self, record: Record) -> None:
-        for emit in list(self._subscribers):
-            emit(record)
+
+def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
+    for emit in list(subscribers):
+        emit(record)
 
 
 class _SafeCallback:

@@ -20,6 +20,13 @@ from mahtab_tui.search.prompts import tokens
 _SPENT = "The budget of {} for the whole search is used up or promised."
 _ANSWER_TOKENS = 600
 """Assumed length of an answer before there has been one."""
+_LIMITED_TOKENS = 4_096
+"""Most tokens of an answer where calls could not run at the same time otherwise; all models can
+write so many."""
+_FEWEST_TOKENS = 256
+"""A call that can afford fewer is not made."""
+_MARGIN = 2.0
+"""By how much a call may be more expensive than those before it."""
 
 
 class Amount(NamedTuple):
@@ -118,8 +125,7 @@ class Budget:
 
 
 class DollarLimit:
-    """Keeps the calls of one tree within its limit in dollars: at most one call can exceed it.
-    Lives in one loop."""
+    """Keeps the calls of one tree within its limit in dollars. Lives in one loop."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -167,18 +173,20 @@ class Prices:
         self._weight = written / read if read else 1.0
         self._calls = 0
         self._written = 0
+        self._longest = 0
         self._weighted = 0.0
         self._usd = 0.0
-        self.dearest: float | None = None
-        """US dollars of the most expensive call; None before the first one has ended."""
+        self._highest_rate = 0.0
 
     def learn(self, read: int, written: int, usd: float | None) -> None:
         self._calls += 1
         self._written += written
+        self._longest = max(self._longest, written)
         if usd is not None:
+            weighted = read + self._weight * written
             self._usd += usd
-            self.dearest = max(self.dearest or 0.0, usd)
-            self._weighted += read + self._weight * written
+            self._weighted += weighted
+            self._highest_rate = max(self._highest_rate, usd / max(1.0, weighted))
 
     def estimate(self, chars: int, calls: int = 1) -> Amount:
         """Estimate what calls that together read so many characters will use."""
@@ -186,6 +194,17 @@ class Prices:
         written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
         rate = self._usd / self._weighted if self._weighted else self._read_rate
         return Amount(calls, read + written, (read + self._weight * written) * rate)
+
+    def most(self, chars: int, left: float) -> float:
+        """Return the US dollars that a call may cost at most, as far as the calls so far tell;
+        infinite before the first one has ended.
+
+        left: US dollars. Few calls prove little, so each one allows for two more at a time.
+        """
+        if not self._calls:
+            return math.inf
+        highest = (tokens(chars) + self._weight * self._longest) * self._highest_rate
+        return max(_MARGIN * highest, left / (2 * self._calls))
 
 
 _AGAIN = 0.05
@@ -248,6 +267,37 @@ class Calls:
     async def _within_budget(
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
+        """Ask. If dollars are limited, limit the answer so that calls can run at the same time; ask
+        again without that limit if it has cut the answer and the budget allows."""
+        model, conversation.max_tokens = conversation.model, None
+        left = self._usd_left() if model.takes_max_tokens else None
+        longest = None if left is None else conversation.worst_cost()
+        if left is None or longest is None:
+            return await self._call(node, turn, conversation, reserved)
+        if longest * model.concurrency > left:
+            conversation.max_tokens = _LIMITED_TOKENS
+        reply = await self._call(node, turn, conversation, reserved)
+        was_limited = (conversation.worst_cost() or 0.0) < longest
+        if not (reply.cut and was_limited and longest <= (self._usd_left() or 0.0)):
+            return reply
+        conversation.max_tokens = None
+        self._events.stream(node, turn, None)
+        try:
+            return await self._call(node, turn, conversation, None)
+        except BudgetSpent:
+            return reply
+
+    def _usd_left(self) -> float | None:
+        """Return what search and session may still spend, running calls included; None if there is
+        no limit."""
+        left, limit = self.budget.usd_left, self._spending.max_usd
+        if limit is not None:
+            left = min(math.inf if left is None else left, limit - self._spending.total.cost)
+        return left
+
+    async def _call(
+        self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
+    ) -> Reply:
         model, chars = conversation.model, conversation.chars
         estimated, begun = self.estimate(model, chars), False
 
@@ -261,10 +311,11 @@ class Calls:
         try:
             async with (
                 self._dollars.reserved(
-                    (reserved or estimated).usd, lambda: self._worst(conversation)
+                    (reserved or estimated).usd, lambda: self._most(conversation)
                 ),
                 self._within_session_limit(conversation),
             ):
+                self._shorten_answer(conversation)
                 try:
                     reply = await conversation.ask(on_words)
                 except asyncio.CancelledError:
@@ -340,11 +391,23 @@ class Calls:
         self.usage.add(used)
         self._events.send(used)
 
-    def _worst(self, conversation: NodeConversation) -> float:
-        """Return the most that a call may cost in US dollars; infinite if unknown, and before the
-        model's first call has ended."""
-        dearest, worst = self._prices_of(conversation.model).dearest, conversation.worst_cost()
-        return math.inf if worst is None or dearest is None else max(worst, dearest)
+    def _most(self, conversation: NodeConversation) -> float:
+        """Return the most that a call may cost in US dollars: by the prices of its tokens, or, if
+        its answer cannot be limited, as the model's calls before it suggest."""
+        model, worst = conversation.model, conversation.worst_cost()
+        if worst is None or (worst and not model.takes_max_tokens):
+            return self._prices_of(model).most(conversation.chars, self.budget.usd_left or 0.0)
+        return max(worst, self.estimate(model, conversation.chars).usd)
+
+    def _shorten_answer(self, conversation: NodeConversation) -> None:
+        """Limit the answer of a call that runs alone to what is left. Raises `BudgetSpent`."""
+        model, worst, left = conversation.model, conversation.worst_cost(), self.budget.usd_left
+        if left is None or worst is None or worst <= left or not model.takes_max_tokens:
+            return
+        fewest = model.worst_cost(conversation.messages, _FEWEST_TOKENS) or 0.0
+        self.budget.check_usd(fewest)
+        affordable = _FEWEST_TOKENS + int((left - fewest) / model.usd_per_token[1])
+        conversation.max_tokens = min(_LIMITED_TOKENS, affordable)
 
     def _prices_of(self, model: Model) -> Prices:
         return self._prices.setdefault(model, Prices(model.usd_per_token))

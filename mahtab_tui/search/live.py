@@ -26,19 +26,24 @@ _QUERY = 200
 
 
 class Findings:
-    """The newest outputs of a node's code, and the newest answers of its sub-calls, which its code
-    may not have printed."""
+    """The newest outputs of a node's code, the newest answers of its sub-calls, which its code may
+    not have printed, and what its model wrote instead of code."""
 
     def __init__(self) -> None:
         self._printed = _RecentTexts()
+        self._written = _RecentTexts()
         self.answers = _RecentTexts()
 
     def __bool__(self) -> bool:
-        return bool(self._printed or self.answers)
+        return bool(self._printed or self._written or self.answers)
 
     def add_output(self, text: str) -> None:
-        """Add what its code printed, or what its model said instead of code."""
+        """Add what its code printed."""
         self._printed.add(text.strip())
+
+    def add_words(self, text: str) -> None:
+        """Add what its model wrote instead of code."""
+        self._written.add(text.strip())
 
     def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
         """Add the answer of a sub-call: part `index` of `of`, from 0."""
@@ -47,10 +52,13 @@ class Findings:
 
     @property
     def text(self) -> str:
-        """Answers and outputs."""
-        answers = f"Answers on parts of the text:\n{self.answers.text}" if self.answers else ""
-        printed = f"Printed by its code:\n{self._printed.text}" if self._printed else ""
-        return "\n\n".join(part for part in (answers, printed) if part)
+        """All of it, by kind."""
+        kinds = {
+            "Answers on parts of the text": self.answers,
+            "Printed by its code": self._printed,
+            "Written by its model": self._written,
+        }
+        return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
 
     def as_answer(self, reason: str) -> str:
         """Return a text in place of an answer. reason: a sentence saying why there is none."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
@@ -33,6 +32,7 @@ from mahtab_tui.search.conversation import (
     NodeConversation,
     OnWords,
     Reply,
+    WordStream,
     as_model_error,
     on_thread,
 )
@@ -40,8 +40,6 @@ from mahtab_tui.search.conversation import (
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
 
-_MERGED = 0.03
-"""Words are passed on at most once in so many seconds."""
 _STOP_AGAIN = 0.1
 """Seconds before a stop is repeated, since one that comes before the answer starts is lost."""
 
@@ -51,24 +49,14 @@ class ReplyReader:
 
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
         self._llm = llm
-        self._on_words = on_words
-        self._words: list[str] = []
-        self._sent = 0
-        self._sent_at = 0.0
+        self._words = WordStream(on_words)
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def add(self, chunk: BaseMessage) -> None:
         if has_restarted(chunk.response_metadata):
-            self._words.clear()
-            self._sent = 0
-            self._on_words(None)
-        if words := str(chunk.text):
-            self._words.append(words)
-            now = time.monotonic()
-            if now - self._sent_at >= _MERGED:
-                self._sent_at = now
-                self._send()
+            self._words.restart()
+        self._words.add(str(chunk.text))
         if (usage := getattr(chunk, "usage_metadata", None)) is not None:
             self._usage = add_usage(self._usage, usage)
         self._metadata |= chunk.response_metadata
@@ -76,10 +64,10 @@ class ReplyReader:
     def reply(self) -> Reply:
         """Return the whole answer at its end. Raises `ModelError` if the service refused to
         answer."""
-        self._send()
+        self._words.flush()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
-        text = str(self._metadata.get("final_text") or "".join(self._words))
+        text = str(self._metadata.get("final_text") or self._words.text)
         return Reply(make_encodable(text), is_cut(self._metadata), self.used)
 
     @property
@@ -87,19 +75,21 @@ class ReplyReader:
         """Usage of the call; None if the model did not report it."""
         return reported_usage(self._llm, self._usage, self._metadata)
 
-    def _send(self) -> None:
-        if self._sent < len(self._words):
-            self._on_words(make_encodable("".join(self._words[self._sent :])))
-            self._sent = len(self._words)
-
 
 class ThreadedReader:
     """Reads a model that has no native asynchronous interface on a thread."""
 
-    def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
+    def __init__(
+        self,
+        llm: BaseChatModel,
+        messages: list[BaseMessage],
+        on_words: OnWords,
+        options: Mapping[str, Any],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._llm = llm
         self._messages = messages
+        self._options = options
         self.reader = ReplyReader(llm, lambda words: self._send(on_words, words))
         self._stopped = threading.Event()
         self.ended = on_thread(self._read)
@@ -115,7 +105,7 @@ class ThreadedReader:
             self._loop.call_later(_STOP_AGAIN, self.stop)
 
     def _read(self) -> Reply:
-        for chunk in self._llm.stream(self._messages):
+        for chunk in self._llm.stream(self._messages, **self._options):
             if not self._stopped.is_set():
                 self.reader.add(chunk)
             elif not isinstance(self._llm, Stoppable):
@@ -149,6 +139,7 @@ class ChatModel:
         self.remembers = isinstance(llm, ChatClaudeCLI)
         self.priced = is_priced(llm)
         self.usd_per_token = usd_per_token(llm)
+        self.takes_max_tokens = _takes_max_tokens(llm)
         # Providers' packages keep one asynchronous client for the whole process, whose connections
         # belong to the loop that opened them, so that it fails when a second loop uses it (the
         # caller's, the next search's). Their synchronous client works on any thread.
@@ -181,8 +172,11 @@ class ChatModel:
     def conversation(self, *messages: Message) -> NodeConversation:
         return NodeConversation(self, messages)
 
-    def worst_cost(self, messages: Sequence[Message]) -> float | None:
-        return worst_cost(self.llm, (message.content for message in messages))
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
+        texts = (message.content for message in messages)
+        return worst_cost(self.llm, texts, max_tokens=max_tokens)
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
@@ -191,10 +185,11 @@ class ChatModel:
         sent = masked_messages(
             [_KINDS[message.role](message.content) for message in messages], self.secrets
         )
+        options = {} if conversation.max_tokens is None else {"max_tokens": conversation.max_tokens}
         if self.native:
-            return await self._native(instance.llm, sent, on_words)
+            return await self._native(instance.llm, sent, on_words, options)
         conversation.instance, instance.known_by = instance, conversation
-        reading = ThreadedReader(instance.llm, sent, on_words)
+        reading = ThreadedReader(instance.llm, sent, on_words, options)
         reading.ended.add_done_callback(lambda ended: self.release(instance))
         try:
             return await asyncio.shield(reading.ended)
@@ -206,11 +201,15 @@ class ChatModel:
             raise
 
     async def _native(
-        self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords
+        self,
+        llm: BaseChatModel,
+        messages: list[BaseMessage],
+        on_words: OnWords,
+        options: Mapping[str, Any],
     ) -> Reply:
         reader = ReplyReader(llm, on_words)
         try:
-            async for chunk in llm.astream(messages):
+            async for chunk in llm.astream(messages, **options):
                 reader.add(chunk)
         except (Exception, GeneratorExit):
             raise
@@ -272,6 +271,13 @@ class ModelInstance:
         """Whether it never goes back to the pool: it belongs to one conversation, or all share
         it."""
         self.known_by: NodeConversation | None = None
+
+
+def _takes_max_tokens(llm: BaseChatModel) -> bool:
+    """Tell whether a call can limit its answer; one that thinks within a limit of its own cannot."""
+    inner = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
+    known = "max_tokens" in type(inner).model_fields and not isinstance(llm, ChatClaudeCLI)
+    return known and not getattr(inner, "thinking", None)
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.sandbox.base import TextSpan
 
@@ -108,6 +108,15 @@ class Intervals:
         self._starts = [self._starts[index] for index in chosen]
 
 
+class CoverageCell(NamedTuple):
+    """A cell of a bar that stands for a text."""
+
+    how: How | None = None
+    """The strongest use in its part of the text."""
+    sparse: bool = False
+    """Whether less than half of that part was used."""
+
+
 class Coverage:
     """Uses of each part of one text."""
 
@@ -136,17 +145,29 @@ class Coverage:
         """The share of the text that was read, matched or used by an answer, from 0.0 to 1.0."""
         return self._seen.size / self.chars if self.chars else 0.0
 
-    def cells(self, count: int) -> list[How | None]:
+    def cells(self, count: int) -> list[CoverageCell]:
         """Divide the text into the cells of a bar, each with the strongest thing done in it; even
         the shortest span has a cell."""
-        cells: list[How | None] = [None] * count
         if not self.chars:
-            return cells
+            return [CoverageCell()] * count
+        cells = [CoverageCell()] * count
+        handed, seen = (self._shares(spans, count) for spans in (self._kinds["handed"], self._seen))
         for how in HOWS:
+            shares = handed if how == "handed" else seen
             for start, end in self._kinds[how]:
-                first, after = start * count // self.chars, -(-end * count // self.chars)
-                cells[first:after] = [how] * (min(count, after) - first)
+                for cell in range(start * count // self.chars, -(-end * count // self.chars)):
+                    cells[cell] = CoverageCell(how, shares[cell] < 0.5)
         return cells
+
+    def _shares(self, spans: Intervals, count: int) -> list[float]:
+        """Return the share of each cell of a bar that spans cover."""
+        covered = [0] * count
+        for start, end in spans:
+            first, last = start * count // self.chars, -(-end * count // self.chars)
+            for cell in range(first, last):
+                low, high = cell * self.chars, (cell + 1) * self.chars
+                covered[cell] += min(end * count, high) - max(start * count, low)
+        return [size / self.chars for size in covered]
 
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 import uuid
@@ -13,11 +14,11 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.llm.providers import MakeLLM, Sampling, get_llm
+from mahtab_tui.llm.providers import Sampling
 from mahtab_tui.llm.usage import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes, Text, TextSpan
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model
+from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model, ModelOptions
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import Consent, ConsentRequest, EndState, NodeOutcome
@@ -114,26 +115,27 @@ class Search:
         emit: Emit,
         open_sandboxes: Callable[[], Sandboxes] = open_sandboxes,
         *,
-        make_llm: MakeLLM = get_llm,
+        model_options: ModelOptions = dict,
         spending: Spending | None = None,
         secrets: Secrets | None = None,
     ) -> None:
         """emit: called with every event on the search's thread; must return quickly.
 
-        make_llm: makes a model from its name, as `get_llm` does. spending: of the session that runs
-        the search. secrets: masked in messages to models.
+        model_options: arguments for `get_llm`. spending: of the session that runs the search.
+        secrets: masked in messages to models.
         """
         self._emit = emit
         self._spending = spending or Spending()
         self._secrets = secrets or Secrets()
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
-        self._models = ChosenModels(make_llm, self._secrets, self._notice)
+        self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
         self._logs: dict[str, SessionLog] = {}
         """By tree."""
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self._closed = False
+        self._process = os.getpid()
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
@@ -153,6 +155,7 @@ class Search:
         about: Mapping[str, Any] | None = None,
         tree: str | None = None,
         sampling: Sampling | None = None,
+        access: Mapping[str, str] | None = None,
         tools: ToolRunner | None = None,
         emit: Emit | None = None,
         caller: CancelToken | None = None,
@@ -161,7 +164,8 @@ class Search:
         the caller's thread (Ctrl+C) stops the tree.
 
         tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the
-        tree's first event (`cell`, `source`). sampling: of both models. tools: functions of the
+        tree's first event (`cell`, `source`). sampling: of both models. access: `address` and
+        `api_key` for `find_service`. tools: functions of the
         caller that the search's code may call. emit: called with the events of this tree instead of
         the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
         `SandboxError`, and `ValueError` for an empty query.
@@ -172,10 +176,9 @@ class Search:
         tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
         async def grow() -> SearchAnswer:
-            models = [
-                self._models.get(each, chosen, sampling or {})
-                for each in (model, sub_model or model)
-            ]
+            models = self._models.get_both(
+                model, sub_model or model, chosen, sampling or {}, access or {}
+            )
             callable = None if tools is None else Tools(tools)
             self._trees[tree] = engine = self._engine(
                 tree, models[0], models[1], chosen, asking, emit or self._emit, callable
@@ -208,6 +211,11 @@ class Search:
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
         """Run a coroutine on the search's thread, and wait for its answer."""
+        if self._process != os.getpid():
+            growing.close()
+            raise RuntimeError(
+                "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
+            )
         ended = threading.Event()
         with self._entering:
             if self._closed:
@@ -255,9 +263,15 @@ class Search:
 
         self._call_later(answer)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """Stop all trees, end sandboxes and models' processes. Callers that still wait or come
-        later get a `stopped` answer."""
+        later get a `stopped` answer. Does nothing in a fork, which does not have the thread."""
+        if self._process != os.getpid():
+            return
         with self._entering:
             if self._closed:
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft, Intervals
-from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE, REPEATED_CODE
 from mahtab_tui.search.requests import (
     Request,
     Tools,
@@ -40,6 +41,7 @@ from mahtab_tui.search.requests import (
     read_tool_call,
     read_touch,
 )
+from mahtab_tui.worker.sandbox.text import find_quotes
 
 _BARE_LIMIT = 100_000
 """Longer answers without a block are not tried as Python."""
@@ -48,7 +50,10 @@ _ALSO_PYTHON = frozenset(("repl",))
 """Languages on a fence that models write which were trained with other programs for searches."""
 _UNNAMED = frozenset(("", "ipython", "code"))
 """Other names on a fence, around what may be Python."""
-_FINAL = ("FINAL", "FINAL_VAR", "SUBMIT")
+_VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
+"""Values in an answer in words: figures, and what is quoted."""
+_FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
+"""Occurs in code that gives the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +90,22 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
     )
 
 
-def last_answer(answer: str) -> str:
-    """Return an answer that should have no code; if it calls FINAL with a plain string all the
-    same, return that string."""
-    found = extract_code(answer)
-    if found.code is None:
-        return answer.strip()
+def last_answer(answer: str) -> tuple[str, str | None]:
+    """Return the words of an answer that should have no code, and the code that it has all the
+    same to give the answer; None for a plain string in FINAL, which becomes the words."""
+    code = extract_code(answer).code
+    if code is None or not _FINAL.search(code):
+        return answer.strip(), None
     try:
-        statements = _parse(found.code).body
-        call = statements[-1].value if statements and isinstance(statements[-1], ast.Expr) else None
-        if (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Name)
-            and call.func.id in _FINAL
-            and len(call.args) == 1
-        ):
-            return str(ast.literal_eval(call.args[0]))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        statement = _parse(code).body[-1]
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("FINAL", "SUBMIT"):
+            (value,) = call.args
+            return str(ast.literal_eval(value)), None
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         pass
-    return answer.strip()
+    words = parse_response(answer, also=_ALSO_PYTHON).spoken.strip()
+    return "" if code in words else words, code
 
 
 def _unnamed(answer: str) -> AnswerCode | None:
@@ -285,6 +287,8 @@ class Exploration:
         self._described = tools.described if tools else ()
         self._conversation = node.model.conversation()
         self._turn = 0
+        self._printed = ""
+        """Everything that the code has printed."""
         self._too_long = False
         """Whether the conversation exceeds the model's context window."""
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
@@ -329,7 +333,7 @@ class Exploration:
             )
             if outcome is None:
                 outcome, failure = await self._run_until_deadline(
-                    deadline.end, self._last_call(reason)
+                    deadline.end, self._last_call(reason, calls)
                 )
                 reason = failure or reason
             if outcome is None and not found:
@@ -365,6 +369,7 @@ class Exploration:
         starting = self.sandbox = asyncio.ensure_future(
             self._sandboxes.start(text, calls, longest, self._described)
         )  # while the model thinks
+        wordy, ran = False, dict[str, bool]()
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:
@@ -376,39 +381,70 @@ class Exploration:
                 return None, str(error)
             found = extract_code(reply.text, ended=not reply.cut)
             self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
-            self._conversation.add(
-                Message(
-                    "assistant",
-                    reply.text
-                    if self._node.model.remembers
-                    else _drop_imagined_output(reply.text, found),
-                )
-            )
-            if found.code is None:
-                self._node.found.add_output(reply.text)
-                self._conversation.add(
-                    Message(
-                        "user",
-                        prompts.feedback_message(
-                            found.feedback, self._left(self._limits.max_turns - turn)
-                        ),
-                    )
+            left = self._left(self._limits.max_turns - turn)
+            code = _without_blank_lines(found.code or "")
+            if code in ran:
+                if ran[code]:
+                    return None, "The model wrote the same code again and again."
+                ran[code] = True
+                self._reply(
+                    reply.text, found, prompts.feedback_message(REPEATED_CODE, left), again=True
                 )
                 continue
+            if found.code is None:
+                if found.feedback == NO_CODE and (wordy or self._is_printed(reply.text)):
+                    return self._answer_in_words(reply.text, text), ""
+                wordy = found.feedback == NO_CODE
+                self._node.found.add_words(reply.text)
+                self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
+                continue
+            wordy = False
+            ran[code] = False
             result = await self._run_code(turn, await starting, found.code, calls)
+            if result.status in ("killed", "died"):  # the code may need to run again
+                ran.clear()
             if calls.final is not None:
                 return calls.final, ""
             self._node.found.add_output(result.output)
-            left = self._left(self._limits.max_turns - turn)
-            self._add_result(result, prompts.turn_message(result, left, cut=found.cut))
+            self._printed += f"\n{result.output}"
+            message = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
+            self._add_result(result, self._reply(reply.text, found, message))
         return None, f"rlm() ran out of turns ({self._limits.max_turns})."
 
-    def _add_result(self, result: TurnResult, message: str) -> None:
-        """Report a turn's result. When the conversation has become long, earlier outputs are
+    def _is_printed(self, words: str) -> bool:
+        """Tell whether an answer in words gives values that the code has printed, and no others."""
+        known = self._node.query
+        values = [value for value in _VALUE.findall(words) if value not in known]
+        return bool(values) and all(value.strip("\"`'") in self._printed for value in values)
+
+    def _answer_in_words(self, words: str, text: Text) -> NodeOutcome:
+        words = words.strip()
+        return NodeOutcome(words, "done", text.to_root(list(find_quotes(words, text.text))))
+
+    def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
+        """Add an answer of the model and the reply to it; returns the reply. again: leave out the
+        answer, which a model that sees it would repeat once more."""
+        reply = Message("user", text)
+        if self._node.model.remembers:
+            self._conversation.add(Message("assistant", answer))
+        elif again:
+            before = self._conversation.messages[-1]
+            reply = Message("user", f"{before.content}\n\n{text}")
+            self._conversation.replace(before, reply)
+            self._outputs = deque(
+                (reply if message is before else message, result)
+                for message, result in self._outputs
+            )
+            return reply
+        else:
+            self._conversation.add(Message("assistant", _drop_imagined_output(answer, found)))
+        self._conversation.add(reply)
+        return reply
+
+    def _add_result(self, result: TurnResult, message: Message) -> None:
+        """Note a turn's result. When the conversation has become long, earlier outputs are
         shortened to their heads; code is kept."""
-        added = Message("user", message)
-        self._conversation.add(added)
-        self._outputs.append((added, result))
+        self._outputs.append((message, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:
                 earlier_message, earlier = self._outputs.popleft()
@@ -460,7 +496,7 @@ class Exploration:
         self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
-    async def _last_call(self, reason: str) -> tuple[NodeOutcome | None, str]:
+    async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
         """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
@@ -475,12 +511,21 @@ class Exploration:
             if self._too_long or not found:
                 raise
             self._too_long = True
-            return await self._last_call(str(explain_error(error)))
+            return await self._last_call(str(explain_error(error)), calls)
         except Exception:
-            found.add_output(self._conversation.partial)  # as far as it came
+            found.add_words(self._conversation.partial)  # as far as it came
             raise
         self._events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
-        return NodeOutcome(last_answer(reply.text), "partial"), ""
+        words, code = last_answer(reply.text)
+        if code is not None and self.sandbox is not None:
+            try:
+                result = await self._run_code(self._turn, await self.sandbox, code, calls)
+                found.add_output(result.output)
+            except SandboxError:
+                pass  # the words remain
+        if calls.final is not None:
+            return calls.final._replace(state="partial"), ""
+        return (NodeOutcome(words, "partial") if words else None), ""
 
     def _reserve_last_call(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
@@ -488,6 +533,10 @@ class Exploration:
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
         self._calls.budget.hold(wanted.minus(self._reserved))
         self._reserved = wanted
+
+
+def _without_blank_lines(code: str) -> str:
+    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
 def _drop_imagined_output(answer: str, found: AnswerCode) -> str:

@@ -1,4 +1,4 @@
-"""A session: one conversation over one namespace, built from kernel, bus, agent and store."""
+"""A session: one conversation over one namespace, with its kernel, bus, agent and store."""
 
 from mahtab_tui.session.session import Session
 

@@ -1,4 +1,4 @@
-"""Serves the agents that have joined a session."""
+"""Serves the agents that joined a session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.session.undo import name_cells
 from mahtab_tui.worker.frames import Frame
 
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 COLOURS = 4
-"""Number of colours for agents; a fifth agent gets the first one again."""
+"""Number of agent colours; a fifth agent gets the first one again."""
 
 _NAME = re.compile(r"[^a-z0-9-]+")
 
 
 class AgentCallRefused(Exception):
-    """The call is not served; the message is a sentence for the agent."""
+    """The call was refused; the message is a sentence for the agent."""
 
 
 class AgentCallDeclined(AgentCallRefused):
@@ -44,23 +43,23 @@ class AgentCallDeclined(AgentCallRefused):
 
 
 class AgentCall:
-    """One call of an agent, until it is answered."""
+    """A call of an agent, until it is answered."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
         self.send = send
-        """Sends a frame about the call to the agent before the answer."""
+        """Sends a frame about the call to the agent, before the answer."""
         self._lock = threading.Lock()
         self._stop: Callable[[], object] | None = None
         self.cancelled = False
         self.running = False
-        """Whether its cell runs now."""
+        """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
         """Report progress to the agent."""
         self.send({"op": "progress", "text": sentence})
 
     def cancel(self) -> None:
-        """Cancel the call: the agent no longer waits for it."""
+        """Cancel the call, because the agent no longer waits for it."""
         with self._lock:
             self.cancelled = True
             stop = self._stop
@@ -70,7 +69,7 @@ class AgentCall:
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
         """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was
-        cancelled before."""
+        already cancelled."""
         with self._lock:
             if self.cancelled:
                 raise AgentCallRefused("The call was cancelled.")
@@ -84,18 +83,18 @@ class AgentCall:
 
 @dataclass(eq=False)
 class JoinedAgent:
-    """An agent that has joined the session."""
+    """An agent that joined the session."""
 
     name: str
     colour: int
     leave: Callable[[str], None]
     """Ends its connection, with a sentence for the agent."""
     last_sent: FinishedCell | None
-    """The last finished cell that the agent knows."""
+    """The last finished cell that was reported to the agent."""
     owns_session: bool = False
-    """Whether the session is the agent's own: nobody is there to ask."""
+    """Whether the session is the agent's own, so that there is no user to ask."""
     trusted: bool = False
-    """Whether its code runs without asking, because the user said so."""
+    """Whether the user allowed its code to run without asking."""
     paused: bool = False
     gone: bool = False
     calls: set[AgentCall] = field(default_factory=set)
@@ -105,7 +104,7 @@ class JoinedAgent:
 
 
 class JoinedAgents:
-    """All agents of one session. Any thread may call."""
+    """All agents of a session. Any thread may call this."""
 
     def __init__(
         self,
@@ -123,7 +122,8 @@ class JoinedAgents:
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
         self._pauses: set[str] = set()
-        """Names of paused agents. They may have left: a pause lasts until the user ends it."""
+        """Names of paused agents. They may have left, because a pause lasts until the user ends
+        it."""
 
     @property
     def names(self) -> list[str]:
@@ -138,9 +138,9 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent, with a name and a colour of its own. last_sent: the last finished cell.
+        """Add an agent, with a unique name and a colour. last_sent: the last finished cell.
 
-        While a pause lasts, new agents are paused too: the paused agent could come back under
+        During a pause, new agents are paused too, because the paused agent could come back under
         another name.
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
@@ -174,22 +174,20 @@ class JoinedAgents:
         return agent
 
     def remove(self, agent: JoinedAgent, *, stop: bool) -> None:
-        """Remove an agent whose connection is gone, and withdraw its waiting calls. stop: also end
+        """Remove an agent whose connection is gone, and withdraw its queued calls. stop: also stop
         its running cell."""
         with self._lock:
             if agent not in self._agents:
                 return
             self._agents.remove(agent)
-            agent.gone = (
-                True  # before its calls are listed, so that a call that comes now is refused
-            )
+            agent.gone = True  # before its calls are listed, so that a new call is refused
             calls = list(agent.calls)
         self._notify_waiters()
         running = [call for call in calls if call.running]
         for call in calls:
             if stop or call not in running:
                 call.cancel()
-        self._inbox.hold(agent.name, False)  # now that none of its cells wait
+        self._inbox.hold(agent.name, False)  # none of its cells are queued any more
         goes_on = " Its cell keeps running." if running and not stop else ""
         self._notice(f"{agent.name} has left the session.{goes_on}")
 
@@ -220,7 +218,7 @@ class JoinedAgents:
         words = "The user disconnected you from the session."
         threading.Thread(
             target=agent.leave, args=(words,), name="disconnect", daemon=True
-        ).start()  # sending may block if it does not read
+        ).start()  # sending may block if the agent does not read
         return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:
@@ -241,7 +239,7 @@ class JoinedAgents:
         )
 
     def close(self) -> None:
-        """Disconnect all agents: the session ends."""
+        """Disconnect all agents, because the session is closing."""
         with self._lock:
             agents = list(self._agents)
         for agent in agents:
@@ -273,8 +271,8 @@ class JoinedAgents:
         """Ask the user to approve code; returns the code to run, which they may have edited. Raises
         `AgentCallDeclined` and `AgentCallRefused`.
 
-        is_code: False for the description of an action, which cannot be edited. why: why it waits,
-        if the approval mode is not ``ask``.
+        is_code: False for the description of an action, which cannot be edited. why: the reason for
+        asking, if it is not the approval mode ``ask``.
         """
         about = Approval(
             code,
@@ -324,16 +322,19 @@ class JoinedAgents:
 
 
 FIRST_LINE_CHARS = 100
-"""Characters of a cell's first line that other agents see."""
+"""Maximum characters of a cell's first line shown to other agents."""
 
 _SAVE_SECONDS = 5.0
-"""Seconds to wait for the variables to be written before the interpreter changes."""
+"""Seconds to wait until the variables are saved, before the interpreter changes."""
 OUTPUT_CHARS = 1_000_000
-"""Characters of a cell's output that are kept for an answer before the cell ends."""
+"""Maximum characters of output to keep for the answer while the cell runs."""
+
+
+_NOT_REVIEWED = "changes of agents are not reviewed afterwards"
 
 
 class AgentCalls:
-    """Serves the calls of all agents of a session, each on a thread of its own."""
+    """Serves the calls of a session's agents, each on a thread of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -374,9 +375,8 @@ class AgentCalls:
         try:
             code, used, apart = self._approve_code(agent, call, request, given)
             limit = None if timeout is None else float(timeout)
-            follow = (
-                bool(args.get("follow")) and not session.private.names
-            )  # pieces of output cannot be checked for private texts
+            # Partial output cannot be checked for private texts.
+            follow = bool(args.get("follow")) and not session.private.names
             if apart:
                 run = _AgentCell(
                     session, agent, call, request, code, limit, used, "keep", follow=follow
@@ -396,42 +396,29 @@ class AgentCalls:
     def _approve_code(
         self, agent: JoinedAgent, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code that the rules and the user let run, the private variables about which
-        the user was asked, and whether it runs in a locked fork first.
+        """Return the code to run, which rules and user may have changed, the private variables that
+        the user was asked about, and whether it runs in a locked fork first.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """
         session = self._session
-        rules = session.turns.rules
-        used, (action, rule) = session.private.uses(code), rules.verdict(code)
-        if action == "deny":
-            raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
-        if agent.owns_session and (used or action == "ask"):
-            raise AgentCallDeclined("declined: no one is here to approve it")
-        trusted = session.approval == "auto" or agent.trusted
-        if not used and action != "ask" and (trusted or action == "allow"):
-            return code, used, False
-        why = (
-            "changes of agents are not reviewed afterwards"
-            if session.approval == "review"
-            else None
+        used = session.private.uses(code)
+        permission = session.turns.rules.permission(
+            code,
+            author=agent.name,
+            private=used,
+            trusted=session.approval == "auto" or agent.trusted,
+            can_ask=not agent.owns_session,
         )
-        if not used and action == "lock":
-            if not (cannot := rules.lock_obstacle()):
-                return code, used, True
-            why = rules.explain_once(cannot) or why
-        why = (
-            explain_approval(used, agent.name)
-            if used
-            else f"the rule {rule} asks"
-            if action == "ask"
-            else why
-        )
-        return (
-            session.joined_agents.request_approval(agent, call, request, code, why=why),
-            used,
-            False,
-        )
+        if permission.action == "deny":
+            reason = permission.reason.rstrip(".")
+            raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
+        if permission.action != "ask":
+            return code, used, permission.action == "lock"
+        review = session.approval == "review"
+        why = permission.reason or (_NOT_REVIEWED if review else None)
+        approved = session.joined_agents.request_approval(agent, call, request, code, why=why)
+        return approved, used, False
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
@@ -534,7 +521,7 @@ class AgentCalls:
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
     def _approve_action(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval, but not in
+        """Ask the user about an action on the environment, which always needs approval, except in
         the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
         if agent.owns_session:
             return
@@ -543,8 +530,8 @@ class AgentCalls:
         agents.request_approval(agent, call, agents.new_call(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
-        """Return code, or a description of an action, with Python's line ends. Raises
-        `AgentCallRefused` if it holds dangerous characters."""
+        """Return code, or the description of an action, with Python's line ends. Raises
+        `AgentCallRefused` if it contains dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")
@@ -554,7 +541,7 @@ class AgentCalls:
 
 @dataclass(eq=False, repr=False)
 class _AgentCell:
-    """One cell of an agent in the session's queue."""
+    """A cell of an agent in the session's queue."""
 
     _session: Session
     _agent: JoinedAgent
@@ -563,15 +550,15 @@ class _AgentCell:
     _code: str
     timeout: InitVar[float | None]
     _allowed: tuple[str, ...]
-    """Private variables about which the user was asked."""
+    """Private variables that the user was asked about."""
     _lock: Lock | None
     _: KW_ONLY
     follow: bool
-    """The agent gets the cell's start and output while it runs."""
+    """Whether the agent gets the cell's start and output while it runs."""
 
     def __post_init__(self, timeout: float | None) -> None:
         self._settled = threading.Event()
-        """Set when the cell has ended, was withdrawn, or does not respond."""
+        """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
             self._session.kernel,
             timeout,
@@ -583,13 +570,13 @@ class _AgentCell:
         """Process id of the kernel that ran the cell."""
         self._failure = ""
         self.needs = ""
-        """Its need beyond a locked fork."""
+        """What the code needs that a locked fork does not allow."""
         self._withdrawn = False
         self._printed: list[str] = []
         self._room = OUTPUT_CHARS
 
     def answer(self) -> dict[str, Any]:
-        """Wait for the cell to end, and return the answer."""
+        """Wait until the cell ends, and return the answer."""
         item, before = self._session.inbox.put_agent_cell(
             self._agent.name, self._code, self._work, self._withdraw
         )

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 Attach = Literal["nothing", "files and variables", "commands too"]
-"""Which mentions in a question are followed. A question from code, such as `ask()` in a cell, must
-attach nothing: it may hold anything."""
+"""Which mentions in a question are attached. A question from code, such as `ask()` in a cell, must
+attach nothing, because its text may come from anywhere."""
 
 
 @dataclass(eq=False, repr=False)
 class AgentThread:
-    """Takes questions from the inbox and has the agent answer them."""
+    """Takes questions from the inbox and lets the agent answer them."""
 
     _settings: Settings
     info: SessionInfo
@@ -59,7 +59,7 @@ class AgentThread:
     """The records of a resumed session."""
     _: KW_ONLY
     makes_agent: bool
-    """Whether this creates the agent; otherwise the program does (`adopt`)."""
+    """Whether this creates the agent; otherwise the program provides it."""
 
     def __post_init__(self) -> None:
         self._log = self._turns.log
@@ -75,20 +75,20 @@ class AgentThread:
         self._thread.start()
 
     def warm_up(self) -> None:
-        """Load what answering needs, on a thread, before a question is sent."""
+        """Load what is needed for an answer, on a thread, before a question is sent."""
         if not self._warm_up_lock.locked():
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
-        """Ask and wait; returns the final words. attach: which mentions in the question are
-        followed. Raises `ModelError`."""
+        """Ask and wait; returns the final answer. attach: which mentions in the question are
+        attached. Raises `ModelError`."""
         prompt = self._turns.secrets.mask(prompt)
         with self._turns.turn():
             self._withdrawn.clear()
             return self._ask(prompt, attach)
 
     def _ask(self, prompt: str, attach: Attach) -> str:
-        # Log the question first: creating the agent takes a while.
+        # Log the question first, because creating the agent takes a while.
         turn = self._turns.new_turn()
         emit(self._log, UserChat(make_encodable(prompt), turn=turn))
         self._turns.spending.name_question(turn, prompt)
@@ -108,7 +108,7 @@ class AgentThread:
         return agent.ask_sync(prompt, shown=turn)
 
     def ask_from_cell(self, prompt: str) -> str:
-        """Ask from a running cell, which waits: the agent's own cells run inside it. Raises
+        """Ask from a running cell, which waits, so that the agent's cells run inside it. Raises
         `ModelError`."""
         with self._turns.asked_from_cell():
             return self.ask(prompt)
@@ -127,13 +127,12 @@ class AgentThread:
 
     @property
     def model(self) -> str | BaseChatModel:
-        """The model that answers: its name, or the object."""
+        """The model that answers: its name, or a model object."""
         return self.info.model if self.makes_agent or self._agent is None else self._agent.model
 
     @property
     def sees(self) -> bool | None:
-        """Whether the model takes pictures; None if that is not known. Waits until the model is
-        loaded."""
+        """Whether the model accepts pictures; None if unknown. Waits until the model is loaded."""
         try:
             return self.agent.sees
         except ModelError:  # reported when the question is asked
@@ -146,13 +145,14 @@ class AgentThread:
             self._agent.stop()
 
     def change(self, change: Callable[[ReplAgent], None]) -> None:
-        """Change the agent, if there is one, on a thread: it may wait for the current turn."""
+        """Change the agent, if there is one, on a thread, because this may wait for the current
+        turn."""
 
         def work() -> None:
             try:
-                with (
-                    self._change_lock
-                ):  # a change that waited reads the settings afterwards, so that the newest wins
+                # `change` reads the settings only once it has the lock, so that the newest ones
+                # win.
+                with self._change_lock:
                     if self._agent is not None:
                         change(self._agent)
             except ModelError as error:
@@ -162,7 +162,7 @@ class AgentThread:
 
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary
-        shall keep, in the user's words."""
+        must contain, in the user's words."""
 
         def work() -> None:
             with self._turns.turn():
@@ -216,10 +216,11 @@ class AgentThread:
         emit(self._log, Agent(state=state, turn=turn, step=0, party=self._turns.party))
 
     def _prepare(self) -> None:
+        # Errors are reported when the question is asked.
         with (
             self._warm_up_lock,
             contextlib.suppress(ModelError),
-        ):  # reported when the question is asked
+        ):
             self.agent.prepare()
 
     def _run(self) -> None:
@@ -227,9 +228,8 @@ class AgentThread:
             try:
                 self.ask(item.text, attach="commands too")
             except ModelError as error:
-                if (
-                    self._agent is None
-                ):  # the agent could not be created, which nothing has reported yet
+                # The agent could not be created, and nothing has reported that yet.
+                if self._agent is None:
                     emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))
             except Exception as error:  # the thread's outermost frame
                 emit(
@@ -259,8 +259,8 @@ def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
 
 
 def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
-    """Return the summary of the beginning of a resumed conversation, unless the user has hidden or
-    replaced something in it since."""
+    """Return the summary of the beginning of a resumed conversation, unless the user has since
+    hidden or replaced part of that beginning."""
     made: ConversationSummary | None = None
     later: set[str] = set()
     for record in past:

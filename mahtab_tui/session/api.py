@@ -1,4 +1,4 @@
-"""The API of a session for scripts and notebooks. Loads none of the model's libraries."""
+"""The session API for scripts and notebooks. Does not load the model's libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import (
     PrivateAttr,
     SkipValidation,
 )
-from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 ACTIVITY = 1_000
-"""Number of cells' records that are kept; the oldest are dropped."""
+"""Number of cell records to keep; the oldest are dropped."""
 _LONGEST = 64_000
-"""Limit of one of them, in characters."""
+"""Maximum characters of a record."""
 
 
 def _record(value: object) -> object:
@@ -55,14 +55,14 @@ def _record(value: object) -> object:
 
 
 class Message(TypedDict):
-    """A message in the form that most model libraries take."""
+    """A message in the format that most model libraries accept."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 class SessionState(BaseModel):
-    """One conversation over one namespace. The model's code runs at once, without asking."""
+    """One conversation over one namespace. The model's code runs immediately, without asking."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -72,20 +72,20 @@ class SessionState(BaseModel):
     """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another
     process."""
     messages: list[Message] = Field(default_factory=list)
-    """The conversation, in words and code."""
+    """The conversation, with words and code."""
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
         Field(default_factory=list, repr=False)
     )
-    """Cells of both parties and their output, newest last."""
+    """Cells of the user and the model with their output, newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)
     skills_dir: Path | None = None
-    """A folder of skills, in addition to those that ship with the program."""
+    """A folder of skills, in addition to the built-in ones."""
     kernel: SkipValidation[Kernel | None] = Field(default=None, exclude=True, repr=False)
     """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
 
     _session: Session | None = PrivateAttr(None)
     _over: object = PrivateAttr(None)
-    """The kernel or namespace of `_session`."""
+    """The kernel or namespace that `_session` was created for."""
     _owns_kernel: bool = PrivateAttr(False)
 
     def init_namespace(self, ns: dict[str, Any]) -> None:
@@ -93,11 +93,11 @@ class SessionState(BaseModel):
         self.globals_ns = ns
 
     def add_user_message(self, text: str) -> None:
-        """Add a user message to the conversation with which new agents start."""
+        """Add a user message to the conversation that new agents start with."""
         self.messages.append({"role": "user", "content": text})
 
     def add_assistant_message(self, text: str) -> None:
-        """Add an assistant message to the conversation with which new agents start."""
+        """Add an assistant message to the conversation that new agents start with."""
         self.messages.append({"role": "assistant", "content": text})
 
     @property
@@ -116,13 +116,13 @@ class SessionState(BaseModel):
         return result.output or result.detail, result.status is not Status.OK
 
     def undo(self, cell: int | None = None) -> Restoration:
-        """Restore the namespace to before a cell ran; without one, before what ran last. Raises
-        `KernelError`."""
+        """Restore the namespace to the state before a cell; without one, before what ran last.
+        Raises `KernelError`."""
         undo = self._open().undo
         return undo.undo(undo.last_step() if cell is None else cell)
 
     def redo(self) -> Restoration:
-        """Take the last undo back, if no other cell has run. Raises `KernelError`."""
+        """Reverse the last undo, if no other cell has run since. Raises `KernelError`."""
         return self._open().undo.redo()
 
     def agent_host(self, model: str) -> AgentHost:

@@ -1,4 +1,4 @@
-"""Reads the texts and pictures that questions mention."""
+"""Reads the texts and pictures mentioned in questions."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _BEGUN = re.compile(
 )
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
-"""A text with more lines or characters is large."""
+"""A text with more lines or characters counts as large."""
 _LONGEST_PARTIAL = 1_000
-"""Characters before the cursor that are searched for the start of a mention."""
+"""Characters before the cursor to search for the start of a mention."""
 
 
 class Mention(NamedTuple):
@@ -88,8 +88,8 @@ class Mention(NamedTuple):
 
 
 def find_mentions(question: str) -> list[Mention]:
-    """Return the mentions in a question, each once, in order. They may not exist: an ``@`` may also
-    be a decorator."""
+    """Return the mentions in a question, in order and without duplicates. They need not exist: an
+    ``@`` may also be a decorator."""
     return list(dict.fromkeys(_iter_mentions(question)))
 
 
@@ -121,7 +121,7 @@ def _path_mention(path: str, lines: str) -> Mention:
 
 
 def is_large(text: str) -> bool:
-    """Return whether a text is so large that the editor shows it as one word when it is pasted."""
+    """Return whether a text is so large that the editor collapses it when it is pasted."""
     return text.count("\n") >= LINES or len(text) > CHARACTERS
 
 
@@ -130,10 +130,10 @@ class MentionChip(NamedTuple):
 
     label: str
     size: str
-    """In words; for a variable, its type and shape."""
+    """The size in words; for a variable, its type and shape."""
     missing: bool = False
     picture: bool = False
-    """Whether it is sent as a picture too."""
+    """Whether it is also sent as a picture."""
 
 
 class PartialMention(NamedTuple):
@@ -145,7 +145,7 @@ class PartialMention(NamedTuple):
 
 
 def partial_mention(text: str) -> PartialMention | None:
-    """Return the mention at the end of the text before the cursor, if any."""
+    """Return the mention that ends at the cursor, if any."""
     found = _BEGUN.search(text, max(0, len(text) - _LONGEST_PARTIAL))
     if found is None:
         return None
@@ -160,21 +160,21 @@ def partial_mention(text: str) -> PartialMention | None:
 
 
 LONGEST = 60_000
-"""Limit of one attachment, in characters; longer ones are shortened."""
+"""Maximum characters of an attachment; longer ones are shortened."""
 COMMAND_SECONDS = 30.0
 _BYTES = 4 * LONGEST
-"""Bytes read of a file at most: more would be left out of the text anyway."""
+"""Maximum bytes to read from a file; the rest would not fit the text anyway."""
 _SEARCHED = 200_000_000
-"""Bytes of a file that are searched for lines."""
+"""Maximum bytes of a file to search for lines."""
 _WIDEST = 4
 """Maximum bytes of a character."""
 _WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
 """Bytes that never start a character in UTF-8."""
 _OUTLINED = 300
-"""Files of a folder that are listed at most."""
+"""Maximum number of files of a folder to list."""
 _LISTING_SECONDS = 5.0
 _MOST_COUNTED = 5_000
-"""Files of a folder that are counted at most."""
+"""Maximum number of files of a folder to count."""
 
 
 def format_size(count: int) -> str:
@@ -189,8 +189,8 @@ def format_size(count: int) -> str:
 
 @contextlib.contextmanager
 def open_without_links(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file by a path without links. Raises `OSError`, also if a pipe or a link has replaced
-    the file meanwhile."""
+    """Open a file whose path contains no links. Raises `OSError`, also if a pipe or a link has
+    since replaced the file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -201,8 +201,8 @@ def open_without_links(path: Path) -> Iterator[IO[bytes]]:
 def read_text(
     path: Path, mention: Mention, size: str, stopped: Callable[[], bool]
 ) -> tuple[str, str]:
-    """Return the text of a file, or of some lines, and its size in words. Raises `OSError` and
-    `BinaryFile`."""
+    """Return the text of a file or of some of its lines, and its size in words. Raises `OSError`
+    and `BinaryFile`."""
     with open_without_links(path) as file:
         if mention.start is None:
             return _read_ends(file, os.fstat(file.fileno()).st_size), size
@@ -225,7 +225,7 @@ def read_text(
 
 
 def _utf8_reader(file: IO[bytes]) -> Callable[[int], bytes]:
-    """Return a function that reads a line of at most so many bytes or characters.
+    """Return a function that reads a line, limited to a number of bytes or characters.
 
     Files marked as UTF-16 or UTF-32, in which a newline byte need not end a line, are converted to
     UTF-8.
@@ -239,8 +239,8 @@ def _utf8_reader(file: IO[bytes]) -> Callable[[int], bytes]:
 
 
 def _read_lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield lines, each cut to `_BYTES`, however long it is. Raises `OSError` after `_SEARCHED`
-    bytes, and if stopped."""
+    """Yield lines, each truncated to `_BYTES`. Raises `OSError` after `_SEARCHED` bytes, and if
+    stopped."""
     whole = True
     searched = 0
     for piece in iter(lambda: readline(_BYTES), b""):
@@ -255,7 +255,7 @@ def _read_lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -
 
 
 def _read_ends(file: IO[bytes], size: int) -> str:
-    """Return the text of a file; head and tail if it is large."""
+    """Return the text of a file; only head and tail if it is large."""
     if size <= _BYTES:
         return shorten_middle(decode(file.read(_BYTES)))
     head = file.read(_BYTES // 2)
@@ -266,7 +266,7 @@ def _read_ends(file: IO[bytes], size: int) -> str:
 
 
 def _decode_ends(head: bytes, tail: bytes) -> tuple[str, str]:
-    """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises
+    """Decode both ends of a file with the same encoding, dropping partial characters. Raises
     `BinaryFile`."""
     if (mark := byte_order_mark(head)) not in (b"", codecs.BOM_UTF8):
         return decode(head), decode(mark + tail)
@@ -283,7 +283,7 @@ def _decode_ends(head: bytes, tail: bytes) -> tuple[str, str]:
 
 
 def _decode_prefix(data: bytes) -> str:
-    """Decode data that may end within a character. Raises `UnicodeDecodeError`."""
+    """Decode data that may end in the middle of a character. Raises `UnicodeDecodeError`."""
     return codecs.getincrementaldecoder("utf-8")().decode(data)
 
 
@@ -295,8 +295,8 @@ def shorten_middle(text: str) -> str:
 
 
 def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """List the source files below a folder with their sizes; returns the list and the number of
-    files in words."""
+    """List the source files below a folder with their sizes; also returns the number of files in
+    words."""
     from mahtab_tui.knowledge.code import CodeError, list_files
 
     try:
@@ -319,7 +319,7 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
 
 def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
     """Run a command; returns its output and errors, and its exit code or size in words. When the
-    time is up, it is killed with its children."""
+    time is up, it is killed together with its children."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
             tie_to_parent(["/bin/sh", "-c", command]),
@@ -355,11 +355,11 @@ def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[st
 
 
 CellPictures = Callable[[int], Sequence[str]]
-"""Returns the pictures that a cell, by number, has displayed (base64). Raises `StoreError`."""
+"""Returns the pictures (base64) that a cell has displayed, by its number. Raises `StoreError`."""
 
 
 SizedPicture = tuple[EncodedPicture, str]
-"""A picture, and its size in words: pixels and bytes."""
+"""A picture and its size in words: pixels and bytes."""
 
 
 def measure_file(path: Path) -> str | None:
@@ -373,7 +373,7 @@ def measure_file(path: Path) -> str | None:
 
 
 def load_file(path: Path) -> SizedPicture:
-    """Load the picture in a file. Raises `PictureError` and `OSError`."""
+    """Load a picture file. Raises `PictureError` and `OSError`."""
     with open_without_links(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:

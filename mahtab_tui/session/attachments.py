@@ -1,5 +1,5 @@
 """Finds, completes and collects the attachments of a question: files, outlines of folders,
-variables, pictures and output of commands."""
+variables, pictures, and output of commands."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from mahtab_tui.session.attached import (
 from mahtab_tui.session.private_names import PrivateNames
 
 CELL = "cell"
-"""``@cell:3`` mentions the pictures that cell 3 has displayed."""
+"""``@cell:3`` mentions the pictures displayed by cell 3."""
 MOST_CHARACTERS = 4 * texts.LONGEST
-"""Limit of all attachments of a question, in characters."""
+"""Maximum characters of all attachments of a question."""
 _CELLS = 20
-"""Limit of cells in one mention."""
+"""Maximum number of cells in one mention."""
 
 
 class ExternalLink(Exception):
@@ -41,7 +41,7 @@ class ExternalLink(Exception):
 
 
 class Attachment(NamedTuple):
-    """One attachment of a question, or the reason why it is missing."""
+    """An attachment of a question, or the reason why it is missing."""
 
     label: str
     size: str
@@ -51,13 +51,13 @@ class Attachment(NamedTuple):
 
 
 def render_attachment(record: UserAttachment) -> str:
-    """Format the record of an attachment for the model; pictures are only named."""
+    """Format an attachment's record for the model; pictures are only named."""
     return to_xml(record, "turn", "label", "size", "problem", "picture")
 
 
 class Attachments:
-    """Finds what questions mention, in the kernel's working directory and namespace. It waits for
-    the kernel: never call it on the main thread."""
+    """Finds what questions mention, in the kernel's working directory and namespace. Waits for the
+    kernel, so it must not be called on the main thread."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Attachments:
         shown: pictures.CellPictures = lambda cell: (),
         private: PrivateNames | None = None,
     ) -> None:
-        """private: the variables that are not sent."""
+        """private: knows which variables must not be sent."""
         self._kernel = kernel
         self._cell_pictures = shown
         self._private = private
@@ -76,7 +76,7 @@ class Attachments:
         """Preview the attachments of a question. Only the heads of pictures are read, and no
         command runs.
 
-        sees: whether the model takes pictures; None if that is not known.
+        sees: whether the model accepts pictures; None if unknown.
         """
         chips = [chip for _, chip in self._iter_chips(question)]
         if any(chip.picture for chip in chips) and sees() is False:
@@ -89,13 +89,13 @@ class Attachments:
         return chips
 
     def complete(self, question: str, cursor: int) -> Completions:
-        """Complete the mention at the cursor to files or variables. Raises `KernelError`."""
+        """Complete the mention at the cursor with files or variables. Raises `KernelError`."""
         stem = partial_mention(question[:cursor])
         if stem is None:
             return Completions(cursor, (), 0)
         code = f'open("{stem.stem}' if stem.kind == "path" else stem.stem
         found = self._kernel.complete(code, len(code))
-        # An unquoted path ends at a blank.
+        # An unquoted path ends at a space.
         items = [item for item in found.items if stem.quoted or not re.search(r"\s", item.text)]
         wanted = (
             ("file", "folder") if stem.kind == "path" else ("data", "function", "class", "module")
@@ -106,10 +106,10 @@ class Attachments:
     def gather(
         self, question: str, stopped: Callable[[], bool], *, commands: bool
     ) -> list[Attachment]:
-        """Collect the attachments of a question. commands: whether to run the commands that it
-        mentions.
+        """Collect the attachments of a question. commands: whether to run the commands it mentions.
 
-        A mention of nothing that exists counts as words, unless it looks like a path.
+        A mention of something that does not exist is treated as plain words, unless it looks like a
+        path.
         """
         attachments: list[Attachment] = []
         seen, room = 0, MOST_CHARACTERS
@@ -139,8 +139,8 @@ class Attachments:
         )
         for mention in found:
             if mention.kind == "command" and is_large(question):
-                # It may be part of a pasted text, which the editor shows as one word: nobody has
-                # read it.
+                # It may be part of a pasted text that the editor shows collapsed, which nobody has
+                # read.
                 yield (
                     mention,
                     MentionChip(mention.label, "not run: the question is long", missing=True),
@@ -184,7 +184,7 @@ class Attachments:
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 return MentionChip(mention.label, f"cannot be read: {error.strerror}", missing=True)
-            # It may be a handle or a decorator. A slash or a suffix means that it is a file.
+            # It may be a handle or a decorator; a slash or a suffix means that it is a file.
             looks_so = "/" in mention.name or "." in mention.name.strip(".")
             return (
                 MentionChip(mention.label, f"no such file{here}", missing=True)
@@ -233,7 +233,7 @@ class Attachments:
         )
 
     def _names_cells(self, mention: Mention) -> bool:
-        """Return whether it mentions pictures of cells. A file of that name comes first."""
+        """Return whether it mentions pictures of cells. A file of that name takes precedence."""
         return (
             mention.kind == "path"
             and mention.name == CELL
@@ -245,7 +245,7 @@ class Attachments:
         return Path(self._kernel.info().local_folder, os.path.expanduser(name))
 
     def _resolve(self, name: str) -> tuple[Path, str]:
-        """See `followed`. Raises `OSError`, too."""
+        """Resolve a path; see `resolve_links`. Also raises `OSError`."""
         return resolve_links(self._path(name), (Path.cwd(), Path(self._kernel.info().local_folder)))
 
     def _attachments(
@@ -261,7 +261,7 @@ class Attachments:
             return [Attachment(chip.label, "", problem=str(error))]
         except BinaryFile:
             return [Attachment(chip.label, chip.size, problem="a binary file")]
-        except (OSError, ValueError) as error:  # ValueError: a zero byte in a command
+        except (OSError, ValueError) as error:  # ValueError: a NUL byte in a command
             why = error.strerror if isinstance(error, OSError) else error
             return [Attachment(chip.label, "", problem=f"cannot be read: {why}")]
 
@@ -300,7 +300,7 @@ class Attachments:
         ]
 
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
-        """Return the details of a variable, and its picture if it is one and can be drawn."""
+        """Return the details of a variable, and its picture if it has one that can be drawn."""
         text = self._detail(name)
         if not chip.picture:
             return Attachment(chip.label, chip.size, text)
@@ -332,11 +332,11 @@ def _mentioned_cells(mention: Mention) -> range:
 
 
 def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
-    """Follow all links in an absolute path, which need not exist. Returns it, and if there was a
-    link also where it is below its folder.
+    """Follow all links in an absolute path, which need not exist. Returns the target, and its path
+    relative to its folder if there was a link.
 
-    projects: folders that links must not leave. Links outside of them must stay in their own
-    folder. Raises `LinkLeadsOut`.
+    projects: folders that links must not leave. Links outside them must stay in their own folder.
+    Raises `ExternalLink`.
     """
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)

@@ -34,7 +34,7 @@ from mahtab_tui.session.private_names import PrivateNames
 
 
 def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
-    """Return the cells whose end is not in the records, the oldest first."""
+    """Return the cells whose end is not in the records, oldest first."""
     ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
     return [
         record
@@ -44,18 +44,17 @@ def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
 
 
 def output_attrs(started: ReplIn) -> dict[str, Any]:
-    """Return the fields that the record of a cell's output shares with that of its code."""
+    """Return the fields that the records of a cell's output and code share."""
     names = ("cell", "party", "turn", "step", "block", "guest", "call")
     return {name: value for name in names if (value := getattr(started, name)) is not None}
 
 
 def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
-    """Return for each name that a cell has made the record of the last cell that did."""
+    """Return, for each name set by a cell, the record of the last cell that set it."""
     found: dict[str, Namespace] = {}
     records = [record for record in past if isinstance(record, Namespace)]
-    if (
-        records and records[-1].fresh and records[-1].cell
-    ):  # the screen before has left the kernel, not lost it
+    # The previous screen detached the kernel, so its names are not lost.
+    if records and records[-1].fresh and records[-1].cell:
         records.pop()
     for record in records:
         if record.fresh:
@@ -72,14 +71,14 @@ YOU = "you"
 
 _OF_USER = records.UserReplIn, records.UserReplOutStream, records.UserReplOut
 _OF_ASSISTANT = records.AssistantReplIn, records.AssistantReplOutStream, records.AssistantReplOut
-"""The record classes of a cell: its code, a piece of its output, the whole output."""
+"""Record classes for a cell's code, a piece of its output, and its whole output."""
 
 REMEMBERED = 1_000
-"""Number of finished cells remembered for agents."""
+"""Number of finished cells to remember for agents."""
 
 
 class FinishedCell(NamedTuple):
-    """A cell that has ended, in short."""
+    """Short form of a finished cell."""
 
     cell: int
     party: str
@@ -89,7 +88,7 @@ class FinishedCell(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Cells:
-    """Numbers and runs every cell of the session, whoever wrote it."""
+    """Numbers and runs every cell of the session, whoever its author is."""
 
     _log: logging.Logger
     _kernel: Kernel
@@ -107,7 +106,7 @@ class Cells:
         self.servers: frozenset[str] = frozenset()
         """Names of MCP servers in the current namespace."""
         self.interrupted: list[Callable[[int], object]] = []
-        """Called with the number of a cell that was interrupted."""
+        """Called with the number of each interrupted cell."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Author of running cells: kind ("user", "assistant", "agent") and name, by cell number."""
@@ -116,38 +115,39 @@ class Cells:
         self._private_names: dict[int, tuple[str, ...]] = {}
         """The private variables that running cells use."""
         self._run_lock = threading.Lock()
-        """Held by cells of agents and the model that are not nested: they wait for each other
+        """Held while a cell of an agent or the model runs, unless it is nested, so that others wait
         before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
-        """The cells that have ended, newest last."""
+        """Finished cells, newest last."""
         self.provenance = Provenance()
         self._names_lock = threading.Lock()
-        """Held while it is logged who has made names, so that a list of them does not come after
-        newer ones."""
+        """Held while authors of names are logged, so that a list of names does not arrive after
+        newer changes."""
         self.turns: dict[int, int] = {}
-        """Which question each of the model's cells belongs to."""
+        """The question that each of the model's cells belongs to."""
         self.last = first - 1
         """The number of the newest cell."""
         self.resumed_since: float | None = None
-        """While a cell of an earlier screen goes on: when it began, in seconds since the epoch."""
+        """Start time of a cell left running by an earlier screen, in seconds since the epoch; None
+        if there is none."""
         self._dead = False
         self._leaving = threading.Event()
         """Set when a cell has called `exit()`."""
 
     def finished_since(self, seen: FinishedCell | None) -> list[FinishedCell]:
-        """Return the cells that ended after a given one, newest last; all remembered ones for
+        """Return the cells that finished after a given one, newest last; all remembered ones for
         None."""
         finished = list(self.finished)
         return finished[finished.index(seen) + 1 :] if seen in finished else finished
 
     @property
     def running(self) -> bool:
-        """Whether a cell runs or waits for another one to end."""
+        """Whether a cell runs, or waits for another one to end."""
         return bool(self._running)
 
     @property
     def private_in_use(self) -> tuple[str, ...]:
-        """The private variables that the running cells use."""
+        """The private variables used by running cells."""
         return tuple(
             dict.fromkeys(name for names in list(self._private_names.values()) for name in names)
         )
@@ -163,10 +163,10 @@ class Cells:
         return "assistant" in self._running
 
     def foreign_party(self, cell: int | None) -> str | None:
-        """Return who else than the user wrote the code that runs now. cell: which cell it belongs
-        to, as far as the kernel can tell.
+        """Return the author of the running code if it is not the user. cell: the cell that the code
+        belongs to, as far as the kernel can tell.
 
-        While a cell of others runs, all code is theirs.
+        While a model's or an agent's cell runs, all code is attributed to it.
         """
         if foreign := [party for whose, party in list(self._parties.values()) if whose != "user"]:
             return foreign[-1]
@@ -189,13 +189,13 @@ class Cells:
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the
-        model; `guest` of an agent).
+        """Run a cell to its end. attrs: fields of its records (turn, step and block of the model;
+        `guest` of an agent).
 
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets
-        the output, as the bus does. given_up: called after waiting for another agent's cell; if it
-        returns true, the cell does not run. allowed: private variables that it may use, so that its
-        output is sent. lock: run it in a locked fork.
+        the output, in addition to the bus. given_up: called after waiting for another agent's cell;
+        if it returns True, the cell does not run. allowed: private variables that it may use, so
+        that its output is sent. lock: run it in a locked fork.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._run_lock:
             if given_up():
@@ -238,7 +238,7 @@ class Cells:
 
     def resume_cell(self, started: records.ReplIn, nested: bool) -> None:
         """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs
-        inside another."""
+        inside another cell."""
         cell = started.cell
         assert cell is not None
         origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
@@ -274,7 +274,7 @@ class Cells:
     def _output_callbacks(
         self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None
     ) -> tuple[OnOutput, OnDisplay]:
-        """Return what logs a cell's output, and what logs its displays."""
+        """Return functions that log a cell's output and its displays."""
 
         def on_output(kind: OutputKind, text: str) -> None:
             emit(self._log, piece(text, cell=cell, kind=kind))
@@ -306,7 +306,7 @@ class Cells:
         output_record: type[records.ReplOut],
         run: Callable[[], CellResult | None],
     ) -> CellResult | None:
-        """Run a cell that is logged, and log its end. Returns None if `run` does."""
+        """Run a cell whose start is logged, and log its end. Returns None if `run` does."""
         guest: int | None = attrs.get("guest")
         party: str = attrs["party"]
         whose = origin if guest is None else "agent"
@@ -314,9 +314,8 @@ class Cells:
         self._parties[cell] = self._previous_parties[cell] = (whose, party)
         used = self._private_names[cell] = self._private.uses(code)
         try:
-            self._namespace_store.before_cell(
-                "" if nested else code
-            )  # around a nested one, another cell runs
+            # A nested cell runs inside another, so nothing can be restored now.
+            self._namespace_store.before_cell("" if nested else code)
             result = run()
         finally:
             self._running.remove(whose)
@@ -360,8 +359,8 @@ class Cells:
         return result
 
     def leave(self) -> None:
-        """Leave the program once the running cell has ended, since leaving would cut it off. Raises
-        `RuntimeError` in an agent's cell."""
+        """Close the program once the running cell has ended, because closing now would cut it off.
+        Raises `RuntimeError` in an agent's cell."""
         if self.agent_runs:
             raise RuntimeError(
                 "The session belongs to the user: exit() in an agent's code does not end it."
@@ -369,8 +368,8 @@ class Cells:
         self._leaving.set()
 
     def follow(self, state: KernelState) -> None:
-        """Follow the kernel's state: when it dies, its names are gone; a new one may start with
-        some."""
+        """Handle a change of the kernel's state: when it dies, its names are gone; a new one may
+        start with some."""
         if state.is_over:
             self._dead = True
             self._namespace_store.kernel_died()
@@ -382,12 +381,12 @@ class Cells:
             self._namespace_store.start_restore()
 
     def forget(self) -> None:
-        """Forget the names of the old kernel, and list those of the new one."""
+        """Forget the old kernel's names, and list those of the new one."""
         self.provenance.clear()
         self.announce_existing(self._list_variables())
 
     def announce_existing(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
-        """Log names that no cell has created. fresh: there are no others."""
+        """Log names that no cell has created. fresh: whether there are no other names."""
         emit(
             self._log,
             records.Namespace(
@@ -396,15 +395,15 @@ class Cells:
         )
 
     def announce_restored(self, makers: Mapping[str, records.Namespace]) -> None:
-        """Log the names of a kernel that has waited. makers: the records of the cells that have
-        made names, by name. Raises `KernelError`."""
+        """Log the names of a reattached kernel. makers: the last record that set each name. Raises
+        `KernelError`."""
         with self._names_lock:
             variables = self._kernel.variables()
             made: dict[tuple[int, str, int | None], list[Variable]] = {}
             for variable in variables:
                 if (
                     author := self.provenance.author(variable.name)
-                ) is not None:  # a cell that has ended since this screen came
+                ) is not None:  # a cell that ended after this screen attached
                     made.setdefault((author.cell, author.party, None), []).append(variable)
                 elif (record := makers.get(variable.name)) is not None:
                     made.setdefault(
@@ -435,7 +434,7 @@ class Cells:
     def _list_variables(self) -> list[Variable]:
         try:
             return self._kernel.variables()
-        except KernelError:  # the kernel's state was logged already
+        except KernelError:  # the kernel's state was already logged
             return []
 
     def _report_changes(

@@ -1,5 +1,5 @@
-"""Applies the user's rules to the text of code. `deny` and `ask` are a convenience, not a
-protection: code can call things by other names."""
+"""Applies the user's rules to code. `deny` and `ask` are a convenience, not a protection, because
+code can call things by other names."""
 
 from __future__ import annotations
 
@@ -7,42 +7,71 @@ import ast
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from mahtab_tui.agent.host import Permission
 from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
 
 _LONGEST = 100_000
-"""Characters of code in which calls are looked for."""
+"""Maximum characters of code to search for calls."""
 _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
 
 class Verdict(NamedTuple):
-    """Decision of the rules about code that has not run yet."""
+    """What the rules decide about code before it runs."""
 
     action: Literal["deny", "ask", "allow", "lock", ""]
-    """`lock`: run it in a locked fork. Empty: no rule decides."""
+    """`lock` means to run it in a locked fork; empty if no rule applies."""
     rule: str = ""
-    """The rule that decides, as the user has written it."""
+    """The deciding rule, as the user wrote it."""
 
 
 class CodeRules:
-    """Decides about code of the model or an agent by rules."""
+    """Decides about code of the model or of an agent by rules, private variables and trust."""
 
     def __init__(self, profile: SessionInfo, kernel: Kernel) -> None:
         self._info = profile
         self._kernel = kernel
         self._lock_obstacle: str | None = None
-        """Why code cannot run in a locked fork; None before that was asked."""
+        """Why code cannot run in a locked fork; None if not yet checked."""
         self._explained = False
 
+    def permission(
+        self, code: str, *, author: str, private: Sequence[str], trusted: bool, can_ask: bool = True
+    ) -> Permission:
+        """Decide about code. author: whose code it is. private: the private variables that it uses.
+        trusted: whether its author need not ask. can_ask: whether there is a user who can answer.
+        """
+        verdict = self.verdict(code)
+        if verdict.action == "deny":
+            return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
+        if private:
+            return self.ask(explain_approval(private, author), can_ask=can_ask)
+        if verdict.action == "ask":
+            return self.ask(f"the rule {verdict.rule} asks", can_ask=can_ask)
+        if trusted or verdict.action == "allow":
+            return Permission("allow")
+        if verdict.action != "lock":
+            return Permission("ask")
+        if why := self.lock_obstacle():
+            return Permission("ask", self._explain_once(why))
+        return Permission("lock")
+
+    def ask(self, why: str, *, can_ask: bool) -> Permission:
+        """Return that the user must be asked; if there is nobody, that the code may not run."""
+        if can_ask:
+            return Permission("ask", why)
+        return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
+
     def verdict(self, code: str) -> Verdict:
-        """Decide about code by the user's rules."""
+        """Apply the user's rules to code."""
         rules = self._info.rules
         return apply_rules(rules, code) if rules else Verdict("")
 
     def lock_obstacle(self) -> str:
-        """Return why code cannot run in a locked fork, as a clause; empty if it can."""
+        """Return the reason why code cannot run in a locked fork, as a clause; empty if it can."""
         if self._lock_obstacle is None:
             try:
                 self._lock_obstacle = self._kernel.cannot_lock
@@ -50,14 +79,15 @@ class CodeRules:
                 return str(error).rstrip(".")
         return self._lock_obstacle
 
-    def explain_once(self, why: str) -> str:
+    def _explain_once(self, why: str) -> str:
         """Return the sentence that says why read-only code asks here, the first time; then an empty
         text."""
         first, self._explained = not self._explained, True
         return f"allow: {READ_ONLY} cannot be enforced here: {why}" if first else ""
 
     def rules_for(self, code: str) -> tuple[str, ...]:
-        """Return the rule that would let code like this run without asking; empty if none can."""
+        """Return the rule that would let code like this run without asking; empty if there is
+        none."""
         if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
             return (f"allow: {READ_ONLY}",)
         call = parse_single_call(code)
@@ -69,7 +99,7 @@ class CodeRules:
 
 
 def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
-    """Decide about code: `deny` before `ask` before `allow`."""
+    """Apply rules to code: `deny` before `ask` before `allow`."""
     calls = find_calls(code)
     for action in ("deny", "ask"):
         for rule in rules:
@@ -84,8 +114,8 @@ def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
 
 
 def find_calls(code: str) -> list[Call]:
-    """Return the calls in code, and the functions that it names, by full names without aliases;
-    none if it is too long or not plain Python."""
+    """Return the calls in code, and the functions it names, by full names without aliases; empty if
+    it is too long or not plain Python."""
     tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     if tree is None:
         return []
@@ -105,7 +135,7 @@ def find_calls(code: str) -> list[Call]:
 
 
 def parse_single_call(code: str) -> Call | None:
-    """Return the call that code consists of, if all its arguments are texts, numbers, `True`,
+    """Return the call that the code consists of, if all its arguments are strings, numbers, `True`,
     `False` or `None`; else None."""
     tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     match tree:
@@ -124,8 +154,7 @@ def exact_rule(call: Call) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return a value as a rule writes it; a text as a glob that fits only this text, within
-    quotes."""
+    """Format a value for a rule; a string becomes a quoted glob that matches only this string."""
     if not isinstance(value, str):
         return repr(value)
     glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
@@ -164,7 +193,7 @@ def _value(node: ast.expr) -> object:
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """Return the full names of what code imports, or assigns to plain names."""
+    """Return the full names of what code imports or assigns to plain names."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -185,8 +214,8 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
 
 
 def _dotted_name(node: ast.AST, names: dict[str, str]) -> str:
-    """Return the full name of a name or an attribute, ``?.read`` for one of something without a
-    name; empty for anything else."""
+    """Return the full name of a name or attribute; ``?.read`` for an attribute of something without
+    a name; empty for anything else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

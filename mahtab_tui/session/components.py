@@ -1,4 +1,4 @@
-"""Builds the parts of a session that work."""
+"""Builds the components of a session."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ _PARTS = {
     "attachments": ("Attached texts", "m in the entry's menu"),
     "pictures": ("Pictures", "m in the entry's menu"),
 }
-"""Name of each part, and what shortens it."""
+"""The name of each part, and a way to shorten it."""
 
 
 class ContextPart(NamedTuple):
     name: str
     tokens: int
     advice: str
-    """Way to shorten it; empty if there is none."""
+    """How to shorten it; empty if that is impossible."""
 
 
 class ContextUse(NamedTuple):
-    """Use of the model's window."""
+    """How the model's window is used."""
 
     room: int
-    """Tokens that may be sent."""
+    """Number of tokens that may be sent."""
     parts: tuple[ContextPart, ...]
 
     @property
@@ -106,14 +106,14 @@ _MAX_AGE = 24 * 60 * 60
 
 def remove_leftovers() -> None:
     """Remove unused lock files and sockets, records of sessions that were never finished, old
-    temporary pictures, and folders that earlier versions made for `claude`. Waits for sockets.
+    temporary pictures, and folders that earlier versions created for `claude`. Waits for sockets.
     Raises `StoreError` if the session file was damaged."""
     locked_sessions()
     with contextlib.suppress(SharingError):
         running_sessions()
     try:
         temporary = Path(tempfile.gettempdir())
-    except OSError:  # nothing can be written anywhere
+    except OSError:  # nothing is writable
         return
     for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
         with contextlib.suppress(OSError):
@@ -129,12 +129,12 @@ def remove_leftovers() -> None:
 
 
 _PATIENCE, _HURRY = 5.0, 0.5
-"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the
+"""Seconds to wait until the variables are saved, when the user quits and when a signal ends the
 program."""
 
 
 class Components:
-    """Each part gets only parts that were created above it."""
+    """Builds the components in dependency order: each gets only those created before it."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Components:
         by_program: bool,
         no_trace: bool,
     ) -> None:
-        """The arguments are those of `Session`, and what it has made of them."""
+        """The arguments are those of `Session`, and values derived from them."""
         store = backend.store
         log, prompt = setup_logging(store)
         self.log = log
@@ -268,16 +268,16 @@ class Components:
         )
 
     def save(self) -> None:
-        """Write growing streams to the store now."""
+        """Write incomplete streams to the store now."""
         for handler in self.log.handlers:
             handler.flush()
 
     def close(self, *, keep_kernel: bool, hurry: bool, leave: bool) -> None:
-        """End all of them; the arguments are those of `Session.close`. Nothing follows on the
-        bus."""
+        """End all components, after which no records follow. The arguments are those of
+        `Session.close`."""
         leave = leave and self.kernel.can_detach
         self.inbox.close()
-        if leave:  # before anything that it waits for is answered
+        if leave:  # before any request that it waits for is answered
             self.save()
             self.kernel.close(leave=True, on_purpose=not hurry)
         self.joined_agents.close()
@@ -291,7 +291,7 @@ class Components:
         self.knowledge.close()
         if self.suggestions is not None:
             self.suggestions.close()
-        if not leave:  # its cell goes on
+        if not leave:  # otherwise its cell continues
             self.cell_thread.close()
         if self.notebook is not None:
             self.notebook.end()

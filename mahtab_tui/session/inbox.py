@@ -22,13 +22,13 @@ _REPLACED = "The greyed entries are removed from the conversation; the namespace
 
 
 class Entries:
-    """Hides, pins and replaces entries. entry: its name, from `bus.prompt.HiddenEntries`."""
+    """Hides, pins and replaces entries. entry: a name from `bus.prompt.HiddenEntries`."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
 
     def hide(self, entry: str, hidden: bool) -> None:
-        """Hide an entry from the model from the next question on, or unhide it."""
+        """Hide an entry from the model from the next question on, or show it again."""
         emit(self._log, Hide(entry=entry, hidden=hidden))
 
     def pin(self, entry: str, pinned: bool) -> None:
@@ -36,12 +36,13 @@ class Entries:
         emit(self._log, Pin(entry=entry, pinned=pinned))
 
     def replace(self, entry: str) -> None:
-        """Remove an entry from the model's conversation with all after it. The namespace stays."""
+        """Remove an entry, and everything after it, from the model's conversation. The namespace
+        stays."""
         emit(self._log, Replace(_REPLACED, entry=entry))
 
 
 def rename_session(session: Session, title: str) -> None:
-    """Change the title on a thread; a notice tells how it went."""
+    """Change the title on a thread; a notice reports the outcome."""
     saved, masked = session.saved_id, question_title(session.secrets.mask(title))
     if not saved:
         session.notice("This session is not saved, so it has no title.", "warning")
@@ -63,7 +64,7 @@ Mode = Literal["python", "ask"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A waiting input."""
+    """A queued input."""
 
     id: int
     mode: Mode
@@ -77,7 +78,7 @@ class Item:
 
 
 class Inbox:
-    """Two queues, of cells and of questions, each served by one thread."""
+    """Two queues, for cells and questions, each served by a thread."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -101,7 +102,7 @@ class Inbox:
         self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]
     ) -> None:
         """Add cells of the user, each with the function that runs it. entered: called with their
-        ids before anybody can take one."""
+        ids before any of them is taken."""
         with self._changed:
             items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
             entered([item.id for item in items])
@@ -131,7 +132,7 @@ class Inbox:
         self._report()
 
     def next_item(self, mode: Mode) -> Item | None:
-        """Finish the previous input of a mode and wait for the next one; None when the inbox is
+        """Finish the previous input of a mode, and wait for the next one; None when the inbox is
         closed."""
         with self._changed:
             self._serving.discard(mode)
@@ -155,7 +156,7 @@ class Inbox:
             return item
 
     def cancel(self, item_id: int) -> Item | None:
-        """Cancel a waiting input and return it; None if it no longer waits."""
+        """Cancel a queued input and return it; None if it is no longer queued."""
         with self._changed:
             item = next((item for item in self._items if item.id == item_id), None)
             if item is not None:
@@ -174,7 +175,7 @@ class Inbox:
 
     @property
     def idle(self) -> bool:
-        """Whether no input waits or is being served."""
+        """Whether no input is queued or being served."""
         with self._changed:
             return not self._items and not self._serving
 
@@ -185,8 +186,8 @@ class Inbox:
             self._changed.notify_all()
 
     def _report(self) -> None:
-        """Log the inputs that wait behind another or are held back, but not those that are about to
-        be taken."""
+        """Log the inputs that wait behind another one or are held back, but not those about to be
+        taken."""
         waiting = [
             item for item in self._items if item.mode in self._serving or item.party in self._edited
         ]

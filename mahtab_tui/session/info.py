@@ -1,4 +1,4 @@
-"""Name and model of a session, its backend, its frontend, and its open requests."""
+"""A session's name and model, its backend, its frontend, and its open requests."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _PLANNING_NOTICE = "The model now only reads and answers with a plan. /plan run 
 
 
 class SessionInfo:
-    """Holds the session's name, model and approval mode; logs each change."""
+    """The session's name, model and approval mode. Logs each change."""
 
     def __init__(self, log: logging.Logger, settings: Settings, name: str, model: str) -> None:
-        """model: a full name."""
+        """model: the full name."""
         self._log = log
         self._settings = settings
         self.name = name
         self.model = model
         """The model's full name, with its provider."""
         self.party = model_label(self.model)
-        """The model's short name, shown beside its answers."""
+        """The model's short name, shown next to its answers."""
         self.approval: ApprovalMode = settings.approval
         self.planning = False
         """Whether the model may only read, and answers with a plan."""
@@ -56,27 +56,28 @@ class SessionInfo:
         return parse_rules(self._settings.approval_rules)
 
     def set_model(self, model: str) -> None:
-        """Change the model. model: a full name."""
+        """Change the model. model: the full name."""
         self.model, self.party = model, model_label(model)
         self._settings.change("model", model)
         self.report()
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """Change the approval mode. Code that waits already goes on waiting."""
+        """Change the approval mode. Code that already waits keeps waiting."""
         self.approval = approval
         self._settings.change("approval", approval)
         self.report()
         self.warn_about_permissions()
 
     def set_planning(self, planning: bool) -> None:
-        """Let the model only plan, or act again. Code that runs already goes on."""
+        """Restrict the model to planning, or let it act again. Code that already runs is not
+        stopped."""
         self.planning = planning
         self.report()
         if planning:
             emit(self._log, Notice(_PLANNING_NOTICE))
 
     def warn_about_permissions(self) -> None:
-        """Tell the user, once for each approval mode, what it allows the model's code to do."""
+        """Tell the user, once per approval mode, what it allows the model's code to do."""
         if self.approval in _PERMISSION_NOTICES and self.approval not in self._warned:
             self._warned.add(self.approval)
             emit(self._log, Notice(_PERMISSION_NOTICES[self.approval], level="warning"))
@@ -93,21 +94,22 @@ class SessionInfo:
 
 
 class Frontend(Protocol):
-    """Called from the session's threads, never from the face's own."""
+    """The user interface, as the session sees it. Called from the session's threads, never from the
+    frontend's own."""
 
     can_ask: bool
-    """Whether a user sees the questions on the bus and can answer them."""
+    """Whether a user sees the requests on the bus and can answer them."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         """Give the terminal to a program until it ends; returns its exit code. Raises
         `RuntimeError` if there is no terminal."""
 
     def leave(self) -> None:
-        """Leave, because code called `exit()`. Confirm first if it was the model's code."""
+        """Quit, because code called `exit()`. Ask the user first if it was the model's code."""
 
 
 class HeadlessFrontend:
-    """A session without a screen: no terminal to lend, nobody to ask."""
+    """The frontend of a session without a screen: it has no terminal and cannot ask."""
 
     can_ask = False
 
@@ -115,7 +117,7 @@ class HeadlessFrontend:
         raise RuntimeError("This needs a terminal, and the session has no screen.")
 
     def leave(self) -> None:
-        """Do nothing: there is no screen to close."""
+        """Do nothing, because there is no screen to close."""
 
 
 MakeKernel = Callable[[str], "Kernel"]
@@ -127,20 +129,21 @@ class SessionBackend(NamedTuple):
 
     kernel: Kernel
     store: Store | None = None
-    """None: nothing is kept."""
+    """None if nothing is saved."""
     claim: SessionLock | None = None
-    """The right to write the session in the store; None if it needs none."""
+    """The lock on the session in the store; None if it needs none."""
     make_kernel: MakeKernel | None = None
-    """Creates a kernel at another place; None if this one cannot be left."""
+    """Creates a kernel at another address; None if the session must keep this one."""
 
     def release(self) -> None:
-        """Give up the right to write the session."""
+        """Release the session's lock."""
         if self.claim is not None:
             self.claim.release()
 
 
 def change_row(change: Change, before: Variable | None) -> records.Change:
-    """Convert a change for the `namespace` record. before: the previous description of the name."""
+    """Convert a change for the `namespace` record. before: the previous description of the
+    variable."""
     now = change.variable
     if now is None:
         return records.Change(change.name, change.change)
@@ -160,11 +163,11 @@ T = TypeVar("T")
 
 
 class RequestCancelled(Exception):
-    """The question was withdrawn before the user answered it."""
+    """The request was withdrawn before the user answered it."""
 
 
 class UserRequests(Generic[T]):
-    """Questions by id, asked on one thread and answered on another."""
+    """Requests to the user by id, made on one thread and answered on another."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -175,7 +178,7 @@ class UserRequests(Generic[T]):
         return str(next(self._numbers))
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
-        """Wait for the answer to a question, unless `withdrawn()` is true. Raises
+        """Wait for the answer to a request, unless `withdrawn()` returns True. Raises
         `RequestCancelled`."""
         with self._lock:
             question = self._open.setdefault(request, Future())
@@ -190,7 +193,7 @@ class UserRequests(Generic[T]):
                 self._open.pop(request, None)
 
     def answer(self, request: str, answer: T) -> bool:
-        """Answer a question, even before `wait` is called; False if it was answered already."""
+        """Answer a request, even before `wait` is called; False if it was already answered."""
         with self._lock:
             question = self._open.setdefault(request, Future())
             if question.done():
@@ -199,7 +202,7 @@ class UserRequests(Generic[T]):
             return True
 
     def cancel(self, request: str) -> None:
-        """Withdraw a question, even before `wait` is called."""
+        """Withdraw a request, even before `wait` is called."""
         with self._lock:
             self._open.setdefault(request, Future()).cancel()
 
@@ -210,7 +213,7 @@ class UserRequests(Generic[T]):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The ids of the open questions, oldest first."""
+        """Ids of the open requests, oldest first."""
         with self._lock:
             return tuple(request for request, question in self._open.items() if not question.done())
 
@@ -221,10 +224,10 @@ def ask_approval(
     about: Approval,
     stop: Callable[[], object],
 ) -> Decision | str:
-    """Ask the user about a call that waits. Returns their decision to let it go on, or the end of a
+    """Ask the user about a waiting call. Returns their decision to allow it, or the end of a
     sentence that says that they did not.
 
-    stop: stops the model's turn, if they want that. Raises `RequestCancelled`.
+    stop: stops the model's turn, if the user wants that. Raises `RequestCancelled`.
     """
     emit(log, about.changed(state="waiting"))
     try:

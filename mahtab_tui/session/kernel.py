@@ -1,4 +1,4 @@
-"""The kernel of a session: makes it, serves it, and runs the waiting cells."""
+"""Creates a session's kernel, serves its requests, and runs the queued cells."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 def add_recovered_output(
     store: SqliteStore, past: Sequence[Record], secrets: Secrets
 ) -> list[Record]:
-    """Return the past records of a resumed session, with the whole output of a cell in which its
-    kernel ended. Raises `StoreError`."""
+    """Return the past records of a resumed session, adding the whole output of the cell in which
+    its kernel ended. Raises `StoreError`."""
     records = list(past)
     for cell, output, path in recovered_output(store.session):
-        # What the screen has stored of it before it went is its beginning.
+        # The previous screen stored the beginning of this output before it closed.
         pieces = [
             record
             for record in records
@@ -97,25 +97,26 @@ def add_recovered_output(
             store.cells_go_on = True
             store.append(record)
             store.append(ended)
+            # The last record lists what was restored.
             records = [
                 *pieces[:-1],
                 record,
                 ended,
                 *pieces[-1:],
-            ]  # the last one says what has come back
+            ]
         path.unlink(missing_ok=True)
     return records
 
 
 JUPYTER = ("jupyter:", "jupyter+", "existing:")
-"""How addresses of Jupyter kernels begin."""
+"""Prefixes of Jupyter kernel addresses."""
 RECONNECT_HOURS = 0.25
-"""Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot
-tell which of them is gone."""
+"""Hours that a remote kernel waits to be reconnected if kernels must not outlive their screen. It
+cannot tell whether the screen or the connection is gone."""
 
 
 class DetachedKernel(NamedTuple):
-    """The kernel of a session that has outlived its screen, if there is one."""
+    """The kernel of a session that outlived its screen, if there is one."""
 
     local: Connections | None = None
     remote: ConnectedKernel | None = None
@@ -128,11 +129,11 @@ def process_kernel(
     session: str = "",
     waiting: DetachedKernel | None = None,
 ) -> Kernel:
-    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is
-    kept; None for nowhere.
+    """Create a kernel in a separate process, according to the settings. keep: where its namespace
+    is saved; None for nowhere.
 
-    session: the id of the session for which it may outlive its screen; empty for none. waiting: a
-    kernel that has done so, wherever the settings say that a new one runs. Raises `KernelError`.
+    session: the id of a session whose kernel may outlive the screen; empty for none. waiting: a
+    kernel to reattach, wherever the settings would run a new one. Raises `KernelError`.
     """
     waiting = waiting or DetachedKernel()
     if waiting.remote is not None:
@@ -145,7 +146,7 @@ def process_kernel(
     return ProcessKernel(
         settings.python
         if settings.kernel is None
-        else None,  # the setting names an interpreter of this machine
+        else None,  # the setting names an interpreter on this machine
         startup=startup_code(remote=settings.kernel is not None),
         reload=settings.reload,
         undo_steps=settings.undo_steps,
@@ -158,15 +159,15 @@ def process_kernel(
 def create_kernel(
     settings: Settings, keep: SaveTarget | None, session: str, address: str
 ) -> Kernel:
-    """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this
-    machine. Raises `KernelError`."""
+    """Create a kernel for a session at another address. address: as for ``--kernel``; empty for
+    this machine. Raises `KernelError`."""
     return process_kernel(
         settings.model_copy(update={"kernel": address or None}), keep, session=session
     )
 
 
 def check_address(address: str) -> None:
-    """Raise `KernelError` if this is no address of a kernel."""
+    """Raise `KernelError` if this is not a kernel's address."""
     if address.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.kernel import find_token
         from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
@@ -183,11 +184,11 @@ def check_address(address: str) -> None:
 
 
 class LocalDetachable(LocalLauncher):
-    """This machine, where kernels outlive their screen."""
+    """Launches kernels on this machine that can outlive their screen."""
 
     def __init__(self, session: str, hours: float, waiting: Connections | None) -> None:
-        """hours: how long an idle kernel waits. waiting: the session's kernel, if it has one; the
-        first `start` returns it."""
+        """hours: how long an idle kernel waits. waiting: the session's waiting kernel, if any,
+        which the first `start` returns."""
         self._session = session
         self._hours = hours
         self._waiting = waiting
@@ -210,7 +211,8 @@ class LocalDetachable(LocalLauncher):
 
 
 def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) -> Launcher | None:
-    """Return where the kernel runs; None for here, with its screen only. Raises `KernelError`."""
+    """Return the launcher for the kernel; None for a kernel on this machine that ends with its
+    screen. Raises `KernelError`."""
     if settings.kernel is None:
         detachable = session and settings.keep_kernel and sys.platform == "linux"
         return LocalDetachable(session, settings.keep_kernel, waiting.local) if detachable else None
@@ -225,13 +227,13 @@ def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) ->
 
 def startup_code(*, remote: bool = False) -> str:
     """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is
-    none. remote: the kernel cannot read it."""
+    none. remote: the kernel cannot read the file itself."""
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
     if remote:
         return f"exec(compile({path.read_bytes()!r}, {str(path)!r}, 'exec'))"
-    # It binds no names, which would stay behind if the file fails.
+    # This binds no names, which would remain if the file fails.
     return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"
 
 
@@ -319,7 +321,7 @@ class SessionKernelHost:
             case "rlm_stop":
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
-                if host := self._kernel.info().host:  # what is there must not start programs here
+                if host := self._kernel.info().host:  # another machine must not start programs
                     raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
                 return self._frontend.run_in_terminal(
                     [str(word) for word in args["argv"]], str(args["cwd"])
@@ -384,7 +386,7 @@ class SessionKernelHost:
 
 @dataclass(eq=False, repr=False)
 class CellThread:
-    """Runs the cells of the inbox, one after the other."""
+    """Runs the cells of the inbox one after the other."""
 
     _log: logging.Logger
     _kernel: Kernel
@@ -417,9 +419,8 @@ class CellThread:
         loading = make_loading_cell(
             file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas")
         )
-        if (
-            loading.module
-        ):  # import it from the environment first: opening a file must not run modules beside it
+        # Import it from the environment first: opening a file must not run modules next to it.
+        if loading.module:
             self._kernel.installed(loading.module, load=True)
         result = self._cells.run(loading.code, origin="user", party=YOU)
         if result.status is not Status.OK:
@@ -432,11 +433,11 @@ class CellThread:
         return result.status is Status.OK
 
     def _attach(self) -> None:
-        """Take up a kernel that has waited, with the cells that it runs."""
+        """Reattach a kernel, with the cells that it runs."""
 
         cells = unfinished_cells(self._past)
         threading.Thread(target=self._announce_variables, name="taking-stock", daemon=True).start()
-        for cell in cells[1:]:  # they run inside the first
+        for cell in cells[1:]:  # they run inside the first one
             threading.Thread(
                 target=self._resume_cell, args=(cell, True), name="going-on", daemon=True
             ).start()
@@ -444,7 +445,7 @@ class CellThread:
             self._resume_cell(cells[0], False)
 
     def _announce_variables(self) -> None:
-        """List the variables. Code may keep the kernel from answering for long."""
+        """List the variables. Running code may delay the kernel's answer for long."""
 
         try:
             self._namespace_store.resume(*self._kernel.saved_before())

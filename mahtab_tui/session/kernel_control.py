@@ -1,4 +1,4 @@
-"""Actions of the user on the kernel, and kernels that wait for a screen."""
+"""The user's actions on the kernel, and kernels that wait for a screen."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, records_with_tag
 
 MOST_WAITING = 5
-"""Kernels that wait at most, except those that run a cell."""
+"""Maximum number of waiting kernels, not counting those that run a cell."""
 
 _CODE = 60
-"""Characters of a cell's code that are shown."""
+"""Maximum characters of a cell's code to show."""
 
 
 def waiting_remote_kernels() -> list[KernelNote]:
-    """Return the kernels on other machines whose sessions no program has open, without asking
-    whether they are still there."""
+    """Return the kernels on other machines whose sessions are not open in any program, without
+    checking whether they still exist."""
     open_now = locked_sessions()
     return [noted for noted in noted_kernels() if noted.session not in open_now]
 
 
 def local_detached_kernels() -> list[WaitingKernel]:
-    """Return the kernels of this machine without a screen, the longest wait first."""
+    """Return this machine's kernels without a screen, longest wait first."""
     open_now = locked_sessions()
     found = [
         each for each in waiting_kernels() if not each.has_host and each.session not in open_now
@@ -50,7 +50,7 @@ def local_detached_kernels() -> list[WaitingKernel]:
 
 
 def stop_surplus_kernels() -> None:
-    """End the kernels that have been idle longest, if too many wait."""
+    """Stop the kernels that have been idle longest, if too many are waiting."""
     idle = [kernel for kernel in local_detached_kernels() if kernel.has_run and not kernel.cell]
     for kernel in idle[: max(0, len(idle) - MOST_WAITING)]:
         with suppress(OSError):
@@ -58,8 +58,8 @@ def stop_surplus_kernels() -> None:
 
 
 def summarize_detached_kernels() -> dict[str, str]:
-    """Return what each kernel without a screen does, how long it has computed and its memory, by
-    session."""
+    """Return, by session, what each kernel without a screen is doing, its CPU time and its
+    memory."""
     here = {
         kernel.session: f"{describe_work(kernel)}, {_describe_use(kernel)}"
         for kernel in local_detached_kernels()
@@ -71,7 +71,7 @@ def summarize_detached_kernels() -> dict[str, str]:
 
 
 def stop_detached_kernel(session: str) -> str:
-    """End the kernel of this machine that waits for a session; return the outcome as a sentence."""
+    """Stop this machine's waiting kernel of a session; returns the outcome as a sentence."""
     kernel = next(
         (kernel for kernel in local_detached_kernels() if kernel.session == session), None
     )
@@ -92,8 +92,8 @@ def _describe_use(kernel: WaitingKernel) -> str:
 
 
 def describe_detached_kernels() -> Iterator[str]:
-    """Yield a sentence for each kernel without a screen: what it does, where, and how to resume or
-    stop it."""
+    """Yield a sentence for each kernel without a screen: what it is doing, where, and how to resume
+    or stop it."""
     for kernel in local_detached_kernels():
         if kernel.has_run:
             code = (
@@ -112,7 +112,7 @@ def _how_to_resume(session: str) -> str:
 
 
 def describe_work(kernel: WaitingKernel) -> str:
-    """Say what a kernel does, and since when."""
+    """Say what a kernel is doing, and since when."""
     age, code = _format_age(time.time() - kernel.since), _running_code(kernel)
     return (
         f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
@@ -122,12 +122,13 @@ def describe_work(kernel: WaitingKernel) -> str:
 
 
 def describe_age(noted: KernelNote) -> str:
-    """Say how long ago a kernel elsewhere began."""
+    """Say how long ago a remote kernel was started."""
     return _format_age(time.time() - noted.since)
 
 
 def foreign_folder(session: str) -> str:
-    """Return the folder of a session, if it is not this one: kernels of all folders are listed."""
+    """Return a session's folder if it is not the current one, because kernels of all folders are
+    listed."""
     row = None
     with suppress_all_but_corruption():
         row = next(
@@ -138,7 +139,7 @@ def foreign_folder(session: str) -> str:
 
 
 def memory_use(pid: int) -> str:
-    """Return how much memory a process uses, as text."""
+    """Return a process's memory use, as text."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -147,7 +148,7 @@ def memory_use(pid: int) -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return for how long a process has computed; 0 if that is not known."""
+    """Return a process's CPU time; 0 if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -156,7 +157,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _running_code(kernel: WaitingKernel) -> str:
-    """Return the beginning of the code of the cell that a kernel runs, in one line."""
+    """Return the start of the code of a kernel's running cell, on one line."""
     kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
     cells = []
     with suppress_all_but_corruption():
@@ -178,11 +179,11 @@ def _format_age(seconds: float) -> str:
 
 
 _PATIENCE = 5.0
-"""Seconds to wait for the variables to be written."""
+"""Seconds to wait until the variables are saved."""
 
 
 class KernelControl:
-    """Methods return at once."""
+    """The user's actions on the kernel. Methods return immediately."""
 
     def __init__(
         self,
@@ -194,7 +195,7 @@ class KernelControl:
         undo: Undo,
         private: PrivateNames,
     ) -> None:
-        """make: creates a kernel at another place; None if this one stays where it is."""
+        """make: creates a kernel at another address; None if the kernel cannot be moved."""
         self._make_kernel = make
         self._log = log
         self._kernel = kernel
@@ -218,7 +219,7 @@ class KernelControl:
         self._on_thread("The kernel could not be reset", work)
 
     def activate(self, python: str) -> None:
-        """Go on with another interpreter, into which the saved variables come back."""
+        """Switch to another interpreter, and restore the saved variables in it."""
 
         def work() -> None:
             self._namespace_store.save(_PATIENCE)
@@ -229,8 +230,8 @@ class KernelControl:
         self._on_thread("The interpreter was not changed", work)
 
     def move(self, address: str) -> None:
-        """Go on with a kernel at another place; empty for this machine. What was saved there of
-        this session comes back."""
+        """Switch to a kernel at another address; empty for this machine. The session's variables
+        saved there are restored."""
 
         def work() -> None:
             if self._make_kernel is None:
@@ -253,11 +254,11 @@ class KernelControl:
         self._on_thread("The working directory was not changed", work)
 
     def redo(self) -> None:
-        """Take the last undo back."""
+        """Reverse the last undo."""
         self._on_thread("Nothing was redone", self._undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, or take the mark away."""
+        """Mark a variable as private, or remove the mark."""
         self._on_thread("Nothing was marked", lambda: self._private.mark(name, private))
 
     def _on_thread(self, failure: str, work: Callable[[], object]) -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class Knowledge:
-    """Any thread may call it."""
+    """The skills, instructions, source search, tools and MCP servers of a session. Any thread may
+    call it."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Knowledge:
         *,
         no_trace: bool = False,
     ) -> None:
-        """past: the records of a resumed session. no_trace: nothing is written anywhere."""
+        """past: the records of a resumed session. no_trace: write nothing to disk."""
         self._log = log
         self._settings = settings
         self._secrets = secrets
@@ -61,8 +62,8 @@ class Knowledge:
         threading.Thread(target=load, name="skills", daemon=True).start()
 
     def read_instructions(self) -> FoundInstructions:
-        """Read the instructions for the model; tell the user of what is held back or cannot be
-        read, once."""
+        """Read the instructions for the model; tell the user once what is untrusted or cannot be
+        read."""
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
         with self._lock:
@@ -108,7 +109,7 @@ class Knowledge:
 
     @property
     def loaded(self) -> LoadedSkills:
-        """The skills that the model gets with every question."""
+        """The skills sent with every question."""
         return self.toolset.loaded
 
     @property
@@ -134,8 +135,8 @@ class Knowledge:
 
     @property
     def semantic_index(self) -> SemanticIndex | None:
-        """Search by meaning; None if no embedding model is set. The model is loaded and asked by
-        the first search."""
+        """Search by meaning; None if no embedding model is set. The model is loaded by the first
+        search."""
         settings = self._settings
         if settings.embedding_model is None:
             return None
@@ -168,7 +169,7 @@ class Knowledge:
 
     @property
     def servers(self) -> Servers | None:
-        """The MCP servers; None if there are none. No server is started."""
+        """The MCP servers; None if there are none. This starts no server."""
         if not self._settings.mcp:
             return None
         with self._lock:
@@ -209,7 +210,7 @@ class Knowledge:
         ]
 
     def close(self) -> None:
-        """End the MCP servers, and wait for them a moment."""
+        """Stop the MCP servers, and wait for them briefly."""
         if self._semantic_index is not None:
             self._semantic_index.close()
         if self._servers is not None:
@@ -220,7 +221,7 @@ class Knowledge:
 
 
 class ToolCalls:
-    """Calls tools for cells, and cancels a call when its cell no longer waits."""
+    """Calls tools for cells, and cancels a call when its cell no longer waits for it."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -247,7 +248,7 @@ class ToolCalls:
             self._waiting.discard(waiting)
 
     def cancel(self, name: str) -> None:
-        """Cancel the calls of a tool: their cell no longer waits."""
+        """Cancel the calls of a tool, because their cell no longer waits."""
         for called, cancelled in list(self._waiting):
             if called == name:
                 cancelled.set()

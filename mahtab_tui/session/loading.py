@@ -1,4 +1,4 @@
-"""Loads files into variables, by cells of the user that can be read, run again and changed."""
+"""Loads files into variables, by cells that the user can read, edit and run again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from mahtab_tui.knowledge.confined_folder import decode, marked_encoding, single
 from mahtab_tui.worker import toolbox
 
 MOST_BYTES = 500_000_000
-"""Largest file that is loaded. A larger one might take all memory, so its variable is its path."""
+"""Maximum bytes of a file to load. A larger one might exhaust the memory, so its variable is its
+path."""
 
 _HEAD_BYTES = 65_536
-"""Bytes read from the start of a file to recognise its type."""
+"""Bytes to read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
@@ -37,7 +38,7 @@ _TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
 LONG_TEXT = 20_000
 """Bytes from which a text is too long to read."""
 _READABLE = _SEPARATED | _TEXTS | {".json", ".geojson", ".jsonl", ".ndjson"}
-"""Endings of files that are read even if they are compressed."""
+"""Suffixes of files that can be loaded even if they are compressed."""
 _RESERVED = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
 """Names that the loading cells import, or that the session defines."""
 
@@ -58,7 +59,7 @@ class DataFile(NamedTuple):
     """Whether it starts like a text."""
     encoding: str
     separator: str
-    """Between the values of a line, if the file is a text table."""
+    """The separator between values, if the file is a text table."""
 
     @property
     def is_table(self) -> bool:
@@ -66,7 +67,7 @@ class DataFile(NamedTuple):
 
     @property
     def is_long_text(self) -> bool:
-        """Whether its variable is a text that is too long to read."""
+        """Whether its variable will be a text that is too long to read."""
         return self.text and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
 
 
@@ -78,13 +79,13 @@ class LoadingCell(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The module that it imports; empty if none."""
+        """The module it imports; empty if none."""
         words = self.code.split()
         return words[1] if words[0] in ("import", "from") else ""
 
 
 def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
-    """Read the start of each file, and choose a different variable name for each. Raises
+    """Read the start of each file, and choose a unique variable name for each. Raises
     `CannotLoad`."""
     files: list[DataFile] = []
     for path in paths:
@@ -116,14 +117,13 @@ def _inspect(path: Path, name: str) -> DataFile:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
     first = decode(beginning, encoding).partition("\n")[0] if encoding else ""
-    separator = (
-        "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
-    )  # in many countries it is not a comma
+    # In many countries the separator is not a comma.
+    separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
     return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
 
 
 def _distinct_bytes(path: Path) -> bytes:
-    """Return each byte that a file has, once: those that tell its encoding may come late."""
+    """Return each distinct byte of a file, because those that reveal its encoding may come late."""
     found: set[int] = set()
     with _open(path) as file:
         while part := file.read(1_000_000):
@@ -144,13 +144,13 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _read_head(path: Path) -> bytes:
-    """Return the first bytes of a file, of a compressed one as they are without compression."""
+    """Return the first bytes of a file; those of a compressed file are decompressed."""
     with _open(path) as file:
         return file.read(_HEAD_BYTES)
 
 
 def _suffix(path: Path) -> str:
-    """Return the ending that says what is in a file."""
+    """Return the suffix that tells the type of a file."""
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
     return inner if inner in _READABLE else path.suffix.lower()
 
@@ -209,8 +209,8 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
 
 
 def variable_name(path: Path) -> str:
-    """Return a Python name for a file that hides no other name: ``my-data 2.csv`` is my_data_2,
-    ``list.txt`` is list_."""
+    """Return a Python name for a file that hides no other name: ``my-data 2.csv`` becomes
+    my_data_2, ``list.txt`` list_."""
     stem = unicodedata.normalize(
         "NFKC",
         path.stem.removesuffix(_suffix(path)) if path.suffix.lower() in _COMPRESSED else path.stem,
@@ -237,9 +237,8 @@ def _guess_encoding(beginning: bytes) -> str:
     if b"\0" in beginning or controls * 20 > len(beginning):
         return ""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(
-            beginning
-        )  # incremental, since the last character may be cut
+        # Incremental, because the last character may be incomplete.
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:
         return single_byte_encoding(beginning)
     return "utf-8"

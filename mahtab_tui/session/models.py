@@ -43,7 +43,7 @@ _AGENT_SETTINGS = _MODEL_SETTINGS | {
     "reflection_model",
     "output_answers",
 }
-"""Settings that require to configure the agent again."""
+"""Settings that require reconfiguring the agent."""
 _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
     "model",
     "approval",
@@ -85,8 +85,8 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class Suggestions:
-    """Asks a model for suggestions, one at a time. After its first failure, which is reported,
-    there are no more."""
+    """Requests inline suggestions from a model, one at a time. After the first failure, which is
+    reported, it stops."""
 
     _log: logging.Logger
     _make_llm: Callable[[], BaseChatModel]
@@ -99,7 +99,7 @@ class Suggestions:
         self._failed = False
 
     def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
-        """Return the rest of the last line; empty if there is no suggestion, or it is no longer
+        """Return the rest of the last line; empty if there is no suggestion, or if it is no longer
         wanted. Waits for the model."""
         if self._failed:
             return ""
@@ -107,7 +107,7 @@ class Suggestions:
             return rest_of_line(text, self._completion(text, python, wanted))
         except (
             Exception
-        ) as error:  # the outermost frame of the editor's thread: models fail in many ways
+        ) as error:  # the outermost frame of the editor's thread, because models fail in many ways
             self._failed = True
             emit(self._log, Notice(f"Suggestions are off: {error}", level="warning"))
             return ""
@@ -139,7 +139,7 @@ class Suggestions:
                     if not wanted():
                         break
             finally:
-                if whole is not None:  # even if the call has failed
+                if whole is not None:  # even if the call failed
                     used = reported_usage(llm, whole.usage_metadata, whole.response_metadata)
                     if used is None and (is_priced(llm) or not wanted()):
                         used = estimated_usage(
@@ -159,7 +159,7 @@ def rest_of_line(text: str, answer: str) -> str:
     """Return what a model's answer adds to the last line of a text: one line, without fences and
     without repeating the line.
 
-    Empty if it holds hidden characters: the user would enter what they cannot see.
+    Empty if it contains hidden characters, because the user would submit what they cannot see.
     """
     lines = [line for line in plain(answer).strip("\n").split("\n") if not line.startswith("```")]
     first = lines[0] if lines else ""
@@ -170,12 +170,12 @@ def rest_of_line(text: str, answer: str) -> str:
 
 
 ANSWER_TOKENS = 8_192
-"""Maximum tokens of an answer if the session's cost is limited: the worst cost of a call must be
-known before it."""
+"""Maximum tokens of an answer if the session's cost is limited, because the worst-case cost must be
+known before each call."""
 
 
 class Models:
-    """Any thread may call it."""
+    """Creates the session's models. Any thread may call it."""
 
     def __init__(
         self, log: logging.Logger, settings: Settings, profile: SessionInfo, kernel: Kernel
@@ -189,17 +189,23 @@ class Models:
     def make(
         self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True
     ) -> BaseChatModel:
-        """Create a model by its name, by default the session's. Raises `ModelError`."""
+        """Create a model by its name; by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
             return get_llm(
                 name or self._info.model,
-                timeout=self._settings.model_timeout,
                 on_notice=on_notice or self._notice,
-                folder=lambda: self._kernel.info().local_folder,
-                max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
                 thinking=thinking,
-                **self._settings.model_access(),
+                **self.options(),
             )
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments for `get_llm` with which the session's models are made."""
+        return {
+            "timeout": self._settings.model_timeout,
+            "folder": lambda: self._kernel.info().local_folder,
+            "max_tokens": None if self._settings.max_usd is None else ANSWER_TOKENS,
+            **self._settings.model_access(),
+        }
 
     def reflection(self) -> BaseChatModel | None:
         """Create the model for checks and summaries; None if no separate model is set. Raises

@@ -1,5 +1,4 @@
-"""Keeps the namespace on disk while the session runs, and brings it back into a new kernel of the
-session."""
+"""Saves the namespace while the session runs, and restores it in a new kernel of the session."""
 
 from __future__ import annotations
 
@@ -23,21 +22,20 @@ from mahtab_tui.kernel.values import (
 from mahtab_tui.session.info import change_row, variable_row
 
 QUIET_SECONDS = 1.0
-"""Seconds without a further cell after which the namespace is written."""
+"""Seconds without another cell before the namespace is saved."""
 WRITE_SECONDS = 900.0
-"""Seconds for writing, while nobody waits for it."""
+"""Seconds for saving while nobody waits for it."""
 
 _WORD = re.compile(r"\w+")
 _MOST_NAMED = 5
-"""Variables that a sentence names."""
+"""Maximum number of variables named in a sentence."""
 
 RESTORING, RESTORED, NOT_SAVED = "restoring", "restored", "not kept"
-"""Text of the namespace pane in place of an author."""
+"""Shown in the namespace pane in place of an author."""
 
 
 class NamespaceStore:
-    """Writes the namespace after cells, and reads it into a new kernel. Methods may be called from
-    any thread."""
+    """Saves the namespace after cells, and restores it in a new kernel. Any thread may call it."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel) -> None:
         self._log = log
@@ -46,36 +44,37 @@ class NamespaceStore:
         self._reading = threading.Lock()
         """Held while a file is read."""
         self._writing = threading.Lock()
-        """Held while the namespace is written."""
+        """Held while the namespace is saved."""
         self._active = False
         self._closing = False
         self._write_seconds = WRITE_SECONDS
-        """Seconds for writing."""
+        """Time limit for saving."""
         self._changes = self._attempted = self._written = 0
-        """How many cells have run; how many had when it was last tried to write the namespace, and
-        when that was done."""
+        """Change counters: now, at the last attempt to save, and at the last successful save."""
         self._cells = 0
-        """Cells that run or wait: nothing is read between them but what they mention."""
+        """Number of cells that run or wait. Meanwhile only the variables that they mention are
+        restored."""
         self._pending: dict[str, SavedFile] = {}
-        """Files to be read, by name."""
+        """Files to read, by name."""
         self._retained_files: list[str] = []
-        """Files of which something could not be read: they stay, for a kernel that can."""
+        """Partly unreadable files, kept for a later kernel that can read them."""
         self._attempted_files: set[str] = set()
-        """Files that were read, or in whose reading the kernel has died."""
+        """Files that were read, or during whose reading the kernel died."""
         self._missing: dict[str, NotSaved] = {}
         self._restored: list[Variable] = []
         self._code_names: frozenset[str] = frozenset()
-        """Functions and classes: they may use any other variable."""
+        """Names of functions and classes, which may use any other variable."""
         self._result = KeepResult()
-        """Result of the last time that it was written."""
+        """Result of the last save."""
         self._reported = ""
-        """The problem that was reported last."""
+        """The last problem that was reported."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
 
-    # Bringing back
+    # Restoring
 
     def start_restore(self) -> None:
-        """Read what is kept into a new kernel, on a thread. Waits for the list of it only."""
+        """Restore the saved variables in a new kernel, on a thread. Waits only until they are
+        listed."""
         if self._closing:
             return
         try:
@@ -99,8 +98,8 @@ class NamespaceStore:
             ).start()
 
     def resume(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
-        """Go on with a kernel that has waited: its variables are there. carried, lost: what it was
-        last told; None if it was told nothing."""
+        """Resume with a reattached kernel, which still has its variables. carried, lost: the last
+        values sent to it; None if there were none."""
         saved = None if self._closing else self._kernel.saved_namespace()
         if saved is None:
             return
@@ -112,7 +111,7 @@ class NamespaceStore:
             self._missing = {
                 each.variable.name: each for each in saved.missing if each.variable.name in lost
             }
-            self._schedule_write()  # what it has not written by itself
+            self._schedule_write()  # in case it did not save everything by itself
             if self._writer.ident is None:
                 self._writer.start()
         self.show()
@@ -142,8 +141,8 @@ class NamespaceStore:
         self._code_names = frozenset(variable.name for variable in kinds)
 
     def show(self) -> None:
-        """Log the variables that are not in the namespace: those on their way, and those that are
-        not kept."""
+        """Log the variables that are not in the namespace: those being restored, and those that
+        were not kept."""
         waiting = [
             variable_row(variable, "restoring")
             for file in list(self._pending.values())
@@ -153,7 +152,7 @@ class NamespaceStore:
         self._log_missing(self._missing)
 
     def before_cell(self, code: str) -> None:
-        """A cell begins: bring the variables back that its code mentions."""
+        """Before a cell runs, restore the variables that its code mentions."""
         with self._lock:
             self._cells += 1
         if not self._pending:
@@ -165,7 +164,7 @@ class NamespaceStore:
                 self._restore_file(file)
 
     def after_cell(self) -> None:
-        """A cell has ended: the namespace is written soon."""
+        """After a cell has ended, schedule a save."""
         with self._lock:
             self._cells -= 1
             self._schedule_write()
@@ -175,7 +174,7 @@ class NamespaceStore:
             with self._lock:
                 self._lock.wait_for(lambda: not self._cells)
             self._restore_file(file)
-        if self._pending is pending:  # not for another kernel
+        if self._pending is pending:  # not if the kernel was replaced
             emit(
                 self._log,
                 Restore(
@@ -187,7 +186,7 @@ class NamespaceStore:
 
     def _restore_file(self, file: SavedFile) -> None:
         with self._reading:
-            if self._pending.get(file.name) is not file:  # read meanwhile, or for another kernel
+            if self._pending.get(file.name) is not file:  # already read, or for another kernel
                 return
             try:
                 self._attempted_files.add(file.name)
@@ -228,28 +227,28 @@ class NamespaceStore:
         if rows:
             emit(self._log, Namespace(changes=tuple(rows), cell=0, party=party))
 
-    # Writing
+    # Saving
 
     def kernel_died(self) -> None:
-        """The kernel has died: what it had is on disk only, until `begin`."""
+        """Note that the kernel died: its variables exist only on disk until `start_restore`."""
         with self._lock:
             if not self._closing:
                 self._active, self._pending = False, {}
 
     def forget(self) -> None:
-        """The user wants an empty namespace: what was kept goes too."""
+        """Delete what was saved, because the user wants an empty namespace."""
         with self._lock:
             self._pending, self._retained_files, self._missing = {}, [], {}
         self.schedule_write()
 
     def names_made(self, names: Iterable[str]) -> None:
-        """A cell has made or changed names: they are no longer missing."""
+        """Note that a cell made or changed names, which are therefore no longer missing."""
         with self._lock:
             for name in names:
                 self._missing.pop(name, None)
 
     def schedule_write(self) -> None:
-        """The namespace has changed, and is written soon."""
+        """Schedule a save, because the namespace has changed."""
         with self._lock:
             self._schedule_write()
 
@@ -258,7 +257,7 @@ class NamespaceStore:
         self._lock.notify_all()
 
     def close(self, seconds: float) -> None:
-        """Write what is not written yet, within some seconds; do not wait while a cell runs."""
+        """Save unsaved changes within a time limit; do not wait while a cell runs."""
         with self._lock:
             self._closing, self._write_seconds = True, 0.0 if self._cells else seconds
             self._lock.notify_all()
@@ -267,25 +266,25 @@ class NamespaceStore:
 
     @property
     def missing(self) -> frozenset[str]:
-        """The names that an earlier kernel had, and that are not kept."""
+        """Names that an earlier kernel had and that could not be restored."""
         return frozenset(self._missing)
 
     @property
     def can_restore(self) -> bool:
-        """Whether the saved variables come back into a new kernel."""
+        """Whether the saved variables will be restored in a new kernel."""
         return self._writer.ident is not None and not self._closing
 
     @property
     def has_unwritten_changes(self) -> bool:
-        """Whether the last cells have changed what is not written."""
+        """Whether the last cells made changes that are not saved."""
         return self._active and self._changes != self._written
 
     def count_unsaved(self, made: int) -> int:
-        """Return how many of the variables that cells have made would be lost with the kernel."""
+        """Return how many of the variables made by cells would be lost with the kernel."""
         return min(made, self._result.missing) if self._active else made
 
     def describe_usage(self, megabytes: int) -> str:
-        """Say how much is saved of what may be; empty if nothing is saved."""
+        """Describe the size of what is saved, and its limit; empty if nothing is saved."""
         return (
             f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB"
             if self._active
@@ -310,7 +309,7 @@ class NamespaceStore:
         return lambda: self._closing or self._changes != seen
 
     def save(self, seconds: float) -> None:
-        """Write the namespace, if it is not written yet, and wait for it, at most so long."""
+        """Save the namespace unless it is already saved, and wait at most that long."""
         with self._writing:
             with self._lock:
                 self._attempted = self._changes
@@ -323,7 +322,7 @@ class NamespaceStore:
                 )
             try:
                 result = self._kernel.keep(carried, lost, seconds)
-            except KernelError:  # it runs a cell all the time, or has ended
+            except KernelError:  # it is always running a cell, or has ended
                 return
             if not result.error:
                 self._written, self._result = changes, result
@@ -334,7 +333,7 @@ class NamespaceStore:
 
 
 def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
-    """Say which variables are back, and which are not and why."""
+    """Describe which variables were restored, and which were not and why."""
     if not missing:
         return f"{_count_variables(len(back))} restored."
     named = [

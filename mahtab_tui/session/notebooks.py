@@ -1,4 +1,4 @@
-"""The notebook that a session has opened, and exports of the session."""
+"""The notebook opened by a session, and exports of the session."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 
 
 class ExportError(Exception):
-    """The argument of ``/export`` cannot be carried out; the message is a sentence."""
+    """An ``/export`` command cannot be carried out; the message is a sentence."""
 
 
 class ExportRequest(NamedTuple):
-    """Export as the user ordered it: content and file."""
+    """The file and contents of an export."""
 
     file: Path
-    """As it was typed."""
+    """As typed by the user."""
     folder: Path
-    """Folder of the file, unless its path is absolute."""
+    """The base folder of a relative path."""
     shown: bool = False
-    """Nothing that is hidden from the model, replaced or undone."""
+    """Leave out what is hidden from the model, replaced or undone."""
     whole: bool = False
-    """Outputs of any length."""
+    """Do not limit the length of outputs."""
 
     @property
     def path(self) -> Path:
@@ -64,8 +64,8 @@ class ExportRequest(NamedTuple):
 
 
 def parse_export(typed: str, session_name: str, folder: Path) -> ExportRequest:
-    """Read ``[FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises
-    `BadExport`."""
+    """Parse ``[FILE] [shown] [whole]``, in any order; a name with spaces is quoted. Raises
+    `ExportError`."""
     files, flags = list[str](), set[str]()
     try:
         words = shlex.split(typed)
@@ -82,15 +82,14 @@ def parse_export(typed: str, session_name: str, folder: Path) -> ExportRequest:
             )
     if len(files) > 1:
         raise ExportError("Name one file, as in /export report.html.")
-    own = (
-        Path(session_name).name.lstrip("~.") or "session"
-    )  # the name may come from a stranger's file: it leads to no other folder
+    # The name may come from an untrusted file, and must not lead to another folder.
+    own = Path(session_name).name.lstrip("~.") or "session"
     file = files[0] if files else f"{own}.ipynb"
     return ExportRequest(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
 
 
 def export(session: Session, order: ExportRequest) -> None:
-    """Export on a thread; a notice tells how it went. Replaces the file."""
+    """Export on a thread, replacing the file; a notice reports the outcome."""
 
     def work() -> None:
         try:
@@ -112,11 +111,11 @@ def export_session(
     whole: bool = False,
     over: bool = False,
 ) -> str:
-    """Export a saved session, and say so in a sentence. mask: covers what must not be written. The
-    others: as in `ExportOrder`.
+    """Export a saved session, and return a sentence about it. mask: masks texts that must not be
+    exported. shown, whole: as in `ExportRequest`.
 
-    Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and
-    not `over`.
+    Raises `StoreError`, `NothingToExport`, `OSError`, and `FileExistsError` if the file exists and
+    `over` is False.
     """
 
     if path.suffix.lower() not in ENDINGS:
@@ -136,7 +135,7 @@ def export_session(
 
 
 def _export(session: Session, order: ExportRequest) -> str:
-    """Write the file, and say so in a sentence."""
+    """Write the file, and return a sentence about it."""
     conversation = Conversation(session.all_records(), asides=True)
     conversation.mask_texts(session.secrets.redact_for_model)
     chosen = select(
@@ -147,15 +146,14 @@ def _export(session: Session, order: ExportRequest) -> str:
 
 
 LONGEST_FILE = 1_000_000
-"""Characters of one cell's output that are written."""
+"""Maximum characters of one cell's output to write."""
 
 PAUSE = 2.0
-"""Seconds from a change until a file that is kept up to date is written, and between two
-attempts."""
+"""Seconds between a change and updating the file, and between two attempts."""
 
 SHARE = 20
-"""The pause is at least this many times the duration of the last write: a large file must not keep
-the machine busy."""
+"""The pause is at least this many times the duration of the last write, so that a large file does
+not keep the machine busy."""
 
 _CHANGES = (
     records.ReplOut
@@ -167,16 +165,16 @@ _CHANGES = (
     | records.Replace
     | records.Usage
 )
-"""Records after which the file is behind."""
+"""Records that make the file out of date."""
 
 
 class CellNotFound(Exception):
-    """The notebook has no such cell of code; the message is a sentence."""
+    """The notebook has no such code cell; the message is a sentence."""
 
 
 class Notebook(logging.Handler):
-    """Follows the session's records, so that it knows what its cells have become. Methods may be
-    called from any thread."""
+    """A notebook and the results of its cells, updated from the session's records. Any thread may
+    call it."""
 
     def __init__(
         self,
@@ -189,11 +187,11 @@ class Notebook(logging.Handler):
         everything: Callable[[], Sequence[Record]] = tuple,
         kernel_language: Callable[[], str] = str,
     ) -> None:
-        """past: the last records of a resumed session. everything: returns all of them that are
-        kept, or raises `StoreError`.
+        """past: the last records of a resumed session. everything: returns all stored records; may
+        raise `StoreError`.
 
-        kernel_language: returns the language that the kernel runs, if it is not Python.
-        If the session has opened the file earlier, its cells are not shown again.
+        kernel_language: returns the language of the kernel if it is not Python. If the session
+        opened the file earlier, its cells are not shown again.
         """
         super().__init__()
         if past:
@@ -209,30 +207,30 @@ class Notebook(logging.Handler):
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._new_records: deque[Record] = deque(past)
-        """Records that are not folded yet."""
+        """Records that are not yet folded."""
         self._conversation = Conversation()
         self._since = 0
-        """The entries from here on belong to the file as it was read last."""
+        """The entries from this index on belong to the file as last read."""
         self._changes = self._written_changes = 0
         self._edited: dict[int, str] = {}
-        """The sources of cells that were changed, by their places."""
+        """Edited sources of cells, by position."""
         self._first = 1
-        """The place of the file's first cell."""
+        """The position of the file's first cell."""
         self._file = file
-        """As it was read, without what this session has added."""
+        """The file as read, without this session's additions."""
         self._content = file.content
-        """Content of the file now."""
+        """The current content of the file."""
         self._digest = file.digest
         self._shown = False
         self._opened = ""
-        """The file that the folded records have opened last."""
+        """The file last opened by the folded records."""
         self._timer: threading.Timer | None = None
-        """Until a file that is kept up to date is written."""
+        """Runs until the automatically updated file is written."""
         self._asked = ""
-        """The language of which a notice said that the kernel does not run it."""
+        """The language that a notice has already warned about."""
         self._pause = PAUSE
         self.problem = ""
-        """Why a file that is kept up to date could not be written, as a sentence."""
+        """Why the automatically updated file could not be written, as a sentence."""
         self._ended = False
         if opened := next(
             (record for record in reversed(past) if isinstance(record, records.NotebookFile)), None
@@ -242,8 +240,8 @@ class Notebook(logging.Handler):
     def _resume(
         self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
     ) -> None:
-        """Go on with a file that this session has opened earlier. If another program has changed it
-        since, its cells are shown again."""
+        """Continue with a file that this session opened earlier. If another program has changed it,
+        its cells are shown again."""
         written = next(
             (
                 record
@@ -259,7 +257,7 @@ class Notebook(logging.Handler):
             return
         self._shown = True
         self._first = opened.first
-        # What the session has added is at the file's end; it is made anew.
+        # The session's additions are at the file's end, and are written anew.
         self._file = replace(file, content={**file.content, "cells": file.cells[: opened.cells]})
         self._changes = sum(isinstance(record, _CHANGES) for record in past[past.index(written) :])
 
@@ -269,12 +267,13 @@ class Notebook(logging.Handler):
 
     @property
     def label(self) -> str:
-        """The file's name, to show."""
+        """The file's displayed name."""
         return one_line(self.path.name)
 
     @property
     def unsaved(self) -> bool:
-        """Whether something has happened that is not in the file, and will not be by itself."""
+        """Whether there are changes that are not in the file, and that will not be written
+        automatically."""
         return self._changes != self._written_changes and (
             not self._file.rewritable or bool(self.problem)
         )
@@ -335,8 +334,7 @@ class Notebook(logging.Handler):
                 )
 
     def stored_output(self, number: int) -> str | None:
-        """Return all output that a cell has in the file as it was read; None if there is no such
-        cell any more."""
+        """Return the whole stored output of a cell; None if the cell no longer exists."""
         try:
             return "".join(output.text for output in cell_outputs(self._cell(number), whole=True))
         except CellNotFound:
@@ -345,16 +343,17 @@ class Notebook(logging.Handler):
     # Running
 
     def run(self, number: int, source: str | None = None) -> None:
-        """Run a cell. source: what it is now, as the screen shows it; None for what it was last.
-        Raises `NoSuchCell`."""
+        """Run a cell. source: its current source, as shown on the screen; None for its last one.
+        Raises `CellNotFound`."""
         cell = self._cell(number)
         if cell["cell_type"] != "code":
             raise CellNotFound(f"Notebook cell {number} is not a code cell.")
         if source is not None:
+            # The screen shows sources with masked secrets.
             known = (
                 self._source(number),
                 cell_source(cell),
-            )  # the screen shows them without secrets
+            )
             self._edited[number] = next(
                 (
                     each
@@ -370,8 +369,8 @@ class Notebook(logging.Handler):
         self._run_in_order([number])
 
     def run_up_to(self, number: int | None = None) -> None:
-        """Run all cells of code up to a place, or to the end, until one fails. Raises
-        `NoSuchCell`."""
+        """Run all code cells up to a position, or to the end, until one fails. Raises
+        `CellNotFound`."""
         if number is not None:
             self._cell(number)
         last = self._first + len(self._file.cells) - 1 if number is None else number
@@ -403,7 +402,7 @@ class Notebook(logging.Handler):
                 f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python anyway."
             )
         waiting: dict[int, int] = {}
-        """The inputs that still wait, by their places."""
+        """Queued inputs, by position."""
 
         def run_one(number: int, source: str) -> None:
             del waiting[number]
@@ -432,18 +431,18 @@ class Notebook(logging.Handler):
     # Saving
 
     def save(self) -> str:
-        """Write the file and return a sentence about it; do nothing and return "" if the file has
-        all of it.
+        """Write the file and return a sentence about it; if it is up to date, do nothing and return
+        "".
 
-        If another program has changed the file meanwhile, write a new one beside it, and go on with
-        that. Raises `OSError`.
+        If another program has changed the file, write a new one next to it, and use that from now
+        on. Raises `OSError`.
         """
         with self._lock:
             changes = self._changes
             content = self._build_content()
             text = writing.render_text(self._file, content)
             now = writing.file_digest(self.path)
-            # A script has no outputs, so it may be the same although cells ran.
+            # A script has no outputs, so its content may be unchanged although cells ran.
             same = content == self._content or (
                 self._file.form != "ipynb"
                 and text == writing.render_text(self._file, self._content)
@@ -463,7 +462,7 @@ class Notebook(logging.Handler):
             self._written_changes = changes
             return sentence
 
-    # Keeping it up to date
+    # Automatic updates
 
     def _write_soon(self) -> None:
         if self._file.rewritable and self._timer is None and not self._ended:
@@ -490,19 +489,19 @@ class Notebook(logging.Handler):
         self.problem = problem
 
     def flush(self) -> None:
-        """Write the file now, if it is kept up to date and something has changed."""
+        """Write the file now, if it is updated automatically and something has changed."""
         if self._file.rewritable and self._changes != self._written_changes and not self._ended:
             self._autosave()
 
     def end(self) -> None:
-        """Write the file for the last time, if it is kept up to date."""
+        """Write the file for the last time, if it is updated automatically."""
         self.flush()
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
 
     def save_copy(self, path: Path) -> None:
-        """Write the notebook as it is now into another file. Raises `OSError`."""
+        """Write the current notebook to another file. Raises `OSError`."""
         with self._lock:
             writing.write_text(
                 path,
@@ -514,15 +513,14 @@ class Notebook(logging.Handler):
         while self._new_records:
             record = self._new_records.popleft()
             if isinstance(record, records.NotebookFile):
-                if (
-                    record.file == self._opened
-                ):  # it was read again, with all that this session has added
+                # It was read again, including this session's additions.
+                if record.file == self._opened:
                     self._since = len(self._conversation.entries)
                 self._opened = record.file
             self._conversation.fold(record)
 
     def _build_content(self) -> Node:
-        """Return the notebook as it is now."""
+        """Return the current content of the notebook."""
         self._fold()
         conversation = self._conversation
         if self._secrets.may_redact:
@@ -532,9 +530,8 @@ class Notebook(logging.Handler):
         for entry in conversation.entries[self._since :]:
             if not isinstance(entry, Cell) or (entry.status and entry.cell_number not in numbers):
                 besides.append(entry)
-            elif (
-                entry.status and entry.cell_number is not None and not conversation.private(entry)
-            ):  # otherwise it runs still, or is not told
+            elif entry.status and entry.cell_number is not None and not conversation.private(entry):
+                # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
         selected = Selected(
             besides,

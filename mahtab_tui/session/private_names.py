@@ -1,4 +1,4 @@
-"""The user's private variables, and the cells that made a variable."""
+"""Private variables, and which cells made a variable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
 
 
 class VariableHistory(logging.Handler):
-    """Folds the records of cells and of what they changed."""
+    """Tracks which cells changed which variables, from records."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
@@ -48,10 +48,10 @@ class VariableHistory(logging.Handler):
             )
 
     def code_for(self, name: str, missing: Collection[str]) -> str:
-        """Return the cells that made a variable, in order, as one cell, with those that made what
-        they need; empty if they are not known.
+        """Return the cells that made a variable, and those that made what they need, in order as
+        one cell; empty if unknown.
 
-        missing: the variables that are not there.
+        missing: variables that do not exist now.
         """
         from mahtab_tui.bus.slicing import Step, steps_for
 
@@ -67,8 +67,8 @@ _UNMARKED = "{name} is no longer private: models and agents may see what it cont
 
 
 class PrivateNames(logging.Handler):
-    """Marks names as private, and says what may be sent. A name is marked, not an object; the mark
-    stays if the name is deleted."""
+    """Marks names as private, and decides what may be sent. The mark belongs to a name, not an
+    object, and remains if the name is deleted."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class PrivateNames(logging.Handler):
         self._secrets = secrets
         self._hidden = hidden
         self._aliases: frozenset[str] = frozenset()
-        """Other names of the private objects, when they were last looked for."""
+        """Other names of the private objects, as last determined."""
         self._codes = {
             record.cell: record.text
             for record in past
@@ -102,7 +102,7 @@ class PrivateNames(logging.Handler):
         return sorted(self._hidden.private)
 
     def mark(self, name: str, private: bool) -> None:
-        """Mark a name as private, or take the mark away. Waits for the kernel."""
+        """Mark a name as private, or remove the mark. Waits for the kernel."""
         if private == (name in self._hidden.private):
             return
         cells = list(self._codes)
@@ -132,12 +132,12 @@ class PrivateNames(logging.Handler):
         )
 
     def uses(self, code: str) -> tuple[str, ...]:
-        """Return the private variables that code can reach, as far as that is known. Waits for
-        the kernel."""
+        """Return the private variables that code can reach, as far as that can be determined. Waits
+        for the kernel."""
         return self._query_kernel(self.names, [code]).used[0] if self.names else ()
 
     def refresh(self) -> None:
-        """Look again for what the private variables hold. Waits for the kernel."""
+        """Ask the kernel again what the private variables refer to. Waits for the kernel."""
         if names := self.names:
             found = self._query_kernel(names, [])
             self._aliases = frozenset(found.aliases)
@@ -150,18 +150,18 @@ class PrivateNames(logging.Handler):
         return name in self._hidden.private or name in self._aliases
 
     def is_private_cell(self, cell: int) -> bool:
-        """Return whether a cell uses a private variable, so that its output is not told."""
+        """Return whether a cell uses a private variable, so that its output is withheld."""
         return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
-        """List the variables as models and agents get them. Raises `KernelError`."""
+        """List the variables as models and agents see them. Raises `KernelError`."""
         self.refresh()
         return [self.redact_variable(variable) for variable in self._kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
-        """Return those of some variables that hold nothing of private ones, and that no cell has
-        used together with one, as far as the cells' code tells. data: the variables through which
-        values may have passed. Waits for the kernel."""
+        """Return the variables that contain nothing private, and that no cell has used together
+        with a private one, as far as the code shows. data: variables through which values may have
+        passed. Waits for the kernel."""
         if not self.names:
             return list(names)
         from mahtab_tui.worker.private_use import mentioned_names
@@ -179,7 +179,7 @@ class PrivateNames(logging.Handler):
         ]
 
     def redact_result(self, result: CellResult) -> CellResult:
-        """Return the result of a cell as models and agents get it."""
+        """Return the result of a cell as models and agents see it."""
         result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
         if not self.is_private_cell(result.cell):
             return result
@@ -214,7 +214,7 @@ class PrivateNames(logging.Handler):
             return False
 
     def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        """Ask the kernel; if it does not answer, go by the names in the code alone."""
+        """Ask the kernel; if it does not answer, use only the names in the code."""
         try:
             return self._kernel.private_use(names, codes)
         except KernelError:
@@ -229,12 +229,12 @@ class PrivateNames(logging.Handler):
 
 
 def explain_approval(names: Sequence[str], party: str) -> str:
-    """Say why code that uses private variables waits for the user, as a clause."""
+    """Explain, as a clause, why code that uses private variables needs approval."""
     return f"it uses {_join_names(names)}; {party} would see its output"
 
 
 def explain_refusal(what: str, names: Sequence[str]) -> str:
-    """Say why a cell that uses private variables may not ask a model."""
+    """Explain why a cell that uses private variables may not ask a model."""
     return f"{what} sends text to a model, and this cell uses {_join_names(names)}. private(name, False) makes a variable public."
 
 

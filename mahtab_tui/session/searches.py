@@ -1,4 +1,4 @@
-"""Searches and calls of MCP servers that cells start."""
+"""Searches and MCP calls that cells start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, Kernel, KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import parse_sampling
+from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
@@ -54,7 +54,7 @@ _MOST = 50
 
 
 class KernelTools:
-    """Implements `search.tools.ToolRunner` by requests that the kernel fetches. Any thread may call
+    """Implements `search.tools.ToolRunner` by requests fetched by the kernel. Any thread may call
     it."""
 
     def __init__(self) -> None:
@@ -92,11 +92,11 @@ class KernelTools:
         """Wait for the next request; None at the end."""
         request = self._requests.get()
         if request is None:
-            self._requests.put(None)  # for others, and for whoever comes later
+            self._requests.put(None)  # for other waiting threads, and for later callers
         return request
 
     def done(self, call: object, result: object) -> None:
-        """Take the result of a call from the kernel, which is not believed."""
+        """Process the result of a call from the kernel, which is not trusted."""
         with self._lock:
             waiting = self._open.pop(call, None) if isinstance(call, int) else None
         if waiting is not None:
@@ -105,7 +105,7 @@ class KernelTools:
             )
 
     def end(self) -> None:
-        """End all calls: the cell, or its kernel, has ended."""
+        """End all calls, because the cell or its kernel has ended."""
         with self._lock:
             self._ended = True
             waiting, self._open = self._open, {}
@@ -115,7 +115,7 @@ class KernelTools:
 
 
 def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
-    """Read descriptions of functions from the kernel. Raises `ValueError`."""
+    """Parse descriptions of functions from the kernel. Raises `ValueError`."""
     from mahtab_tui.worker.sandbox.names import name_problem
 
     tools = [
@@ -129,19 +129,19 @@ def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
 
 
 _LARGE = 2_000_000
-"""Characters of a log that comes with its answer."""
+"""Maximum characters of a log that is sent with its answer."""
 _TOOL_CALLS = 32
 
 
 LONGEST_SENT = 500_000_000
-"""Characters of a text that another machine may tell."""
+"""Maximum characters of a text sent by a kernel on another machine."""
 _MOST_SENT = 20
-"""Texts that may have been sent and not searched yet."""
+"""Maximum number of texts sent and not yet searched."""
 
 
 @dataclass(eq=False, repr=False)
 class Searches:
-    """`search.control.Control` over an engine that is loaded with the first search."""
+    """Implements `search.control.Control` over an engine that is loaded with the first search."""
 
     _log: logging.Logger
     _settings: Settings
@@ -152,20 +152,20 @@ class Searches:
     _inbox: Inbox
     _: KW_ONLY
     asking: Asking
-    """Action before a large fan-out; without a screen there is nobody to ask."""
+    """What to do before a large fan-out; without a screen there is nobody to ask."""
 
     def __post_init__(self) -> None:
         self._engine_lock = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
-        """Trees for which a cell waits, with the root that runs."""
+        """Trees that cells wait for, with the root that is running."""
         self._tools: dict[str, KernelTools] = {}
         """By tree."""
         self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
 
     def receive_text(self, tree: str, text: str) -> None:
-        """Take a piece of the text about which a kernel on another machine will ask. Raises
+        """Store a piece of a text that a kernel on another machine will search. Raises
         `RuntimeError`."""
         pieces = self._sent.setdefault(tree, [])
         pieces.append(text)
@@ -176,8 +176,8 @@ class Searches:
             )
 
     def _load_text(self, tree: str, file: str) -> str:
-        """Return the text of a search: from a file of the kernel's, or what another machine has
-        told. Raises `OSError`, `ValueError`."""
+        """Return the text of a search, from the kernel's file or as sent by another machine. Raises
+        `OSError` and `ValueError`."""
         if not self._kernel.info().host:
             return _read_text(Path(file))
         if tree not in self._sent:
@@ -187,11 +187,11 @@ class Searches:
     def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
     ) -> dict[str, Any]:
-        """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a
+        """Serve `rlm(…)` in a cell: run a search, or rerun one with another query, and return a
         `worker.answers.Result` as a dict.
 
-        If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a
-        sentence if it cannot run.
+        If there is no answer, the dict has a sentence under `failed`. Raises `RuntimeError` with a
+        sentence if the search cannot run.
         """
         from mahtab_tui.sandbox.base import SandboxError, Text
         from mahtab_tui.search.limits import merge_limits
@@ -202,6 +202,11 @@ class Searches:
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
+            access = pop_access(options)
+            if access and self._kernel.info().host:  # it could reach what only this machine can
+                raise ValueError(
+                    "A kernel on another machine may not give base_url and api_key. Set base_url in the settings."
+                )
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
@@ -226,6 +231,7 @@ class Searches:
                 about=about,
                 tree=tree,
                 sampling=parse_sampling(**sampling),
+                access=access,
                 tools=self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
@@ -244,8 +250,8 @@ class Searches:
         }
 
     def log(self, tree: str) -> str:
-        """Return the log of a search as text, which its answer had no room for. Raises
-        `RuntimeError`."""
+        """Return the log of a search, encoded as text, if it was too large to come with the answer.
+        Raises `RuntimeError`."""
         log = None if self._search is None else self._search.packed_log(tree)
         if log is None:
             raise RuntimeError("The log of this search is no longer in memory.")
@@ -254,7 +260,7 @@ class Searches:
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None
     ) -> KernelTools:
-        """Return the way to the functions of a cell that a search may call; the kernel may ask
+        """Open access to the cell's functions that a search may call. The kernel may ask for it
         before its search begins."""
 
         with self._engine_lock:
@@ -266,29 +272,29 @@ class Searches:
         return tools
 
     def end_tools(self) -> None:
-        """End all calls of functions: their kernel has ended."""
+        """End all calls of functions, because their kernel has ended."""
         for tools in list(self._tools.values()):
             tools.end()
 
     def stop_tree(self, tree: str) -> None:
-        """Stop a search for which a cell has waited."""
+        """Stop a search that a cell waits for."""
         if (root := self._running.get(tree)) is not None:
             self.stop(tree, root)
 
     def stop_all(self) -> None:
-        """Stop all searches for which a cell waits."""
+        """Stop all searches that cells wait for."""
         for tree in list(self._running):
             self.stop_tree(tree)
 
     def close(self) -> None:
-        """Stop all searches, and wait for them to end."""
+        """Stop all searches, and wait until they have ended."""
         self.end_tools()
         with self._engine_lock:
             search, self._search = self._search, None
         if search is not None:
             search.close()
 
-    # The methods of `Control`.
+    # The methods of `Control`
 
     def stop(self, tree: str, node: str) -> None:
         if (search := self._search) is not None:
@@ -334,14 +340,14 @@ class Searches:
             if self._search is None:
                 self._search = Search(
                     self._on_record,
-                    make_llm=self._models.make,
+                    model_options=self._models.options,
                     spending=self._spending,
                     secrets=self._secrets,
                 )
             return self._search
 
     def _on_record(self, record: Record) -> None:
-        """Log an event of a search; called on its thread."""
+        """Log an event of a search; called on the search's thread."""
         if (
             isinstance(record, SearchBegin)
             and record.parent is None
@@ -362,7 +368,7 @@ class Searches:
 
 
 def _literal(text: str) -> str:
-    """Write a text as a Python literal, with a line for each of its lines."""
+    """Format a text as a Python literal, with one line for each of its lines."""
     lines = text.splitlines(keepends=True)
     return (
         repr(text)
@@ -372,7 +378,7 @@ def _literal(text: str) -> str:
 
 
 def _log_to_send(answer: SearchAnswer) -> str | None:
-    """Return a log as text; None if it is so large that it is fetched when it is wanted."""
+    """Return a log as text; None if it is so large that it is only sent on request."""
     if answer.log is None:
         return ""
     return base64.b64encode(answer.packed()).decode() if answer.log.chars <= _LARGE else None
@@ -392,29 +398,29 @@ def _parse_contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
 
 
 def _read_text(file: Path) -> str:
-    """Read a cell's text and remove its file: the kernel may be killed before it could do so."""
+    """Read a cell's text and remove its file, because the kernel might be killed before it can."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
-    with contextlib.suppress(OSError):  # it is in memory, and the kernel's
+    with contextlib.suppress(OSError):  # it is in memory, and belongs to the kernel
         file.unlink()
     return text
 
 
 _LONGEST_ASKED = 200_000
-"""Characters of a call that the user can be asked about."""
+"""Maximum characters of a call that the user can be asked about."""
 
 
 class _OpenCall:
-    """A call that a cell waits for."""
+    """An MCP call that a cell waits for."""
 
     def __init__(self, cell: int) -> None:
-        """cell: the newest cell when it began."""
+        """cell: the newest cell when the call began."""
         self.cell = cell
         self._lock = threading.Lock()
         self._cancel: Callable[[], object] | None = None
         self.cancelled = False
 
     def cancel(self) -> None:
-        """End what it waits for, now and later."""
+        """Cancel the call's current step, and every later one."""
         with self._lock:
             self.cancelled = True
             cancel = self._cancel
@@ -422,7 +428,7 @@ class _OpenCall:
             cancel()
 
     def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Let `cancel` call this from now on."""
+        """Set what `cancel` calls from now on."""
         with self._lock:
             self._cancel = cancel
             cancelled = self.cancelled
@@ -432,7 +438,7 @@ class _OpenCall:
 
 @dataclass(eq=False, repr=False)
 class ServerCalls:
-    """Serves what code in the kernel asks of MCP servers."""
+    """Serves requests to MCP servers from code in the kernel."""
 
     _log: logging.Logger
     _knowledge: Knowledge
@@ -459,7 +465,7 @@ class ServerCalls:
         ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
+        """Serve a call from the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
         ``mcp_search``."""
         from mahtab_tui.servers.servers import ServerError
 
@@ -486,8 +492,8 @@ class ServerCalls:
             return {"failed": "The call was cancelled."}
 
     def cancel(self, cell: int | None = None) -> None:
-        """Cancel the calls of a cell, also those that its threads wait for; all of them if the
-        kernel has ended."""
+        """Cancel the calls of a cell, including those of its threads; without a cell all calls,
+        because the kernel has ended."""
         for open_call in list(self._open.values()):
             if cell in (None, open_call.cell):
                 open_call.cancel()
@@ -531,7 +537,7 @@ class ServerCalls:
         arguments: Mapping[str, Any],
         cell: int | None,
     ) -> None:
-        """Ask the user, unless it is their own cell that calls, or a rule decides. Raises
+        """Ask the user, unless their own cell makes the call, or a rule decides. Raises
         `ServerError` if the call must not be made."""
         from mahtab_tui.servers.servers import ServerError
 

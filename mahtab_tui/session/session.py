@@ -1,4 +1,4 @@
-"""Builds a session and offers it as one object."""
+"""Builds a session, and is its public interface."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class _Part(Generic[T]):
-    """One of the `Components` as an attribute of the session."""
+    """Makes one of the `Components` an attribute of the session."""
 
     def __set_name__(self, owner: type[Session], name: str) -> None:
         self._name = name
@@ -58,10 +58,10 @@ class _Part(Generic[T]):
 
 
 class Session:
-    """A conversation over one namespace. Methods may be called from any thread, and return at once
-    unless they say otherwise.
+    """A conversation over one namespace. Methods may be called from any thread, and return
+    immediately unless they say otherwise.
 
-    Its parts are loaded and built when the first of them is wanted, by `start` at the latest.
+    Its components are loaded and built when one of them is first used, by `start` at the latest.
     """
 
     def __init__(
@@ -78,16 +78,13 @@ class Session:
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
-        """kernel: or all that the session stands on, store included, which is made when the first
-        of its parts is wanted. past: the records of a resumed session, in order. files: are loaded
-        into variables once the kernel has started. notebook: a file whose cells are shown and can
-        be run.
+        """kernel: the kernel, or a lazy backend, which is created when a component is first used.
+        past: the records of a resumed session, in order. files: loaded into variables once the
+        kernel has started. notebook: a file whose cells are shown and can be run.
 
-        by_program: a program uses the session, without a user at the keyboard. It provides the
-        agent (`AgentThread.adopt`), `input()` fails, and the last exchange is neither saved for the
-        next session nor loaded from the previous one, unless the program asks for it. no_trace:
-        nothing of the session is written anywhere, so that exchange is neither saved nor loaded
-        here, too.
+        by_program: the session is used by a program, without a user at the keyboard. The program
+        provides the agent (`AgentThread.continue_from`), and `input()` fails. no_trace: write
+        nothing about the session to disk.
         """
         self.settings = settings
         self.no_trace = no_trace
@@ -98,8 +95,8 @@ class Session:
             kernel = Lazy.of(SessionBackend(kernel, store))
         self.backend = kernel
         self.ready: Future[bool] = Future()
-        """Set when the first kernel is ready: whether its Python has pandas. Raises `KernelError`
-        if the kernel could not start."""
+        """Whether the first kernel's Python has pandas, once it is ready. Raises `KernelError` if
+        the kernel could not start."""
         self._closed = False
         self._frontend = face
         self._name = name
@@ -112,16 +109,16 @@ class Session:
 
     @property
     def built(self) -> bool:
-        """Whether its parts are built."""
+        """Whether its components are built."""
         return self._lazy_parts.made
 
     def build(self) -> None:
-        """Build its parts, unless they are built."""
+        """Build its components, unless they are already built."""
         self._lazy_parts.get()
 
     def listen(self, begin: Callable[[logging.Logger], None]) -> None:
-        """Call something with the bus before any record passes it, or at once if its parts are
-        built. It adds a handler."""
+        """Call `begin` with the bus before any record passes, or immediately if the components are
+        already built, to add a handler."""
         if self.built:
             begin(self.log)
         else:
@@ -203,15 +200,15 @@ class Session:
         self.kernel.start(self.host)
 
     def save(self) -> None:
-        """Write growing streams to the store now."""
+        """Write incomplete streams to the store now."""
         if self.built:
             self._parts.save()
 
     def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
-        """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
+        """Stop the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
 
-        hurry: do not wait long for variables to be written. leave: let the kernel go on alone, if
-        it can.
+        hurry: limit the wait for saving variables. leave: detach the kernel, if it can run without
+        a screen.
         """
         if self._closed:
             return
@@ -238,7 +235,7 @@ class Session:
     # Entries
 
     def hide(self, entry: str, hidden: bool) -> None:
-        """Hide an entry from the model from the next question on, or unhide it. entry: its name,
+        """Hide an entry from the model from the next question on, or show it again. entry: a name
         from `bus.prompt.HiddenEntries`."""
         self.entries.hide(entry, hidden)
 
@@ -248,9 +245,9 @@ class Session:
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Submit an input in place of an earlier one, which is removed from the model's
-        conversation with all after it. The namespace stays.
+        conversation together with everything after it. The namespace stays.
 
-        Returns False, and does nothing, while an input runs or waits.
+        Does nothing and returns False while an input runs or is queued.
         """
         if self.cell_runs or self.turn_runs or not self.inbox.idle:
             return False
@@ -280,7 +277,7 @@ class Session:
 
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary
-        shall keep, in the user's words."""
+        must contain, in the user's words."""
         if self.turns.in_turn:
             self.notice(
                 "The model is working. Wait until it ends, or stop it; then /compact.", "warning"
@@ -290,7 +287,7 @@ class Session:
 
     @cached_property
     def kernel_control(self) -> KernelControl:
-        """Actions of the user on the kernel itself; loaded when they are first wanted."""
+        """The user's actions on the kernel itself; loaded on first use."""
         from mahtab_tui.session.kernel_control import KernelControl
 
         masked = self._parts.masked
@@ -312,7 +309,7 @@ class Session:
 
     @property
     def model(self) -> str:
-        """The full name of the model that answers; empty while servers on this machine are asked
+        """The full name of the model that answers; empty while servers on this machine are searched
         for one."""
         if self.built:
             return self.info.model
@@ -323,11 +320,11 @@ class Session:
         return self.info.approval
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """Change the approval mode. Code that waits already goes on waiting."""
+        """Change the approval mode. Code that already waits keeps waiting."""
         self.info.set_approval(approval)
 
     def set_model(self, model: str) -> None:
-        """Answer with another model from the next question on; the conversation stays. Raises
+        """Use another model from the next question on; the conversation stays. Raises
         `ModelError`."""
 
         model = full_name(model, self.settings.provider)
@@ -347,32 +344,32 @@ class Session:
 
     @property
     def saved_id(self) -> str:
-        """Return the id under which the session is saved; empty if it is not saved."""
+        """The id under which the session is saved; empty if it is not saved."""
         from mahtab_tui.store.sqlite import SqliteStore
 
         store = self.backend.get().store
         return store.session if isinstance(store, SqliteStore) else ""
 
     def output(self, cell: int) -> str | None:
-        """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises
+        """Return the whole output of a cell from the store; None if it was not saved. Waits. Raises
         `StoreError`."""
         store = self.backend.get().store
         return None if store is None else store.output(cell)
 
     def open_inspector(self) -> InspectorClient:
-        """Return a `InspectorClient` inside objects for one screen, which must close it."""
+        """Return an `InspectorClient` for one screen, which must close it."""
         from mahtab_tui.kernel.inspector_client import InspectorClient
 
         return InspectorClient(self.kernel)
 
     def code_for_variable(self, name: str) -> str:
-        """Return the cells that made a variable which was not kept, in order, as one cell; empty if
-        they are not known."""
+        """Return the cells that made a variable that was not kept, in order as one cell; empty if
+        unknown."""
         return self._parts.variable_history.code_for(name, self.namespace_store.missing)
 
     def describe_usage(self) -> str:
-        """Say what undo and the saved variables use of what they may, and which instructions the
-        model gets, a line each.
+        """Describe how much undo and saved variables use of their limits, and which instructions
+        the model gets, one per line.
 
         Waits for the kernel. Raises `KernelError`.
         """
@@ -386,18 +383,18 @@ class Session:
 
     def context_use(self) -> ContextUse:
         """Count what the next question would send. Waits for the kernel, and for the model's
-        package. Raises `KernelError`, `ModelError`."""
+        package. Raises `KernelError` and `ModelError`."""
         from mahtab_tui.session.components import context_use
 
         return context_use(*self.agent.agent.context_sizes(self.private.variables()))
 
     def all_records(self) -> list[Record]:
-        """Return all records of the session that are kept. Raises `StoreError`."""
+        """Return all stored records of the session. Raises `StoreError`."""
         store = self.backend.get().store
         return [] if store is None else store.everything()
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises
+        """Complete the code at the cursor. Waits at most half a second for the kernel. Raises
         `KernelError`."""
         return self.kernel.complete(code, cursor)
 
@@ -407,7 +404,7 @@ class Session:
 
     @property
     def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
-        """`Suggestions.suggest`; None if no model is set for suggestions."""
+        """Return `Suggestions.suggest`; None if no suggestion model is set."""
         suggestions = self._parts.suggestions if self.settings.suggestion_model else None
         return None if suggestions is None else suggestions.suggest
 

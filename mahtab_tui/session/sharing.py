@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 WAITING = 10_000
-"""Maximum number of records that wait for a watcher. One that reads too slowly misses some."""
+"""Maximum number of records queued for a watcher. One that reads too slowly misses some."""
 
 BACKLOG = 2_000
 CHARACTERS = 20_000_000
-"""Limits of the recent records that are kept, in number and characters. Pieces of streams are kept
-until the whole record follows."""
+"""Maximum number and characters of the recent records to keep. Pieces of a stream are kept until
+the complete record follows."""
 
 GROWING = 1_000_000
-"""Characters that are kept of the end of a stream."""
+"""Maximum characters to keep of the end of a stream."""
 
 Feed = queue.Queue[Record | None]
-"""Records that a watcher has not read yet; None is the end."""
+"""Records that a watcher has not read yet; None marks the end."""
 
 
 class _OpenStream:
-    """The end of a stream whose whole record has not come yet."""
+    """The end of a stream whose complete record has not arrived yet."""
 
     def __init__(self, first: Stream) -> None:
         self._first = first
@@ -69,10 +69,11 @@ class Broadcast(logging.Handler):
     """Keeps the recent records of a session and passes new ones to the watchers."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
-        """past: what watchers see of the time before, from `past_for_watchers`."""
+        """past: records of the past for watchers, from `past_for_watchers`."""
         super().__init__()
         self._mutex = threading.Lock()
-        """A new watcher gets each record exactly once: from the past, or as it comes."""
+        """Ensures that a new watcher gets each record exactly once, either from the past or as it
+        arrives."""
         self._past: deque[Record | _OpenStream] = deque()
         self._open_streams: set[str] = set()
         """The keys of streams in `_past`."""
@@ -141,12 +142,11 @@ class Broadcast(logging.Handler):
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
-    """Yield what a watcher sees of the records of a resumed session. same_kernel: the kernel has
-    waited, and cells that have not ended go on."""
+    """Yield the records of a resumed session that watchers get. same_kernel: the kernel was
+    reattached, and unfinished cells continue."""
     for record in past:
-        waits = (
-            isinstance(record, records.Approval | records.Input) and record.state == "waiting"
-        )  # asked again if it still does
+        # Pending requests are sent again if they still wait.
+        waits = isinstance(record, records.Approval | records.Input) and record.state == "waiting"
         if not waits:
             yield record
     if past and not same_kernel:
@@ -157,9 +157,8 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
                 else records.AssistantReplOut
             )(cell=cell.cell, cut=True)
     if past:
-        yield records.Namespace(
-            fresh=True, cell=0
-        )  # the variables of this kernel are reported as they are found
+        # This kernel's variables are reported when they are listed.
+        yield records.Namespace(fresh=True, cell=0)
 
 
 def _record_size(record: Record | _OpenStream) -> int:
@@ -175,10 +174,10 @@ REPLY_SECONDS = 2.0
 """Seconds that a session may take to answer a probe."""
 
 LONGEST_PATH = 100
-"""Maximum length of a socket's path in bytes; systems allow only a few more."""
+"""Maximum length of a socket's path in bytes; systems allow only slightly more."""
 
 _LOCAL_PEERCRED = 1
-"""The macOS socket option for the user at the other end."""
+"""The macOS socket option for the peer's user id."""
 
 
 class SharingError(Exception):
@@ -186,7 +185,7 @@ class SharingError(Exception):
 
 
 class RunningSession(NamedTuple):
-    """A session on a screen."""
+    """A session open on a screen."""
 
     name: str
     project: str
@@ -200,7 +199,7 @@ class RunningSession(NamedTuple):
 
 
 def share_folder() -> Path:
-    """Return the folder of the sockets; create it if necessary. Raises `SharingError`."""
+    """Return the folder of the sockets, creating it if necessary. Raises `SharingError`."""
     folder = _run_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -227,7 +226,7 @@ def socket_path(pid: int) -> Path:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the user id at the other end."""
+    """Return the user id of the peer."""
     if sys.platform == "darwin":
         _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
         return int(uid)
@@ -293,8 +292,8 @@ def _find_running(folder: Path) -> Iterator[RunningSession]:
 
 
 def _request_frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
-    """Ask a session for something, and yield what it sends. patience: for each piece. Raises
-    `OSError`, `FrameError`."""
+    """Send a request to a session, and yield the frames it sends. patience: timeout for each frame.
+    Raises `OSError` and `FrameError`."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(patience)
         connection.connect(str(path))
@@ -311,7 +310,7 @@ def record_frame(record: Record) -> Frame:
 def follow_session(running: RunningSession) -> Iterator[Record]:
     """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
     cannot be reached."""
-    with contextlib.suppress(FrameError):  # the session is damaged, or not a session
+    with contextlib.suppress(FrameError):  # the session is damaged, or not a session at all
         for frame in _request_frames(running.path, "watch"):
             with contextlib.suppress(InvalidRecord):
                 if frame.get("op") == "record" and (record := from_json(frame)) is not None:
@@ -326,7 +325,7 @@ CLOSE_SECONDS = 1.0
 """Seconds for a disconnected agent to read why."""
 
 RETRY_SECONDS = 0.1
-"""Seconds to wait after accepting a connection has failed."""
+"""Seconds to wait after accepting a connection failed."""
 
 LARGEST = 64 * 1024 * 1024
 """Maximum size of an agent's message in bytes."""
@@ -343,8 +342,8 @@ class AgentService:
         self._connections: set[_Connection] = set()
 
     def serve(self, connected: socket.socket, *, owns_session: bool = False) -> None:
-        """Serve what is at the other end of a socket, on a thread. owns_session: it is an agent
-        whose own session this is."""
+        """Serve the peer of a socket, on a thread. owns_session: the peer is an agent, and the
+        session is its own."""
         connection = _Connection(connected, self, owns_session=owns_session)
         self._connections.add(connection)
         threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
@@ -369,15 +368,15 @@ class AgentService:
 
 
 class ShareServer(AgentService):
-    """Listens while its session is on the screen."""
+    """Listens on a socket while its session is on the screen."""
 
     def __init__(self, session: Session, project: Path) -> None:
         super().__init__(session, project)
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
-        draft = self._path.with_suffix(
-            ".new"
-        )  # renamed once it listens: programs that look for sessions remove sockets that do not answer
+        # Renamed once it listens: programs that look for sessions remove sockets that do not
+        # answer.
+        draft = self._path.with_suffix(".new")
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             draft.unlink(missing_ok=True)
@@ -405,9 +404,8 @@ class ShareServer(AgentService):
             try:
                 accepted, _ = self._listener.accept()
             except OSError:
-                self._closed.wait(
-                    RETRY_SECONDS
-                )  # the socket is closed, or the program has run out of file descriptors
+                # The socket is closed, or the program has run out of file descriptors.
+                self._closed.wait(RETRY_SECONDS)
                 continue
             if peer_uid(accepted) != os.getuid():
                 accepted.close()
@@ -416,7 +414,7 @@ class ShareServer(AgentService):
 
 
 class _Connection:
-    """One agent's connection: a thread reads, and each call is served on a thread of its own."""
+    """An agent's connection. One thread reads, and each call is served on a thread of its own."""
 
     def __init__(
         self, accepted: socket.socket, server: AgentService, *, owns_session: bool
@@ -443,7 +441,7 @@ class _Connection:
                     if not self._leaving:
                         self._handle(frame)
         except (OSError, FrameError, KeyError, TypeError, ValueError):
-            pass  # the other side does not speak the protocol, or has closed the connection
+            pass  # the peer does not speak the protocol, or has closed the connection
         finally:
             if self._feed is not None:
                 self._session.broadcast.unwatch(self._feed)
@@ -452,12 +450,12 @@ class _Connection:
             self._ended.set()
 
     def disconnect(self, sentence: str) -> None:
-        """Close the connection, with a sentence for the agent. Waits a moment until the agent has
+        """Close the connection, with a sentence for the agent. Briefly waits until the agent has
         read it."""
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
         with contextlib.suppress(OSError):
-            # Keep receiving for a moment: if the agent's writing failed, it would never read the
+            # Keep receiving briefly, because an agent whose write fails would never read the
             # sentence.
             self._socket.shutdown(socket.SHUT_WR)
             self._ended.wait(CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Serves the model's turns: runs code, asks the user, and reports what happened."""
+"""The session's side of the model's turns: runs code, asks the user, and reports what happened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
+from mahtab_tui.agent.host import ApprovalRequest, Execution, Permission, QuestionContext
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
@@ -37,19 +37,19 @@ from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.private_names import PrivateNames, explain_approval
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo, name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.prompt import PromptHandler
-    from mahtab_tui.session.code_rules import CodeRules, Verdict
+    from mahtab_tui.session.code_rules import CodeRules
 
 _STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
 
 
 class Reviews:
-    """Asks the user about what cells of the model have changed."""
+    """Asks the user whether to keep the changes made by the model's cells."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel, undo: Undo) -> None:
         self._log = log
@@ -60,11 +60,10 @@ class Reviews:
         self, cell: int, request: str, party: str, wait: Callable[[str], Decision]
     ) -> Decision:
         """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep`
-        at once if it has changed nothing.
+        at once if it changed nothing.
 
-        request: an id for the question. wait: returns the user's decision on it. If other cells
-        have run meanwhile, an undo would take them back too, so the user is asked about all of
-        them.
+        request: the id of the request. wait: returns the user's decision. If other cells have run
+        since, an undo would affect them too, so the user is asked about all of them.
         """
         while True:
             asked = self._changes(cell, Review(request=f"{request}.review", party=party))
@@ -78,7 +77,7 @@ class Reviews:
             return decision
 
     def _changes(self, cell: int, about: Review) -> Review:
-        """Add what a cell, and those after it, have changed."""
+        """Add the changes made by a cell and those after it."""
         cells = self._undo.cells_from(cell)
         try:
             restoration = self._undo.preview(cell)
@@ -93,8 +92,8 @@ class Reviews:
         )
 
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:
-        """Undo cells, unless others have run since, which the user has not seen here; returns
-        whether they were undone."""
+        """Undo cells; returns False if others have run since, whose changes were not shown to the
+        user."""
         now = self._undo.cells_from(cells[0])
         if now != cells:
             emit(
@@ -115,15 +114,14 @@ class Reviews:
 
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
-"""Cells whose variables are described to the model."""
+"""Number of recent cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
-"""Characters of descriptions of variables in which words of a question are looked
-for."""
+"""Maximum characters of variable descriptions in which words of a question are searched."""
 _COMMON = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
-"""Words of questions that say nothing about data."""
+"""Words in questions that say nothing about data."""
 
 
 @dataclass(eq=False, repr=False)
@@ -144,7 +142,7 @@ class TurnHost:
     past: InitVar[Sequence[Record]]
     _: KW_ONLY
     can_ask: bool
-    """Whether there is a user who can answer."""
+    """Whether a user can answer."""
 
     def __post_init__(self, past: Sequence[Record]) -> None:
         self.cancelled = threading.Event()
@@ -152,29 +150,29 @@ class TurnHost:
         self.pictures = dict(_pictures(past))
         self._allowed_private: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
+        self._reviewed = False
+        """Whether the user decides afterwards about what the code has changed that runs next."""
         self._fork_result: CellResult | None = None
-        """The result of the code that is carried out next, if it has run in a locked fork
-        already."""
+        """Result of the code to execute next, if it has already run in a locked fork."""
         self.last = max(
             (record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)),
             default=0,
         )
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
-        """An earlier session's exchange, to be sent with the next question."""
         self._attached: dict[int, str] = {}
-        """Attachments as XML, by the numbers of questions that were not sent yet."""
+        """Attachments as XML, by the numbers of questions not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
-        """The id of the approval that waits."""
+        """The id of the pending approval."""
         self._reviews = Reviews(self.log, self._kernel, self._undo)
         self._sent_data = ""
-        """Text about variables that the model has got, in lower case."""
+        """Descriptions of variables that the model got, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:
-        """The user's rules for code; loaded with the first code."""
+        """The user's rules for code; loaded on first use."""
         from mahtab_tui.session.code_rules import CodeRules
 
         return CodeRules(self.info, self._kernel)
@@ -194,7 +192,7 @@ class TurnHost:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Mark that a question is being answered."""
+        """Mark a question as being answered."""
         self._turns += 1
         try:
             with self._undo.during_turn():
@@ -204,16 +202,14 @@ class TurnHost:
 
     @contextmanager
     def asked_from_cell(self) -> Iterator[None]:
-        """Mark that a cell waits for the answer, so that the agent's own cells run inside it."""
+        """Mark that a cell waits for the answer, so that the agent's cells run inside it."""
         self._waiting_cells += 1
         try:
             yield
         finally:
             self._waiting_cells -= 1
 
-    def execute(
-        self, code: str, *, turn: int, step: int, block: int, review: bool = False
-    ) -> Execution:
+    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
         result, self._fork_result = self._fork_result, None
         if result is None:
             result = self._run(code, turn=turn, step=step, block=block)
@@ -222,7 +218,7 @@ class TurnHost:
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = (
             Decision("keep")
-            if ended or not review
+            if ended or not self._reviewed
             else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
         )
         if decision.action == "stop":
@@ -257,8 +253,8 @@ class TurnHost:
         )
 
     def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
-        """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause.
-        `execute` then has the result."""
+        """Run code in a locked fork; returns what it needs beyond the lock, as a clause. `execute`
+        then uses the result."""
         self._fork_result = None
         result = self._run(
             request.code, turn=request.turn, step=request.step, block=request.block, lock=lock
@@ -268,7 +264,7 @@ class TurnHost:
         return result.needs
 
     def _describe_result(self, result: CellResult) -> str:
-        """Describe what a cell of the model's has made or changed."""
+        """Describe the variables that a cell of the model made or changed."""
         try:
             return describe_changes(
                 self._kernel, self._private, result.changes, printed=bool(result.output.strip())
@@ -276,69 +272,48 @@ class TurnHost:
         except KernelError:
             return ""
 
-    def auto_decision(self, request: ApprovalRequest) -> Decision | str:
-        approval, code = self.info.approval, request.code
-        self._fork_result = None
-        self._allowed_private = self._private.uses(code)
-        verdict = self.rules.verdict(code)
-        if verdict.action == "deny":
-            return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
-        if self.info.planning:
-            return self._plan(
-                request, f"the rule {verdict.rule} asks" if verdict.action == "ask" else ""
-            )
-        if self._allowed_private:
-            return self._must_ask(explain_approval(self._allowed_private, self.party))
-        if verdict.action == "ask":
-            return self._must_ask(f"the rule {verdict.rule} asks")
-        if approval == "ask":
-            return self._decide_by(verdict, request)
-        if approval == "review":
-            why = (
-                "another cell waits for this answer"
-                if self._waiting_cells
-                else self._kernel.cannot_undo
-            )
-            if why:
-                return why
-        self.info.warn_about_permissions()
-        return Decision("review" if approval == "review" else "run")
-
-    def _decide_by(self, verdict: Verdict, request: ApprovalRequest) -> Decision | str:
-        """Decide about code about which the approval mode asks, if no rule allows it."""
-        if verdict.action == "allow":
-            return Decision("run")
-        if verdict.action != "lock":
-            return ""
-        if why := self.rules.lock_obstacle():
-            return self.rules.explain_once(why)
-        needs = self._run_in_fork(request, "keep")
-        return self._must_ask(needs) if needs else Decision("run")
-
-    def _plan(self, request: ApprovalRequest, why: str) -> Decision:
-        """Run code of a plan in a locked fork, where all that it makes stays, or refuse it. why:
-        why it must not run there."""
-        why = (
-            why
-            or ("it uses a private variable" if self._allowed_private else "")
-            or self.rules.lock_obstacle()
+    def permit(self, request: ApprovalRequest) -> Permission:
+        self._fork_result, self._reviewed = None, False
+        self._allowed_private = used = self._private.uses(request.code)
+        cannot_review = self._cannot_review() if self.info.approval == "review" else ""
+        trusted = self.info.approval != "ask" and not cannot_review
+        permission = self.rules.permission(
+            request.code,
+            author=self.party,
+            private=used,
+            trusted=trusted or self.info.planning,
+            can_ask=self.can_ask or self.info.planning,
         )
+        if self.info.planning:
+            return self._plan(request, permission)
+        if permission.action == "lock":
+            needs = self._run_in_fork(request, "keep")
+            return self.rules.ask(needs, can_ask=self.can_ask) if needs else Permission("allow")
+        if permission.action == "allow" and trusted:
+            self._reviewed = self.info.approval == "review"
+            self.info.warn_about_permissions()
+        if permission.action == "ask" and not permission.reason:
+            return Permission("ask", cannot_review)
+        return permission
+
+    def _cannot_review(self) -> str:
+        """Return why changes of code cannot be reviewed after it has run, as a clause."""
+        return (
+            "another cell waits for this answer"
+            if self._waiting_cells
+            else self._kernel.cannot_undo
+        )
+
+    def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
+        """Run code of a plan in a locked fork, where all that it makes stays, or deny it."""
+        if permission.action == "deny":
+            return permission
+        why = permission.reason or self.rules.lock_obstacle()
         why = why or self._run_in_fork(request, "discard")
         return (
-            Decision("refuse", reason=f"{_PLAN} This code may not run in it: {why}.")
+            Permission("deny", f"{_PLAN} This code may not run in it: {why}.")
             if why
-            else Decision("run")
-        )
-
-    def _must_ask(self, why: str) -> Decision | str:
-        """Return why the user must be asked; if there is nobody, the decision that the code does
-        not run."""
-        return (
-            why
-            if self.can_ask
-            else Decision(
-                "refuse", reason=f"{why[0].upper()}{why[1:]}, and no one is here to approve it."
-            )
+            else Permission("allow")
         )
 
     def decide(self, request: ApprovalRequest) -> Decision:
@@ -360,8 +335,7 @@ class TurnHost:
     def attach(
         self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool
     ) -> None:
-        """Attach what a question mentions. commands: whether to run the commands that it
-        mentions."""
+        """Attach what a question mentions. commands: whether to run the commands it mentions."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
             picture = attachment.picture
@@ -395,7 +369,7 @@ class TurnHost:
         return QuestionContext(sections, variables, self._mentions_data(question))
 
     def _mentions_data(self, question: str) -> bool:
-        """Tell whether a word of a question stands in the descriptions of variables."""
+        """Return whether the descriptions of variables contain a word of a question."""
         return any(word in self._sent_data for word in _data_words(question))
 
     def surroundings(self) -> str:
@@ -412,7 +386,7 @@ class TurnHost:
         emit(self.log, used)
 
     def interrupt(self) -> None:
-        """Withdraw the waiting approval, and interrupt the model's cell."""
+        """Withdraw the pending approval, and interrupt the model's cell."""
         if (asked := self._open_request) is not None:
             self.approvals.cancel(asked)
         if self._cells.assistant_runs:
@@ -420,7 +394,7 @@ class TurnHost:
 
 
 def _data_words(text: str) -> set[str]:
-    """Return the words of a text that may name data, in lower case and in the singular."""
+    """Return the words of a text that may name data, in lower case and singular."""
     return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
 
 

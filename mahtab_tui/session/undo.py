@@ -21,7 +21,7 @@ BUSY = "Something is running. Wait, or press Esc, then try again."
 
 
 class Undo:
-    """Undoes and redoes cells. Its methods wait for the kernel and raise `KernelError`."""
+    """Undoes and redoes cells. Methods wait for the kernel and raise `KernelError`."""
 
     def __init__(
         self, log: logging.Logger, kernel: Kernel, keeping: NamespaceStore, cells: Cells
@@ -34,12 +34,11 @@ class Undo:
         self._lock = threading.Lock()
         self._undone: set[int] = set()
         self._last: tuple[tuple[int, ...], Provenance] | None = None
-        """The cells of the last undo, which a redo takes back, and who had made each name before
-        it."""
+        """The cells of the last undo, which a redo reverses, and the authors of names before it."""
 
     def describe_usage(self, steps: int, megabytes: int) -> str:
-        """Say how many cells can be undone now, and what memory only they need. steps, megabytes:
-        the limits."""
+        """Describe how many cells can be undone, and how much memory only they use. steps,
+        megabytes: the limits."""
         if not steps:
             return "Undo is off (undo_steps is 0)"
         undoable = self._kernel.undo_steps()
@@ -47,7 +46,7 @@ class Undo:
         return f"Undo: {len(undoable)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
 
     def last_step(self) -> int:
-        """Return the cell that ran last, or the first cell of the answer to which that belongs."""
+        """Return the cell that ran last, or the first cell of its answer."""
         steps = [step.cell for step in self._kernel.undo_steps()]
         if not steps:
             raise KernelError("There is nothing to undo.")
@@ -64,8 +63,8 @@ class Undo:
         return self._kernel.preview_undo(cell)
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
-        """Return the cells that an undo of one takes back: that one and those after it, except for
-        those already undone."""
+        """Return the cells that an undo covers: the given one and those after it, except those
+        already undone."""
         found = tuple(
             number
             for number in range(max(cell, 1), self._cells.last + 1)
@@ -77,7 +76,7 @@ class Undo:
 
     @contextmanager
     def during_turn(self) -> Iterator[None]:
-        """Refuse `undo` and `redo` within this context: a question is being answered."""
+        """Refuse `undo` and `redo` within this context, because a question is being answered."""
         self._turns += 1
         try:
             yield
@@ -85,8 +84,7 @@ class Undo:
             self._turns -= 1
 
     def undo(self, cell: int) -> Restoration:
-        """Restore the namespace to what it was before a cell ran; the cells after it are undone
-        too."""
+        """Restore the namespace to the state before a cell; the cells after it are undone too."""
         if self._turns:
             raise KernelError(BUSY)
         return self.undo_during_turn(cell)
@@ -143,9 +141,8 @@ class Undo:
         )
         by_author: dict[Author | None, list[Change]] = {}
         for change in restored.changes:
-            if (
-                change.variable is None or change.variable.type
-            ):  # not the environment, random numbers, or a library's settings
+            # Skip the environment, random numbers, and settings of libraries.
+            if change.variable is None or change.variable.type:
                 by_author.setdefault(self._cells.provenance.author(change.name), []).append(change)
         for author, changes in by_author.items():
             rows = tuple(change_row(change, change.before) for change in changes)
@@ -154,8 +151,8 @@ class Undo:
 
 
 def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
-    """Convert the changes of a `Restoration` for records and the screen. A name that goes is
-    described as it is."""
+    """Convert the changes of a `Restoration` for records and the screen. A removed name keeps its
+    current description."""
     return tuple(
         variable_row(change.before, change.change)
         if change.variable is None and change.before is not None
@@ -165,12 +162,12 @@ def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
 
 
 def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
-    """Convert what a `Restoration` leaves as it is."""
+    """Convert what a `Restoration` could not restore."""
     return tuple(records.NotRestored(each.name, each.reason) for each in restoration.kept_as_is)
 
 
 def name_cells(cells: Sequence[int]) -> str:
-    """Name cells, as in `cell 3` or `cells 3 to 5`."""
+    """Name cells, such as `cell 3` or `cells 3 to 5`."""
     return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"
 
 

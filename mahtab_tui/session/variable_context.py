@@ -1,4 +1,4 @@
-"""Describes the variables that a question is about to the model."""
+"""Describes the variables that a question concerns to the model."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mahtab_tui.llm.prompts import describe_variables, escape_section, join_vari
 from mahtab_tui.session.private_names import PrivateNames
 
 ROOM = 4_500
-"""Characters of all descriptions: about 1,500 tokens."""
+"""Maximum characters of all descriptions, about 1,500 tokens."""
 
 _MOST = 12
-"""Variables that are described at most."""
+"""Maximum number of described variables."""
 _MOST_CHANGED = 8
-"""Most variables of a cell that are described."""
+"""Maximum number of described variables of a cell."""
 _MADE_CHANGES = ("added", "rebound", "changed")
 _LEAST = 200
-"""A description is not begun in fewer characters."""
+"""Minimum characters to start a description."""
 _WORD = re.compile(r"\w+")
 _WHOLE = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
-"""Types of variables of which a line says everything, or may."""
+"""Types that a single line describes completely, or as far as allowed."""
 _FRAMES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
 _PREFIXES = frozenset({"df"})
-"""Parts of names that nobody says: ``df_cars``."""
+"""Parts of names that nobody says, as in ``df_cars``."""
 
 
 def describe_for_model(
@@ -35,12 +35,12 @@ def describe_for_model(
     recent_codes: Sequence[str],
     known: str = "",
 ) -> dict[str, str]:
-    """Return a text for each variable as the model gets it: those that matter described, the others
-    in a line each.
+    """Return the text that the model gets for each variable: relevant ones are described in detail,
+    others in one line.
 
-    recent_codes: the code of the last cells, the newest last. known: the conversation so far; what
-    stands in it is not described again. Nothing private is described, nor what cells have used
-    together with it. Raises `KernelError`.
+    recent_codes: the code of the last cells, newest last. known: the conversation so far, so that
+    nothing in it is described again. Private variables, and those that cells have used together
+    with them, are not described in detail. Raises `KernelError`.
     """
     variables = private.variables()
     described = _describe(
@@ -59,8 +59,8 @@ def describe_for_model(
 def describe_changes(
     kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool
 ) -> str:
-    """Return the variables that a cell has made or changed: a line each if it has printed
-    something, otherwise described.
+    """Return the variables that a cell made or changed: one line each if it printed something,
+    otherwise described in detail.
 
     Raises `KernelError`.
     """
@@ -95,8 +95,8 @@ def _describe(
 def choose_described(
     variables: Sequence[Variable], question: str, recent_codes: Sequence[str]
 ) -> list[str]:
-    """Return the names that are worth a description, the most important first: those in the
-    question, those in recent code, tables."""
+    """Return the names worth describing in detail, most important first: those in the question,
+    those in recent code, tables."""
     from mahtab_tui.worker.private_use import mentioned_names
 
     newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
@@ -110,7 +110,7 @@ def choose_described(
 
 
 def _is_whole(variable: Variable) -> bool:
-    """Return whether the line of a variable tells all that a description would."""
+    """Return whether a variable's line says everything that a detailed description would."""
     return (
         variable.kind == "module"
         or variable.type in _WHOLE
@@ -119,7 +119,7 @@ def _is_whole(variable: Variable) -> bool:
 
 
 def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
-    """Yield the names that a question mentions, those that it mentions first before others."""
+    """Yield the names mentioned by a question, in the order of their mentions."""
     words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
     positions: dict[str, int] = {}
     for position, word in enumerate(words):
@@ -148,13 +148,13 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
 
 
 def _split_name(name: str) -> list[str]:
-    """Return the words of a name such as ``car_prices``."""
+    """Split a name such as ``car_prices`` into words."""
     parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
     return parts if all(len(part) > 1 for part in parts) else []
 
 
 def _singular_forms(word: str) -> set[str]:
-    """Return a word and what it may be the plural of."""
+    """Return a word, and the words it may be the plural of."""
     forms = {word}
     if len(word) > 3 and word.endswith("s"):
         forms.add(word[:-1])
@@ -166,7 +166,7 @@ def _singular_forms(word: str) -> set[str]:
 
 
 def _fit(described: dict[str, str]) -> dict[str, str]:
-    """Return as many descriptions as there is room for; the last one may be cut after a line."""
+    """Return as many descriptions as fit; the last one may be truncated after a line."""
     room = ROOM
     fitted: dict[str, str] = {}
     for name, text in described.items():

@@ -1,4 +1,4 @@
-"""Opens and encodes the files of SQLite, and sets a damaged one aside."""
+"""Opens SQLite files, encodes their texts, and sets damaged files aside."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 STEP = 65_536
-"""Characters of a long attribute, such as a picture, to encode at once: other threads wait
-meanwhile."""
+"""Characters of a long attribute, such as a picture, to encode at once, so that other threads can
+run in between."""
 
 
 def encode_text(text: str) -> str | bytes:
-    """Return the value to write."""
+    """Return the value to store for a text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -27,7 +27,7 @@ def encode_text(text: str) -> str | bytes:
 
 
 def decode_text(value: object) -> str:
-    """Return the text of a value made by `stored`; of any other value, as much as can be read."""
+    """Return the text of a value from `encode_text`; of any other value, as much as can be read."""
     if not isinstance(value, bytes):
         return str(value)
     try:
@@ -37,7 +37,7 @@ def decode_text(value: object) -> str:
 
 
 def decode_lossy(value: bytes) -> str:
-    """Return text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid
+    """Decode text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid
     bytes become question marks."""
     return value.decode("utf-8", "replace")
 
@@ -64,15 +64,14 @@ def _value(value: object) -> str:
 
 
 _WAL, _SHM = "-wal", "-shm"
-"""Files that SQLite keeps beside a database: the write-ahead log and its index."""
+"""Suffixes of the files that SQLite keeps next to a database: the write-ahead log and its index."""
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
-    """Open a database, each statement of which is a transaction of its own; a new file is readable
-    by this user only.
+    """Open a database in autocommit mode; a new file is readable only by this user.
 
-    path: None for memory. tables: statements that make them; empty if the caller prepares it. wait:
-    seconds to wait for another program's write. Raises `sqlite3.Error`, `OSError`.
+    path: None for memory. tables: statements that create the tables; empty if the caller does that.
+    wait: seconds to wait for another program's write. Raises `sqlite3.Error` and `OSError`.
     """
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -92,8 +91,8 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
 
 
 def is_corrupt(error: BaseException | None) -> bool:
-    """Return whether the file's content is wrong, not just its use at the moment (locked, full, not
-    permitted)."""
+    """Return whether the file's content is damaged, rather than just unusable at the moment
+    (locked, full, not permitted)."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(
         error, "sqlite_errorcode", 0
     ) & 0xFF in (
@@ -103,17 +102,18 @@ def is_corrupt(error: BaseException | None) -> bool:
 
 
 def is_index_corrupt(error: BaseException | None) -> bool:
-    """Return whether only the index of words is wrong, which can be made anew from the records."""
+    """Return whether only the word index is damaged, which can be rebuilt from the records."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another program writes at the moment."""
+    """Return whether another program is writing at the moment."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Distinguishes a file from another one that replaced it; None if there is none."""
+    """Return the identity of a file, which changes if the file is replaced; None if there is
+    none."""
     try:
         found = path.stat()
     except OSError:
@@ -125,17 +125,16 @@ def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | Non
     """Rename a damaged database; returns its new name. No connection of this process may have it
     open.
 
-    damaged: the `file_identity` of the damaged file. Returns None if another program has set it
-    aside meanwhile. Raises `OSError`.
+    damaged: the `file_identity` of the damaged file. Returns None if another program has already
+    set it aside. Raises `OSError`.
     """
     with _locked_folder(path.parent):
         if damaged is None or file_identity(path) != damaged:
             return None
         moved = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
         path.replace(moved)
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # it belongs to the old file, and may help to recover it
+        # It belongs to the old file, and may help to recover it.
+        with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + _WAL).replace(moved.with_name(moved.name + _WAL))
         path.with_name(path.name + _SHM).unlink(missing_ok=True)
         return moved
@@ -143,10 +142,11 @@ def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | Non
 
 @contextlib.contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
-    """Several programs may find the damage; only one at a time checks and renames."""
+    """Lock the folder, because several programs may find the damage, and only one at a time may
+    check and rename."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -1,7 +1,8 @@
-"""The SQLite file of all sessions, and the locks of those that are open.
+"""The SQLite file of all sessions, and the locks of the open ones.
 
-The lock is the system's (`flock`), so it ends with the program, however that ends. If the file is
-deleted and another program locks a new one, the first program notices that before it writes again."""
+The lock is a system lock (`flock`), so it ends with the program in any case. If the file is deleted
+and another program locks a new one, the first program notices before its next write.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +30,11 @@ from mahtab_tui.store.corruption import (
 )
 
 _ATTEMPTS, _PAUSE = 5, 0.05
-"""How often to try a lock, and seconds between: listing the sessions locks each for a moment."""
+"""Attempts to get a lock, and seconds between them: listing the sessions briefly locks each of
+them."""
 
 _LARGEST = 10_000
-"""Bytes of a lock file that are read."""
+"""Maximum bytes of a lock file to read."""
 
 _START, _END = "session-", ".lock"
 
@@ -51,7 +53,7 @@ class Holder(NamedTuple):
         return self.host == socket.gethostname()
 
     def sentence_part(self) -> str:
-        """Format the holder as "process 4711 since 2026-03-01 14:02"."""
+        """Describe the holder, as in "process 4711 since 2026-03-01 14:02"."""
         where = "" if self.is_here else f" on {self.host}"
         return f"process {self.pid}{where} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
 
@@ -65,7 +67,7 @@ class LockedElsewhere(Exception):
 
 
 class SessionLock:
-    """The right to write a session, until it is released or lost."""
+    """A lock that allows writing a session, until it is released or lost."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -75,19 +77,19 @@ class SessionLock:
 
     @property
     def lost(self) -> bool:
-        """Whether another program holds the lock of this session now."""
+        """Whether another program now holds the session's lock."""
         return file_identity(self._path) not in (None, self._identity)
 
     def release(self) -> None:
-        """Give the session up."""
+        """Release the session."""
         if not self.lost:
-            with contextlib.suppress(OSError):  # a file that is left is removed by the next program
+            with contextlib.suppress(OSError):  # the next program removes a leftover file
                 self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def lock_session(session: str) -> SessionLock | None:
-    """Claim a session; None if the system has no way to lock it. Raises `LockedElsewhere`."""
+    """Lock a session; None if the system does not support locks. Raises `LockedElsewhere`."""
     for attempt in range(_ATTEMPTS):
         try:
             path = _path(session)
@@ -107,8 +109,8 @@ def lock_session(session: str) -> SessionLock | None:
             return None
         else:
             made = SessionLock(path, descriptor)
-            if file_identity(path) == made._identity:  # and not released between the two calls
-                with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+            if file_identity(path) == made._identity:  # not released between the two calls
+                with contextlib.suppress(OSError):  # a full disk; the lock works without the text
                     _write_holder(descriptor)
                 return made
             os.close(descriptor)
@@ -116,7 +118,7 @@ def lock_session(session: str) -> SessionLock | None:
 
 
 def locked_sessions() -> dict[str, Holder]:
-    """Return the open sessions, and remove lock files left by killed programs."""
+    """Return the open sessions, and remove lock files of killed programs."""
     found: dict[str, Holder] = {}
     for path in sorted(_folder().glob(f"{_START}*{_END}")):
         try:
@@ -150,13 +152,13 @@ def _folder() -> Path:
 
 
 def _path(session: str) -> Path:
-    """Return the lock file of a session; create its folder. Raises `OSError`."""
+    """Return the lock file of a session, creating its folder. Raises `OSError`."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return _folder() / f"{_START}{quote(session, safe='')}{_END}"
 
 
 def _write_holder(descriptor: int) -> None:
-    """Write who holds the lock. Raises `OSError`."""
+    """Write the lock's owner. Raises `OSError`."""
     os.ftruncate(descriptor, 0)
     os.pwrite(
         descriptor,
@@ -169,21 +171,21 @@ def _holder(descriptor: int) -> Holder:
     try:
         holder = json.loads(os.pread(descriptor, _LARGEST, 0))
         since = float(holder["since"])
-        time.localtime(since)  # raises if it is not a time
+        time.localtime(since)  # raises if it is not a valid time
         return Holder(int(holder["pid"]), str(holder["host"]), since)
     except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
         return Holder(0, socket.gethostname(), time.time())
 
 
 SCHEMA = 2
-"""The version of the tables (`user_version`)."""
+"""The version of the tables, stored as `user_version`."""
 
 WAIT = 0.5
-"""Seconds to wait for another program's write. Loggers wait with it, so it is short; failed writes
-are tried again."""
+"""Seconds to wait for another program's write. Short, because loggers wait with it; failed writes
+are retried."""
 
 PATIENCE = 30.0
-"""Seconds to wait for others where no logger waits, and giving up would leave half a session."""
+"""Seconds to wait where no logger waits, and where giving up would leave half a session."""
 
 _TABLES = """
 create table if not exists session (
@@ -206,22 +208,22 @@ create table if not exists digest (
 """
 
 _INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
-"""Words of questions, answers and cells (`store.session_index` extracts them): for finding records,
-not for reading them."""
+"""The words of questions, answers and cells (extracted by `store.session_index`), for finding
+records, not for reading them."""
 
 _UNFINISHED = (
     "with recursive written(id) as (select min(session) from record union all"
     " select (select min(session) from record where session > written.id) from written where written.id is not null)"
     " select id from written where id is not null and id not in (select id from session)"
 )
-"""Sessions that have records, but no row: it is written last."""
+"""Sessions that have records but no row, because the row is written last."""
 _REMOVE = "delete from record where number in (select number from record where session = ? and session not in (select id from session) limit 500)"
 
 
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
-    """Turn errors of SQLite and the file system into `StoreError`. A damaged file is set aside, so
-    that the next opening begins a new one.
+    """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so that
+    the next connection creates a new one.
 
     identity: the `file_identity` of a file that is already open. Connections must be closed before
     an error leaves the block.
@@ -243,7 +245,8 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
 
 @contextlib.contextmanager
 def suppress_all_but_corruption() -> Iterator[None]:
-    """Ignore errors that the next access meets again. Damage is raised: its file was set aside.
+    """Ignore errors that the next access would raise again. Corruption is still raised, because its
+    file was set aside.
 
     Raises `StoreError`.
     """
@@ -265,7 +268,7 @@ def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the database; a new one is readable by this user only. One that cannot be written is
+    """Open the database; a new one is readable only by this user. If it cannot be written, it is
     opened for reading. Raises `StoreError`."""
     with as_sentences(path):
         if is_read_only(path):
@@ -286,10 +289,11 @@ def is_read_only(path: Path) -> bool:
 
 
 def _opened_for_reading(path: Path) -> sqlite3.Connection:
+    # The first also reads what is only in the write-ahead log, if SQLite can.
     for options in (
         "mode=ro",
         "mode=ro&immutable=1",
-    ):  # the first also reads what is not in the file yet, if SQLite can
+    ):
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?{options}",
             uri=True,
@@ -339,10 +343,10 @@ def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
     """
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         connection.execute(f"pragma busy_timeout = {1000 * PATIENCE:.0f}")
-        own = lock_session(session)  # which tells other programs that somebody still writes it
+        own = lock_session(session)  # tells other programs that it is still being written
         try:
             yield connection
-        except BaseException:  # whatever has happened: nobody could see the records that are there
+        except BaseException:  # in any case, because nobody could see the records already written
             with contextlib.suppress(sqlite3.Error), transaction(connection):
                 connection.execute("delete from record where session = ?", (session,))
             raise
@@ -352,7 +356,7 @@ def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Delete the records of new sessions whose program was killed while it wrote them, in steps.
+    """Delete the records of new sessions whose program was killed while writing them, in steps.
     Raises `StoreError`."""
     if not path.exists():
         return
@@ -369,7 +373,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
         )
     _write_ahead(connection)
-    # A killed process loses nothing; only a power cut may take the last moments.
+    # A killed process loses nothing; only a power cut may lose the last moments.
     connection.execute("pragma synchronous = normal")
     if version < SCHEMA:
         connection.executescript(
@@ -379,7 +383,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def make_index(connection: sqlite3.Connection) -> bool:
-    """Create the index of words if it is missing; returns whether this SQLite can use it. Raises
+    """Create the word index if it is missing; returns whether this SQLite supports it. Raises
     `sqlite3.Error`."""
     try:
         connection.execute(_INDEX)
@@ -392,8 +396,8 @@ def make_index(connection: sqlite3.Connection) -> bool:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. SQLite does not wait here, so if two programs start a new file
-    at once, one must try again."""
+    """Switch to a write-ahead log. SQLite does not wait here, so if two programs create a file at
+    the same time, one must retry."""
     ends_at = time.monotonic() + WAIT
     while True:
         try:

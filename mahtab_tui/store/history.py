@@ -27,7 +27,7 @@ create table if not exists input (
 create index if not exists input_of_project on input (project, number);
 """
 _SEARCHED = 20_000
-"""Inputs that a search looks at, at most."""
+"""Maximum number of inputs that a search examines."""
 
 
 class HistoryEntry(NamedTuple):
@@ -40,14 +40,14 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    """The input history, shared by all running programs. Nothing here raises: `problem` is a
-    sentence about what went wrong."""
+    """The input history, shared by all running programs. Nothing here raises: `problem` describes
+    what went wrong."""
 
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
     ) -> None:
-        """mask: removes secrets from an input before it is stored. no_trace: new inputs are kept in
-        memory only."""
+        """mask: masks secrets in an input before it is stored. no_trace: keep new inputs only in
+        memory."""
         self.problem = ""
         self._path = path
         self._project = project
@@ -67,7 +67,7 @@ class History:
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
-        """Return the inputs, this project's first, then the newest first; each text once."""
+        """Return the inputs without duplicates: this project's first, then newest first."""
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
         seen: dict[tuple[str, str], HistoryEntry] = {}
         for text, input_mode, project, when in self._do(
@@ -106,7 +106,7 @@ class History:
                 return []
 
     def _opened(self) -> sqlite3.Connection:
-        """Open the file; a new one if it is damaged; memory if that fails too."""
+        """Open the file; a new one if it is damaged; memory if that also fails."""
         for attempt in ("as it is", "anew"):
             try:
                 self._identity = file_identity(self._path)
@@ -122,8 +122,8 @@ class History:
         return _connect(None)
 
     def _move_damaged(self) -> bool:
-        """Rename a damaged file, from which something may be recovered by hand. False if even that
-        fails."""
+        """Rename a damaged file, from which something may be recovered by hand. Returns False if
+        even that fails."""
         try:
             moved = move_damaged_file(self._path, self._identity)
         except OSError:
@@ -142,7 +142,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _copied(path: Path) -> sqlite3.Connection:
-    """Copy a history into memory; an empty one if there is none that can be read."""
+    """Copy a history into memory; an empty one if none can be read."""
     copy = _connect(None)
     with (
         contextlib.suppress(sqlite3.Error),
@@ -157,8 +157,8 @@ def _copied(path: Path) -> sqlite3.Connection:
 
 
 def letters_between(text: str, wanted: str) -> int | None:
-    """Return the number of other letters between those of `wanted` at their first occurrence in
-    order; None if they do not occur."""
+    """Return the number of letters between those of `wanted` at their first occurrence in order;
+    None if they do not occur."""
     if wanted in text:
         return 0
     position, first = -1, -1

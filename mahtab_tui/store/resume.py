@@ -1,4 +1,4 @@
-"""New, resumed and copied sessions on disk."""
+"""New, resumed and forked sessions on disk."""
 
 from __future__ import annotations
 
@@ -45,41 +45,42 @@ _KEY_BYTES = 32
 
 
 def save_target(session: str, megabytes: int) -> SaveTarget | None:
-    """Return where a session's variables are kept; None if they cannot be. Creates the folder above
-    it, and the user's key."""
-    if sys.platform != "linux":  # elsewhere, forking a kernel that has loaded libraries is not safe
+    """Return where a session's variables are saved; None if they cannot be. Creates the parent
+    folder, and the user's key."""
+    if (
+        sys.platform != "linux"
+    ):  # on other systems, forking a kernel with loaded libraries is unsafe
         return None
     try:
         _above().mkdir(mode=0o700, parents=True, exist_ok=True)
         return SaveTarget(str(_folder(session)), _key().hex(), megabytes)
-    except OSError:  # the store reports that the home folder cannot be written
+    except OSError:  # the store reports that the home folder is not writable
         return None
 
 
 def is_saved(session: str) -> bool:
-    """Return whether there are variables of a session."""
+    """Return whether there are saved variables of a session."""
     return (_folder(session) / INDEX).exists()
 
 
 def copy_namespace(session: str, copy: str) -> None:
-    """Give a new session the variables of another one. The files never change, so both share them;
-    what cannot be copied is left out."""
+    """Give a new session the saved variables of another one. The files never change, so both share
+    them; files that cannot be shared are left out."""
     source, target = _folder(session), _folder(copy)
     with contextlib.suppress(OSError):
         target.mkdir(mode=0o700)
-        for file in sorted(
-            source.iterdir(), key=lambda file: file.name == INDEX
-        ):  # the index last, when all that it names is there
+        # The index last, when everything it names exists.
+        for file in sorted(source.iterdir(), key=lambda file: file.name == INDEX):
             os.link(file, target / file.name)
 
 
 def remove_namespace(session: str) -> None:
-    """Remove the variables of a session."""
+    """Remove the saved variables of a session."""
     shutil.rmtree(_folder(session), ignore_errors=True)
 
 
 def saved_bytes() -> int:
-    """Return the size of the variables of all sessions, in bytes."""
+    """Return the size of the saved variables of all sessions, in bytes."""
     return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
 
 
@@ -92,7 +93,7 @@ def _folder(session: str) -> Path:
 
 
 def _key() -> bytes:
-    """Return the key that signs what this user's sessions write; create it the first time. Raises
+    """Return the key that signs this user's saved variables, creating it the first time. Raises
     `OSError`."""
     path = _above() / "key"
     with contextlib.suppress(FileExistsError):
@@ -110,7 +111,7 @@ def _key() -> bytes:
 
 
 TAIL = 5_000
-"""Records of a resumed session that are loaded; older ones stay on disk."""
+"""Number of records to load for a resumed session; older ones stay on disk."""
 
 
 class SessionNotFound(Exception):
@@ -140,8 +141,8 @@ def new_id() -> str:
 
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
-    """Find a session by the beginning of its id; None for the last one, of a project or of all.
-    Raises `NoSession`."""
+    """Find a session by the start of its id; None for the last one, of a project or of all. Raises
+    `SessionNotFound`."""
     folder = None if project is None else str(project)
     try:
         rows = list_sessions(
@@ -163,10 +164,10 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 def resumed_store(
     row: SessionRow, *, variables: bool = False
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records. Raises `NoSession`, or
+    """Return the store of a session, its name, and its past records. Raises `SessionNotFound`, or
     `LockedElsewhere` if another program has it open.
 
-    variables: whether those that were kept come back, too.
+    variables: whether to restore the saved variables, too.
     """
     try:
         own = lock_session(row.id)
@@ -180,9 +181,8 @@ def resumed_store(
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
     past = [record for _, record in page.records]
-    marks = [
-        mark for mark in marks if mark not in past
-    ]  # they count however long ago they were made
+    # These apply no matter how old they are.
+    marks = [mark for mark in marks if mark not in past]
     if page.earlier:
         count = (
             f"{page.earlier:,} earlier records are" if page.earlier > 1 else "1 earlier record is"
@@ -211,8 +211,8 @@ def resumed_store(
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
-    """Return the past records of a resumed session whose kernel has waited. cell: the number of the
-    one that runs there; 0 for none."""
+    """Return the past records of a resumed session whose kernel was reattached. cell: the number of
+    the cell running there; 0 for none."""
     store.cells_go_on = True
     records = list(past)
     if records and isinstance(records[-1], Notice):
@@ -224,16 +224,15 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
         and (isinstance(records[end - 1], Notice) or records[end - 1].cut)  # type: ignore[attr-defined]
     ):
         end -= 1
-    left = [
-        record for record in records[end:] if not isinstance(record, ReplOut)
-    ]  # the output is sent again, from its beginning
+    # The output is sent again from its start.
+    left = [record for record in records[end:] if not isinstance(record, ReplOut)]
     runs = f" Cell {cell} is still running." if cell else ""
     cut = _about_cut_answer(past)
     return [*records[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]
 
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
-    """Say that an answer has not ended, if nothing was entered since."""
+    """Say that an answer was cut off, if nothing was entered since."""
     last = next(
         (record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)),
         None,
@@ -245,8 +244,8 @@ def _about_cut_answer(past: Sequence[Record]) -> str:
 def forked_store(
     row: SessionRow, *, variables: bool = False
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a new session that begins with a copy of another one's records, its name,
-    and its past records. Raises `NoSession`."""
+    """Return the store of a new session that starts with a copy of another one's records, its name,
+    and its past records. Raises `SessionNotFound`."""
     copy = new_id()
     try:
         fork_session(database(), row.id, copy)
@@ -261,8 +260,8 @@ def forked_store(
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session: its records and its variables. Raises `NoSession` if a program has it open
-    or its kernel waits, `StoreError`."""
+    """Delete a session: its records and its variables. Raises `SessionNotFound` if a program has it
+    open or its kernel is waiting, and `StoreError`."""
     from mahtab_tui.kernel.detached import recovered_output, waiting_kernels
     from mahtab_tui.kernel.remote.stations import noted_kernels
     from mahtab_tui.store.session_index import delete_session
@@ -301,10 +300,10 @@ _QUESTION = (
 
 
 def fork(session: str, entry: str = "") -> str:
-    """Make a new session that begins as another one, or as it was before an entry (as
-    `bus.prompt.HiddenEntries` names it); returns its id.
+    """Create a session that starts as a copy of another one, or of its part before an entry (named
+    as in `bus.prompt.HiddenEntries`); returns its id.
 
-    A copy of all of it has the variables that were kept, too. Raises `StoreError`.
+    A full copy also has the saved variables. Raises `StoreError`.
     """
     copy = new_id()
     if not entry:
@@ -317,9 +316,8 @@ def fork(session: str, entry: str = "") -> str:
     text = f"This session is a copy of {session}, before {before}."
     store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
     marks = records_with_tag(database(), copy, tags.PRIVATE)
-    for mark in records_with_tag(
-        database(), session, tags.PRIVATE
-    ):  # what is private now is private in its past, too
+    # Variables that are private now are private in the past, too.
+    for mark in records_with_tag(database(), session, tags.PRIVATE):
         if mark not in marks:
             store.append(mark)
     store.close()
@@ -327,8 +325,8 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return the number of the record with which an entry begins, its name, and its cell; 0 if it
-    is none. Raises `StoreError`."""
+    """Return the number of the first record of an entry, its name, and its cell; 0 if there is
+    none. Raises `StoreError`."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(

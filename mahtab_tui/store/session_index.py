@@ -1,9 +1,10 @@
-"""Index of sessions, for facts without reading their records.
+"""An index of sessions: facts that can be looked up without reading their records.
 
-A digest is written in the transaction that writes a record. Sessions of older versions, and copies,
-are behind: `catch_up` reads them in small steps. The index has a row for each record with words,
-and one (`_ABOUT`) for the session's id, folder and title. It holds no texts, so a row is deleted by
-giving the same words again."""
+The index entry of a session (table `digest`) is updated in the transaction that writes a record.
+Sessions of older versions, and copies, are behind: `catch_up` reads them in small steps. The word
+index has a row for each record with words, and one (`_ABOUT`) for the session's id, folder and
+title. It stores no texts, so a row is deleted by passing the same words again.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +31,17 @@ _UNITS = ("B", "KB", "MB", "GB")
 
 
 def day(row: SessionRow) -> str:
-    """Return when a session was last used."""
+    """Format when a session was last used."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
 
 
 def cost(row: SessionRow) -> str:
-    """Return what a session has cost, as far as that is known."""
+    """Format the cost of a session, as far as it is known."""
     return f"${row.cost:.2f}" if row.cost else "–"
 
 
 def size(row: SessionRow) -> str:
-    """Return how much the records of a session take."""
+    """Format the size of a session's records."""
     amount, unit = float(row.size), 0
     while amount >= 1000 and unit + 1 < len(_UNITS):
         amount, unit = amount / 1000, unit + 1
@@ -48,17 +49,18 @@ def size(row: SessionRow) -> str:
 
 
 LONGEST_TITLE = 100
-"""Characters of a title."""
+"""Maximum characters of a title."""
 RECORDS = 1 << 20
-"""Records of one session that can be in the index; its rows are numbered by session and record."""
+"""Maximum number of indexed records per session; rows of the word index are numbered by session and
+record."""
 STEP = 100
 """Records to read in one transaction, so that others can write in between."""
 _NOTHING = "Nothing of this session is saved yet, so it has no title."
 _ABOUT = 0
-"""The place of a session's own row, before those of its records."""
+"""The record number of the session's own row, before its records."""
 _OUTPUT, _INPUT = 4_000, 100_000
-"""Characters of an output, and of anything else, that are in the index: half of them from the
-beginning, half from the end."""
+"""Maximum indexed characters of an output, and of anything else: half from the start, half from the
+end."""
 INDEXED = (
     records.UserChat,
     records.AssistantChat,
@@ -68,7 +70,7 @@ INDEXED = (
 )
 """Tags of inputs and answers, whose words are indexed."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces: each is a word."""
+"""Letters of scripts without spaces, each of which is a word."""
 _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -80,9 +82,9 @@ _BEHIND = (
     "select session.id from session left join digest on digest.session = session.id"
     " where coalesce(digest.upto, 0) < (select coalesce(max(number), 0) from record where record.session = session.id) order by session.last desc"
 )
-"""The sessions whose digest lacks records, those used last first."""
+"""Sessions whose index lacks records, most recently used first."""
 _NUMBER = "insert into digest (session) select id from session where id not in (select session from digest) order by last, rowid"
-"""Numbers the sessions from the oldest: a search finds those with the highest number first."""
+"""Numbers the sessions from the oldest on, so that a search finds the newest first."""
 
 
 class MatchedRecord(NamedTuple):
@@ -103,8 +105,8 @@ class MatchedRecord(NamedTuple):
 
 
 def words(text: str) -> str:
-    """Return the words of a text, separated by spaces, as they are compared: without case, accents
-    and punctuation."""
+    """Return the words of a text, separated by spaces, in their compared form: without case,
+    accents and punctuation."""
     text = plain(text).lower()
     if text.isascii():
         return _NO_WORD.sub(" ", text)
@@ -117,8 +119,8 @@ def words(text: str) -> str:
 
 
 def indexed_words(record: Record) -> str:
-    """Return the words of a record that are in the index: of what was said and run, but of no
-    output of a private variable."""
+    """Return the indexed words of a record: what was written and run, but no output that shows a
+    private variable."""
     if isinstance(record, INDEXED):
         return words(shortened(record.text, _INPUT))
     if isinstance(record, records.AssistantTool | records.NotebookOutput) or (
@@ -129,13 +131,13 @@ def indexed_words(record: Record) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return the beginning and the end of a text."""
+    """Return the start and end of a text."""
     return text if len(text) <= longest else f"{text[: longest // 2]}\n{text[-(longest // 2) :]}"
 
 
 def folder_word(project: str) -> str:
-    """Return the word that stands for a folder with each record: no text has it. Two folders may
-    have the same one."""
+    """Return the word that marks each record of a folder; it occurs in no text. Two folders may
+    share a word."""
     return f"§{zlib.crc32(project.encode('utf-8', 'replace')):x}"
 
 
@@ -148,7 +150,7 @@ def question_title(text: str) -> str:
 
 
 class SessionIndex:
-    """Writes the digest of one session. Every method is called within a transaction and raises
+    """Updates the index of one session. Every method is called within a transaction and raises
     `sqlite3.Error`."""
 
     def __init__(self, connection: sqlite3.Connection, session: str) -> None:
@@ -160,8 +162,7 @@ class SessionIndex:
         ).fetchone()
         self._number: int = row[0]
         self._upto: int | None = row[1]
-        """The number of the last record that was read; None until the session itself is in the
-        index."""
+        """The number of the last indexed record; None until the session itself is indexed."""
         self._records: int = row[2]
         project = connection.execute(
             "select project from session where id = ?", (session,)
@@ -175,13 +176,13 @@ class SessionIndex:
         """Whether it waits for `catch_up`."""
 
     def begin(self) -> None:
-        """Put the session itself into the index; its row has just been written."""
+        """Index the session itself, whose row was just written."""
         if not self.behind and self._upto is None:
             self._update_index()
 
     def note(self, number: int, record: Record | None, size: int) -> None:
-        """Add a record that was just written, as the last one. record: None if it cannot be read.
-        size: characters of it as stored."""
+        """Index a record that was just written. record: None if it cannot be read. size: its stored
+        characters."""
         if self.behind:
             return
         cost = record.cost or 0.0 if isinstance(record, records.Usage) else 0.0
@@ -192,9 +193,8 @@ class SessionIndex:
         )
         private = isinstance(record, records.Private)
         values = (number, size, cost, model, model, private, self._session, self._upto)
-        if (
-            self._connection.execute(_UPDATE, values).rowcount == 0
-        ):  # another program makes the index anew
+        # Another program rebuilt the index.
+        if self._connection.execute(_UPDATE, values).rowcount == 0:
             self.behind = True
             return
         self._upto, self._records = number, self._records + 1
@@ -218,7 +218,7 @@ class SessionIndex:
             self._add_text(_ABOUT, self._about())
 
     def read_step(self) -> bool:
-        """Read the next records of a session that is behind; returns whether it still is."""
+        """Index the next records of a session that is behind; returns whether it still is."""
         query = "select number, time, tag, attrs, text from record where session = ? and number > ? order by number limit ?"
         if not self._indexes:
             return False
@@ -231,8 +231,8 @@ class SessionIndex:
         return len(rows) == STEP
 
     def remove_step(self) -> bool:
-        """Delete the last records of the session from the index and from disk; returns whether
-        there are more. At the end the digest goes, too."""
+        """Delete the session's last records from the index and from disk; returns whether there are
+        more. At the end, its digest is deleted too."""
         query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
         rows = self._connection.execute(query, (self._session, STEP)).fetchall()
         for number, *row in rows:
@@ -267,14 +267,14 @@ class SessionIndex:
         return words(" ".join((*map(decode_text, row or ()), self._title())))
 
     def _title(self) -> str:
-        """Return the title as it is now: another connection may have changed it."""
+        """Return the current title, which another connection may have changed."""
         row = self._connection.execute(
             "select title from digest where session = ?", (self._session,)
         ).fetchone()
         return "" if row is None else decode_text(row[0])
 
     def _update_index(self) -> None:
-        """Put the session itself into the index."""
+        """Index the session itself."""
         self._add_text(_ABOUT, self._about())
         self._connection.execute("update digest set upto = 0 where session = ?", (self._session,))
         self._upto = 0
@@ -293,9 +293,9 @@ class SessionIndex:
 
 
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
-    """Read sessions that are behind, for so many seconds at most; returns how many still are.
-    pause: how much longer than each step to wait after it, so that nothing else has to. Raises
-    `StoreError`."""
+    """Index sessions that are behind, for at most that many seconds; returns how many still are.
+    pause: the pause after each step, as a multiple of its duration, so that nothing else has to
+    wait. Raises `StoreError`."""
     if not path.exists():
         return 0
     with open_index(path) as connection:
@@ -305,7 +305,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         try:
             _read_steps(connection, waiting, time.monotonic() + seconds, pause)
         except sqlite3.OperationalError as error:
-            if not is_busy(error):  # else the rest follows at another time
+            if not is_busy(error):  # otherwise the rest follows another time
                 raise
         return len(waiting)
 
@@ -313,7 +313,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
 def _read_steps(
     connection: sqlite3.Connection, waiting: list[str], ends_at: float, pause: float
 ) -> None:
-    """Read sessions, and remove them from those that wait."""
+    """Index sessions, and remove them from those that wait."""
     if waiting:
         with transaction(connection):
             connection.execute(_NUMBER)
@@ -332,7 +332,8 @@ def _read_steps(
 
 @contextlib.contextmanager
 def open_index(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database; an index that is found to be damaged is emptied. Raises `StoreError`."""
+    """Open the database; if the index turns out to be damaged, it is emptied. Raises
+    `StoreError`."""
     try:
         with as_sentences(path), contextlib.closing(connect(path)) as connection:
             yield connection
@@ -343,7 +344,7 @@ def open_index(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def rebuild_index(path: Path) -> None:
-    """Empty an index that is damaged; `catch_up` fills it. Raises `StoreError`."""
+    """Empty a damaged index, so that `catch_up` fills it again. Raises `StoreError`."""
     with contextlib.closing(sqlite3.connect(":memory:")) as empty:
         make_index(empty)
         blocks = empty.execute("select id, block from said_data").fetchall()
@@ -352,18 +353,19 @@ def rebuild_index(path: Path) -> None:
         contextlib.closing(connect(path)) as connection,
         transaction(connection),
     ):
+        # A damaged index can be neither opened nor dropped.
         for table in (
             "said_data",
             "said_idx",
             "said_docsize",
-        ):  # a damaged index can be neither opened nor dropped
+        ):
             connection.execute(f"delete from {table}")
         connection.executemany("insert into said_data (id, block) values (?, ?)", blocks)
         connection.execute("update digest set upto = null, records = 0, size = 0, cost = 0")
 
 
 def rename_session(path: Path, session: str, title: str) -> None:
-    """Give a session a title. Raises `StoreError`, also if there is no such session."""
+    """Change the title of a session. Raises `StoreError`, also if there is no such session."""
     if not path.exists():
         raise StoreError(_NOTHING)
     with open_index(path) as connection, transaction(connection):
@@ -373,7 +375,7 @@ def rename_session(path: Path, session: str, title: str) -> None:
 
 
 def delete_session(path: Path, session: str) -> None:
-    """Delete a session, from its end, in steps between which others can write. Raises
+    """Delete a session, starting from its end, in steps between which others can write. Raises
     `StoreError`."""
     if not path.exists():
         return
@@ -388,12 +390,12 @@ def delete_session(path: Path, session: str) -> None:
 
 
 SHOWN = 300
-"""Records that a preview shows."""
+"""Number of records in a preview."""
 LONGEST = 10_000
-"""Characters of an output that it shows: half of them from the beginning, half from the end."""
+"""Maximum characters of an output in a preview: half from the start, half from the end."""
 LONGEST_INDEXED = 20_000
-"""Records of a question, an answer or a cell: reading a long answer's Markdown would keep the
-screen busy."""
+"""Maximum characters of a question, an answer or a cell in a preview, because rendering long
+Markdown would block the screen."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
@@ -404,10 +406,10 @@ _MARKS = "select time, tag, attrs, text from record where session = ? and tag = 
 
 
 def preview(path: Path, session: str, number: int = 0) -> list[Record]:
-    """Return the last records of a session, or those around the one at a place (from 1), without
-    cells that use private variables.
+    """Return the last records of a session, or those around a given one (from 1), without cells
+    that use private variables.
 
-    Those that cannot be read are counted in a notice. Raises `StoreError`.
+    Unreadable records are counted in a notice. Raises `StoreError`.
     """
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         (count,) = connection.execute(_COUNT, (session,)).fetchone()
@@ -438,8 +440,8 @@ def _shortened(record: Record) -> Record:
 
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
-    """Return what of a record may be shown to others than the user: nothing of private variables
-    and of cells that use them."""
+    """Return the part of a record that may be shown to anyone but the user: without private
+    variables and the cells that use them."""
     if isinstance(record, records.Display) and record.cell is not None:
         return None if hidden.is_private(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):

@@ -1,7 +1,4 @@
-"""Finds sessions by what was said and run in them.
-
-They have a file of their own beside the sessions': a session's file is locked for short writes
-only, and vectors are large and can be made again."""
+"""Finds sessions by their conversations and cells, and caches vectors for search by meaning."""
 
 from __future__ import annotations
 
@@ -41,20 +38,24 @@ _TABLE = """
 create table if not exists vector (number integer primary key, model text not null, digest blob not null, data blob not null, unique (model, digest));
 """
 _CACHE_CHARS = 200_000
-"""Vectors that are kept; the oldest go first."""
+"""Maximum number of cached vectors; the oldest are dropped first."""
 _WAIT = 5.0
-"""Seconds to wait for another program's write; only background threads do."""
+"""Seconds to wait for another program's write; only background threads write."""
 _AT_ONCE = 500
-"""Digests that one statement looks up."""
+"""Number of digests per query."""
 
 
 class Vectors:
-    """Vectors by model and digest of the text. Any thread may call it. Nothing here raises: without
-    the file, vectors are kept in memory."""
+    """Caches vectors by model and digest of the text. Any thread may call it. Nothing here raises:
+    without the file, vectors are kept in memory.
+
+    The file is separate from the sessions' file, because that must only be locked briefly, whereas
+    vectors are large and can be computed again.
+    """
 
     def __init__(self, path: Path | None, on_problem: Callable[[str], None]) -> None:
-        """path: the file; None for memory only. on_problem: called with a sentence if the file
-        cannot be used."""
+        """path: the file; None to keep vectors only in memory. on_problem: called with a sentence
+        if the file cannot be used."""
         self._path = path
         self._on_problem = on_problem
         self._lock = threading.Lock()
@@ -62,7 +63,7 @@ class Vectors:
         self._connection = self._opened()
 
     def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that are known."""
+        """Return the cached vectors."""
         found: dict[bytes, bytes] = {}
         for start in range(0, len(digests), _AT_ONCE):
             some = digests[start : start + _AT_ONCE]
@@ -79,7 +80,7 @@ class Vectors:
         return found
 
     def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Keep vectors."""
+        """Cache vectors."""
         rows = [(model, digest, data) for digest, data in vectors.items()]
 
         def write(at: sqlite3.Connection) -> dict[bytes, bytes]:
@@ -143,16 +144,17 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 
 
 MOST_WORDS = 20
-"""Words of a search that count."""
+"""Maximum number of words in a query."""
 LONGEST_WORD = 100
-"""Characters of a word that count."""
+"""Maximum characters of a word in a query."""
 EXCERPT = 160
-"""Characters of a record that are shown of a hit."""
+"""Characters of the record shown for a hit."""
 SECONDS = 1.0
-"""After which a search ends with what it has found; a common word may be in a million records."""
+"""Seconds after which a search ends with what it has found, because a common word may be in a
+million records."""
 _ACCENTS = "[\u0300-\u036f]*"
 _LOOK = 500
-"""Rows between two looks at the clock."""
+"""Rows between two checks of the clock."""
 _NO_RECORD = -1
 
 _MATCHES = "select rowid from said where said match ? order by rowid desc"
@@ -165,41 +167,41 @@ _RECORD = (
     "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
 )
 _USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(tags.OUTPUTS)))}) order by number"
-"""The marks of private variables, and which cells use them; no texts, which may be long."""
+"""Marks of private variables, and the cells that use them; without texts, which may be long."""
 _NEWEST = (
     "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
 )
 
 
 class Hit(NamedTuple):
-    """A session that was found."""
+    """A session that matches."""
 
     session: SessionRow
     excerpt: str
-    """Excerpt of its newest record with the words, in one line; empty if only its title or folder
-    has them."""
+    """Excerpt of its newest matching record, on one line; empty if only its title or folder
+    matches."""
     record: int = 0
     """The number of that record within the session, from 1; 0 for none."""
 
 
 class Found(NamedTuple):
-    """The outcome of a search."""
+    """The result of a search."""
 
     hits: list[Hit]
     more: bool
-    """Whether there may be further ones."""
+    """Whether there may be more."""
     note: str = ""
-    """A sentence if there is no index."""
+    """A sentence that says that there is no index; otherwise empty."""
 
 
 def wanted_words(typed: str) -> list[str]:
-    """Return the words of a search as they are compared."""
+    """Return the words of a query in the form in which they are compared."""
     return [word[:LONGEST_WORD] for word in words(typed).split()[:MOST_WORDS]]
 
 
 def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: int = 100) -> Found:
-    """Return the sessions of a project, or of all, with an entry that has all the words, the newest
-    first; the last word may be a beginning.
+    """Return the sessions of a project, or of all, in which an entry contains all the words, newest
+    first; the last word may be a prefix.
 
     Raises `StoreError`.
     """
@@ -220,7 +222,7 @@ def _hits(
     ends_at = time.monotonic() + SECONDS
     hits: list[Hit] = []
     last = _NO_RECORD
-    """The session of the row before, if it needs no further look."""
+    """The session of the previous row, if it needs no further check."""
     guarded: tuple[int, HiddenEntries] | None = None
     for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted, project),))):
         if count % _LOOK == 0 and time.monotonic() > ends_at:
@@ -249,8 +251,8 @@ def _hits(
 
 
 def _query(wanted: Sequence[str], project: str | None) -> str:
-    """Return the words in FTS5's language; each is one of its tokens, so nothing in it has a
-    meaning there."""
+    """Return the words as an FTS5 query; each is a token of its own, so nothing in it has a special
+    meaning."""
     folder = [] if project is None else [folder_word(project)]
     return " ".join(f'"{word}"' for word in (*folder, *wanted)) + (
         " *" if len(wanted[-1]) > 1 else ""
@@ -258,7 +260,7 @@ def _query(wanted: Sequence[str], project: str | None) -> str:
 
 
 def _record(connection: sqlite3.Connection, session: str, record: int) -> Record | None:
-    """Return a record by its place in the index; None for the session itself."""
+    """Return a record by its number in the index; None for the session itself."""
     row = connection.execute(_RECORD, (session, record - 1)).fetchone() if record else None
     return None if row is None else readable_record(row)
 
@@ -273,8 +275,8 @@ def _hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntri
 
 
 def words_pattern(wanted: Sequence[str]) -> str:
-    """Return a regular expression for words of a search, which have no accents, as they may be in a
-    text: with accents, or without."""
+    """Return a regular expression that matches words of a query in a text, with or without
+    accents."""
     accented = _accented()
     words = (
         "".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word)
@@ -285,7 +287,7 @@ def words_pattern(wanted: Sequence[str]) -> str:
 
 @functools.cache
 def _accented() -> dict[str, str]:
-    """The letters of Latin, Greek and Cyrillic with accents, by the letter without them."""
+    """Latin, Greek and Cyrillic letters with accents, by their base letter."""
     found: dict[str, str] = {}
     for letter in map(chr, range(0xC0, 0x530)):
         base = unicodedata.normalize("NFKD", letter)[0].casefold()
@@ -295,7 +297,8 @@ def _accented() -> dict[str, str]:
 
 
 def excerpt(text: str, wanted: Sequence[str]) -> str:
-    """Return the part of a text around its first line with one of the words, in one line."""
+    """Return the part of a text around the first line that contains one of the words, on one
+    line."""
     found = re.search(words_pattern(wanted), text, re.IGNORECASE)
     start = 0 if found is None else max(0, found.start() - EXCERPT // 3)
     cut = " ".join(one_line(text[start : start + 2 * EXCERPT]).split())
@@ -309,7 +312,7 @@ def excerpt(text: str, wanted: Sequence[str]) -> str:
 def _read_all(
     connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int
 ) -> Found:
-    """Search without an index: read the newest records, as far as the time allows."""
+    """Search without an index: read the newest records, as far as time allows."""
     ends_at = time.monotonic() + SECONDS
     hits: dict[str, Hit] = {}
     guards: dict[str, HiddenEntries] = {}

@@ -1,4 +1,4 @@
-"""Sessions on disk; each record is committed as it comes."""
+"""Sessions on disk; each record is committed as it arrives."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class MemoryStore:
         return list(self.records)
 
     def close(self) -> None:
-        """Do nothing: the records stay."""
+        """Do nothing, because the records stay."""
 
 
 StoredRow = tuple[Any, Any, Any, Any]
-"""Time, tag, attributes and text of a record as stored, unchecked."""
+"""Time, tag, attributes and text of a record as stored, not validated."""
 
 
 def decoded(row: StoredRow) -> Record | None:
-    """Return a record from its time, tag, attributes and text; None if a newer version wrote it.
+    """Decode a record from its time, tag, attributes and text; None if a newer version wrote it.
     Raises `InvalidRecord`."""
     moment, tag, attrs, text = row
     try:
@@ -92,7 +92,7 @@ def decoded(row: StoredRow) -> Record | None:
 
 
 def readable_record(row: StoredRow) -> Record | None:
-    """Return a record; None if it cannot be read, or a newer version wrote it."""
+    """Return a record; None if it cannot be read, or if a newer version wrote it."""
     try:
         return decoded(row)
     except InvalidRecord:
@@ -100,7 +100,7 @@ def readable_record(row: StoredRow) -> Record | None:
 
 
 _FIRST = 80
-"""Characters of a session's first input that a list shows."""
+"""Maximum characters of a session's first input in a list."""
 
 _SURROUNDINGS = (
     records.Kernel
@@ -111,12 +111,12 @@ _SURROUNDINGS = (
     | records.NotebookCell
     | records.NotebookOutput
 )
-"""Records that are logged before anything happens. Alone they do not make a session; they are
-written with what follows."""
+"""Records logged before anything happens. They alone do not make a session, so they are written
+together with the first other record."""
 
 INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
-"""The attributes of a record; SQLite would fail a query at the first invalid JSON."""
+"""A record's attributes. Without this, SQLite would fail a query at the first invalid JSON."""
 _OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
@@ -135,8 +135,8 @@ _COPY = (
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.kept', json('false')) else attrs end, text"
     " from record where session = ? and number > ? and number <= ? order by number"
 )
-"""Copies records of a session. A notebook that the session keeps up to date is not kept up to date
-by the copy, too."""
+"""Copies records of a session. The copy does not automatically update the session's notebook
+file."""
 _COPIED = 500
 """Records to copy in one transaction, so that other programs can write in between."""
 
@@ -151,10 +151,10 @@ _LIST = (
 )
 
 ALL = -1
-"""As a limit of `load_records`."""
+"""No limit, for `load_records` and `list_sessions`."""
 
 YEAR_10000 = 253_402_300_800.0
-"""Seconds since the epoch, beyond which dates cannot be shown."""
+"""Seconds since the epoch from which dates cannot be shown."""
 
 
 class SessionRow(NamedTuple):
@@ -164,24 +164,24 @@ class SessionRow(NamedTuple):
     name: str
     project: str
     started: float
-    """Seconds since the epoch, as `last`."""
+    """Seconds since the epoch, like `last`."""
     last: float
     records: int
     first: str
-    """The beginning of the first question or cell."""
+    """The start of the first question or cell."""
     title: str = ""
-    """The first line of the first question, or what the user has renamed it to; empty before the
-    first question."""
+    """The first line of the first question, or the title given by the user; empty before the first
+    question."""
     model: str = ""
     """The short name of the model that answered last."""
     cost: float = 0.0
     """US dollars, as far as prices are known."""
     size: int = 0
-    """Characters of all records as stored; 0 if they were not read yet."""
+    """Characters of all records as stored; 0 if they have not been indexed yet."""
 
     @property
     def heading(self) -> str:
-        """The title, or what stands for it."""
+        """The title, or a substitute."""
         return self.title or self.first
 
 
@@ -190,13 +190,13 @@ class RecordPage(NamedTuple):
 
     records: list[tuple[int, Record]]
     unreadable: int
-    """How many further records cannot be read."""
+    """Number of further records that cannot be read."""
     earlier: int = 0
-    """How many records come before these."""
+    """Number of records before these."""
 
 
 class SqliteStore:
-    """The records of one session. The file is opened at the first record, so an empty session
+    """The records of one session. The file is opened for the first record, so that an empty session
     leaves nothing behind."""
 
     def __init__(
@@ -208,8 +208,7 @@ class SqliteStore:
         project: str = "",
         claim: SessionLock | None = None,
     ) -> None:
-        """claim: the right to write the session; once it is lost, every write raises
-        `StoreError`."""
+        """claim: the session's lock; once it is lost, every write raises `StoreError`."""
         self.path = path
         self.claim = claim
         self.session = session
@@ -223,7 +222,8 @@ class SqliteStore:
         self._digest: SessionIndex | None = None
         """None while the file is not open."""
         self.cells_go_on = False
-        """Cells that an earlier program has left still run, and their output is sent again."""
+        """Whether cells left by an earlier program are still running, so that their output is sent
+        again."""
         self._surroundings: list[Record] = []
 
     def everything(self) -> list[Record]:
@@ -236,11 +236,11 @@ class SqliteStore:
 
     @property
     def has_written(self) -> bool:
-        """Whether this program has written anything of the session."""
+        """Whether this program has written records of the session."""
         return self._begun
 
     def append(self, record: Record) -> None:
-        """Store a record. Raises `StoreError` if it was not stored."""
+        """Store a record. Raises `StoreError` if that failed."""
         with self._lock:
             if not self._begun and isinstance(record, _SURROUNDINGS):
                 self._surroundings.append(record)
@@ -261,7 +261,7 @@ class SqliteStore:
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
-        """Store the text so far of a stream; None removes it. Raises `StoreError`."""
+        """Store the incomplete text of a stream; None removes it. Raises `StoreError`."""
         with self._lock, self._writing() as connection:
             if record is None:
                 connection.execute(
@@ -272,8 +272,8 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        """Return everything a cell has printed; None if it was not stored or the cell still runs.
-        Raises `StoreError`."""
+        """Return everything a cell has printed; None if it was not stored or the cell is still
+        running. Raises `StoreError`."""
         rows = (
             fetched(self.path, _OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell))
             if self._is_own
@@ -282,7 +282,7 @@ class SqliteStore:
         return decode_text(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
-        """Return the stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
+        """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
         rows = (
             fetched(self.path, _SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES)))
             if self._is_own
@@ -292,7 +292,7 @@ class SqliteStore:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the stored records are this program's: once the claim is lost, another program's
+        """Whether the stored records are this program's. Once the lock is lost, another program's
         cells have the same numbers."""
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
@@ -303,7 +303,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction. Opens the file if it is not open, or has failed."""
+        """Run one transaction. Opens the file if it is not open, or if it failed before."""
         with as_sentences(self.path, self._identity):
             try:
                 fresh = self._connection is None
@@ -326,8 +326,8 @@ class SqliteStore:
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Write the session's row, and turn streams that a killed program left unfinished into
-        records before their keys are used again."""
+        """Write the session's row, and turn streams left unfinished by a killed program into
+        records, before their keys are reused."""
         from mahtab_tui.store.session_index import SessionIndex
 
         now = time.time()
@@ -352,7 +352,7 @@ class SqliteStore:
     def _insert(
         self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None
     ) -> None:
-        """Write a record, and add it to the digest. record: None if it cannot be read."""
+        """Write a record, and index it. record: None if it cannot be read."""
         number = connection.execute(INSERT, (self.session, *columns)).lastrowid
         assert number is not None
         assert self._digest is not None
@@ -366,7 +366,7 @@ class SqliteStore:
 
 
 def shorten_input(record: Record) -> str:
-    """Return the beginning of an input, as lists show it."""
+    """Return the start of an input, as lists show it."""
     return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
 
 
@@ -399,9 +399,9 @@ def _cut(row: StoredRow) -> Record | None:
 def list_sessions(
     path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL
 ) -> list[SessionRow]:
-    """Return the sessions of one project or of all, the newest first. Raises `StoreError`.
+    """Return the sessions of one project or of all, newest first. Raises `StoreError`.
 
-    begins: only those whose id begins so. limit: how many, or `ALL`.
+    begins: the start of their ids. limit: maximum number, or `ALL`.
     """
     folder = None if project is None else encode_text(project)
     return [
@@ -422,7 +422,7 @@ def count_sessions(path: Path, project: str | None = None) -> int:
 
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
-    """Return a session from the columns `SESSION_COLUMNS`."""
+    """Convert the columns `SESSION_COLUMNS` to a session."""
     id, name, folder, started, last, records, first, title, model, cost, size = row
     known = float(cost) if isinstance(cost, int | float) else 0.0
     first, title, model = (decode_text(each or "") for each in (first, title, model))
@@ -442,13 +442,13 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
 
 
 def _moment(value: object) -> float:
-    """Seconds since the epoch that can be shown; 0 if they cannot."""
+    """Return seconds since the epoch that can be shown; 0 for other values."""
     return float(value) if isinstance(value, int | float) and 0 <= value < YEAR_10000 else 0.0
 
 
 def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
-    """Return the last records of a session. limit: how many, or `ALL`. Unreadable records are
-    skipped and counted; those that only a newer version knows are skipped.
+    """Return the last records of a session. limit: maximum number, or `ALL`. Unreadable records are
+    skipped and counted; records of newer versions are skipped.
 
     Streams that were unfinished when the program was killed come last, marked ``cut``. Raises
     `StoreError`.
@@ -481,7 +481,7 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
-    """Make a new session with the id `copy` and another one's current records. before: only those
+    """Create a session with the id `copy` and another one's current records. before: only those
     before this number. Raises `StoreError`."""
     with new_session(path, copy) as connection:
         (last,) = connection.execute(
@@ -499,12 +499,12 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
                 connection.execute(_COPY, (copy, tags.NOTEBOOK_FILE, session, done, end))
             done = end
         now = time.time()
-        with transaction(connection):  # last, so that no half copied session is listed
+        with transaction(connection):  # last, so that a half-copied session is never listed
             connection.execute(
                 "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
                 (copy, now, now, session),
             )
-            if before is None:  # a beginning may lack the question from which the title is
+            if before is None:  # a partial copy may lack the question that the title comes from
                 connection.execute(
                     "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
                     (copy, session),
@@ -527,7 +527,7 @@ def start_of_cell(path: Path, session: str, cell: int) -> int | None:
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
-    """Return the readable records of a session that have one tag. Raises `StoreError`."""
+    """Return the readable records of a session with a given tag. Raises `StoreError`."""
     found: list[Record] = []
     for row in fetched(
         path,

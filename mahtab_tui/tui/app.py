@@ -1,4 +1,4 @@
-"""The application: puts the panes and the commands over a session."""
+"""The application: the panes and the commands over a session."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ REACTION_S = 0.4
 
 
 class Interrupter:
-    """Remembers when the user last stopped something."""
+    """Remembers when the user last stopped something, so that a second stop can kill the kernel."""
 
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
@@ -95,7 +95,7 @@ class Interrupter:
         confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
 
     def _offer_kill(self) -> None:
-        """Say how to kill the kernel, if the cell is still running."""
+        """Tell the user how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
             self._last_stop = time.monotonic()
             self._app.notify_user(
@@ -105,33 +105,32 @@ class Interrupter:
 
 
 STOP_KEY = "ctrl+s"
-"""Answers the question before leaving: end the cell that could go on."""
+"""Answer to the quit prompt that stops the cell instead of detaching it."""
 
 KEY_REPEAT_S = 0.3
 """Seconds within which a second press counts as the key being held down."""
 
 
 class QuitFlow:
-    """Asks once before something is lost; the next key answers."""
+    """Asks once before quitting would lose something; the next key answers."""
 
     def __init__(
         self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
     ) -> None:
-        """namespace_stays: whether the namespace outlives the screen, because it is the
-        caller's."""
+        """keeps_namespace: True if the namespace belongs to the caller and outlives the screen."""
         self._app = app
         self._session = session
         self._panes = panes
         self._keeps_namespace = keeps_namespace
         self._pressed = -math.inf
-        """When the user last wanted to leave."""
+        """When the user last tried to quit."""
         self._confirmed = False
-        """Whether the key that acts now follows the question."""
+        """True while this key answers the quit prompt."""
         self.row: LeaveRow | None = None
-        """The question, while it stands."""
+        """The quit prompt, while it is shown."""
 
     def leave(self) -> None:
-        """Leave; if something would be lost, ask first, and leave at the second call. A key that is
+        """Quit. If something would be lost, ask first, and quit at the second call; a key that is
         held down counts once."""
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
@@ -157,8 +156,8 @@ class QuitFlow:
             self._app.screen.mount(self.row)
 
     def switch_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session for another one, which opens in its place. back: the
-        command that lists this one then."""
+        """Ask whether to leave this session, and open another one in its place. back: the command
+        that will list this session."""
         from mahtab_tui.tui.screens.dialog import confirm
 
         lost = self._unsaved_items()
@@ -173,16 +172,16 @@ class QuitFlow:
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
-        """Leave because a cell called `exit()`: at once for the user's cell, after a question for
-        the model's."""
+        """Quit because a cell called `exit()`: at once for the user's cell, after a prompt for the
+        model's."""
         if self._session.turn_runs:
             self.leave()
         else:
             self._app.exit(0)
 
     def answer_key(self, key: str = "") -> bool:
-        """Remove the question, which the next key answers. Returns whether that was all that the
-        key is for."""
+        """Close the quit prompt, which the next key answers. Returns True if the key must do
+        nothing else."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
@@ -197,7 +196,7 @@ class QuitFlow:
         self._app.exit(0)
 
     def _cell_can_detach(self) -> bool:
-        """Whether a cell runs that can go on without the screen."""
+        """Whether the running cell can continue without the screen."""
         return self._session.cells.running and self._session.kernel.can_detach
 
     def _unsaved_items(self) -> list[str]:
@@ -289,10 +288,11 @@ class MahtabApp(TerminalApp[int]):
         self._overlay: Overlay | None = None
         """Made when the first picture is drawn."""
         self._drawn = False
-        """Whether the screen was drawn: what draws pictures is loaded after that."""
+        """Whether the first picture was drawn; pictures in the transcript load their libraries only
+        then."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
-        """Call something once the screen is drawn. Use it before `run`."""
+        """Call something once the screen is drawn. Must be called before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
@@ -355,7 +355,8 @@ class MahtabApp(TerminalApp[int]):
         self.panes.transcript  # noqa: B018 (makes it)
 
     async def _show_all(self) -> None:
-        """Show what the bus brings: from now on everything stands that shows something."""
+        """Mount the remaining widgets, and start passing records from the bus to everything that
+        shows them."""
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
@@ -377,7 +378,7 @@ class MahtabApp(TerminalApp[int]):
         BY_ID[id].run(self.command_context, argument)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide commands that can do nothing now from the footer."""
+        """Hide commands from the footer that can do nothing now."""
         if action == "command":
             return BY_ID[str(parameters[0])].available(self.command_context)
         return super().check_action(action, parameters)
@@ -388,13 +389,13 @@ class MahtabApp(TerminalApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run only some commands while a screen covers the panes, and fewer while a dialog waits.
+        """Run only some commands while a screen covers the panes, and fewer while a dialog is open.
 
-        `check_action` cannot do this, because it would empty the footer below the dialog.
+        `check_action` cannot do this: it would empty the footer below the dialog.
         """
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
-            asks = getattr(self.screen, "asks", False)  # of dialogs and of the palette
+            asks = getattr(self.screen, "asks", False)  # dialogs and the palette
             if not (command.over_questions if asks else command.over_screens):
                 return False
         return await super().run_action(action, default_namespace, namespaces)
@@ -420,8 +421,8 @@ class MahtabApp(TerminalApp[int]):
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
         slash = parse_slash(message.text)
-        # In Python mode only what is a command: anything else after a slash gets Python's own
-        # error.
+        # In Python mode, only treat known commands as commands: any other text after a slash gets
+        # Python's own error.
         if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
         elif message.replaces.startswith("place ") and message.mode == "python":
@@ -458,7 +459,7 @@ class MahtabApp(TerminalApp[int]):
     def _leave_requested(self) -> None:
         self.command_context.quit_flow.leave()
 
-    # The rows that ask are loaded after the first picture: their messages are handled by name.
+    # The prompt rows are loaded after the first picture, so their messages are handled by name.
 
     def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
         from mahtab_tui.bus.records import Decision
@@ -503,8 +504,8 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Close the question before leaving, which any key answers, and focus the editor if the key
-        is text for it."""
+        """Close the quit prompt, which any key answers, and focus the editor if the key types
+        text."""
         handled = self.command_context.quit_flow.answer_key(
             event.key if isinstance(event, Key) else ""
         )
@@ -513,8 +514,8 @@ class MahtabApp(TerminalApp[int]):
         return handled
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether text is typed or pasted while no text field and no question has the focus. A
-        space and Alt with a letter are keys of the panes."""
+        """Whether this is typed or pasted text while no text field or prompt has the focus. A
+        space, and Alt with a letter, are keys of the panes."""
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
@@ -557,8 +558,8 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _ring_bell(self, new: Sequence[Record]) -> None:
-        """Ring the terminal's bell for the end of a long cell and for what waits for the user,
-        while the window has no focus."""
+        """Ring the terminal's bell when a long cell ends or something waits for the user, while the
+        window has no focus."""
         from mahtab_tui.bus import records
 
         waiting = records.Approval | records.Review | records.SearchFanOut

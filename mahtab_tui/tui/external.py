@@ -22,12 +22,12 @@ from mahtab_tui.tui.open import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 
 MAX_COPIED = 1_000_000
-"""Characters of a text at most: terminals cut longer ones, or hang."""
+"""Maximum characters to copy: terminals truncate longer texts, or hang."""
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Copy a text, and report where it went. The system's clipboard is a program that may be slow,
-    so it runs on a thread."""
+    """Copy a text, and report where it went. The system's clipboard is an external program that may
+    be slow, so this runs on a thread."""
     if len(text) > MAX_COPIED:
         app.notify(
             f"{len(text):,} characters are too many for the clipboard.",
@@ -43,7 +43,7 @@ def copy(app: App[Any], text: str) -> None:
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
-    """Copy the selection of the focused text field, else another text, else the mouse selection;
+    """Copy the selection of the focused text field, else `fallback`, else the mouse selection;
     returns False if there is none."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
@@ -62,7 +62,7 @@ def _copy_to_system(app: App[Any], text: str) -> None:
     except (pyperclip.PyperclipException, OSError):
         where = "to the terminal (OSC 52); no other clipboard was found"
     characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
-    with contextlib.suppress(RuntimeError):  # the screen has been left
+    with contextlib.suppress(RuntimeError):  # the screen was closed
         app.call_from_thread(app.notify, f"Copied {characters} {where}.", markup=False, timeout=3)
 
 
@@ -83,7 +83,8 @@ def editor_command() -> list[str]:
 
 
 def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
-    """Let the user edit a text in a file with that ending, and return it. Raises `RuntimeError`."""
+    """Let the user edit a text in a temporary file with that suffix, and return it. Raises
+    `RuntimeError`."""
     command = editor_command()
     try:
         with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
@@ -102,7 +103,7 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    """Open a file at a line (from 1; 0 if unknown), and wait until the editor ends. Raises
+    """Open a file at a line (from 1; 0 if unknown), and wait until the editor exits. Raises
     `RuntimeError`."""
     command = editor_command()
     try:
@@ -115,8 +116,8 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
 
 
 def line_arguments(editor: str, path: str, line: int) -> list[str]:
-    """The arguments that open a file at a line. Most editors know `+12 file`, as POSIX defines it
-    for vi."""
+    """Return the arguments that open a file at a line. Most editors know `+12 file`, which POSIX
+    defines for vi."""
     name = os.path.basename(editor)
     if not line:
         return [path]
@@ -126,8 +127,7 @@ def line_arguments(editor: str, path: str, line: int) -> list[str]:
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with
-    a sentence if that fails."""
+    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError`."""
     command = find_viewer(os.environ)
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
@@ -153,7 +153,7 @@ def open_picture(content: bytes, suffix: str) -> str:
 
 
 def find_viewer(environment: Mapping[str, str]) -> str | None:
-    """Find the program that opens files; None without a desktop, where it would take over our
+    """Find the system's viewer; None without a desktop, where a viewer would take over our
     terminal."""
     if sys.platform == "darwin":
         return find_program("open")

@@ -1,4 +1,4 @@
-"""Finding a pattern in a pane."""
+"""Searching for a pattern in a pane."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ MatchSpan = tuple[int, int]
 AT_ONCE = 0.25
 """Seconds that a search on the main thread may take."""
 LARGEST = 500_000
-"""Characters of an expression times its repetitions, which `regex` expands when it compiles (a
+"""Maximum length of an expression times its repetitions, which `regex` expands when it compiles (a
 million take 300 MB)."""
 LONGEST = 10_000
-"""Characters of an expression."""
+"""Maximum characters of an expression."""
 TOO_SLOW = "This pattern takes too long to search for: simplify it."
 
 _REPEATED = re.compile(r"\{(\d+)")
 
 
 class PatternError(ValueError):
-    """The pattern cannot be searched for; the message is a sentence."""
+    """The pattern cannot be used; the message says why."""
 
 
 class PatternTimeout(PatternError):
-    """The search took longer than it may."""
+    """The search took too long."""
 
     def __init__(self) -> None:
         super().__init__(TOO_SLOW)
@@ -48,10 +48,10 @@ class PatternTimeout(PatternError):
 
 class Pattern:
     """Finds words or a regular expression in texts. Empty matches are skipped, because there is
-    nothing to show."""
+    nothing to highlight."""
 
     def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
-        """Raises `PatternError` if the words are no valid regular expression."""
+        """Raises `PatternError` for an invalid regular expression."""
         self._compiled: Any = (
             _compiled(words, any_case=any_case)
             if regex
@@ -60,9 +60,9 @@ class Pattern:
         self._limited = regex
 
     def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[MatchSpan]:
-        """Yield the matches in a text from a place on. Raises `PatternTimeout` after so many
+        """Yield the matches in a text from an offset on. Raises `PatternTimeout` after that many
         seconds of computing."""
-        # `concurrent` lets other threads run meanwhile.
+        # `concurrent` releases the GIL meanwhile.
         limits = {"timeout": max(seconds, 0.001), "concurrent": True} if self._limited else {}
         try:
             for match in self._compiled.finditer(text, start, **limits):
@@ -74,8 +74,8 @@ class Pattern:
     def spans_of_all(
         self, texts: Iterable[str], seconds: float = AT_ONCE
     ) -> Iterator[list[MatchSpan]]:
-        """Yield the matches in each text. Raises `PatternTimeout` after so many seconds of
-        computing for all of them."""
+        """Yield the matches in each text. Raises `PatternTimeout` after that many seconds of
+        computing in total."""
         end = time.thread_time() + seconds
         for text in texts:
             yield list(self.spans(text, end - time.thread_time()))
@@ -100,8 +100,8 @@ def _compiled(words: str, *, any_case: bool) -> Any:
 
 
 class LineInput(Input):
-    """An `Input` that joins the lines of a pasted text, removes control characters, and runs keys
-    in order."""
+    """An `Input` that joins the lines of a paste, removes control characters, and handles keys in
+    order."""
 
     async def on_key(self, event: Key) -> None:
         await run_own_binding(self, event)
@@ -114,31 +114,31 @@ class LineInput(Input):
 
 
 PAUSE = 0.15
-"""Seconds without a key after which a regular expression is searched for, because the search may
-block keys for a moment."""
+"""Seconds without a key press before a regular expression is searched, because the search may
+briefly block keys."""
 
 
 class Findable(Protocol):
     """A pane that can be searched."""
 
     def begin_find(self) -> str:
-        """Begin a search at the current position; returns the words to begin with, often none."""
+        """Start a search at the current position; returns the initial words, often none."""
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
-        """Show the next match (1), the previous one (-1), or the first one from where the search
-        began (0).
+        """Show the next match (1), the previous one (-1), or the first one from the start of the
+        search (0).
 
-        Returns which match it is ("2 of 7"), that there is none, or an empty text for no words.
-        Raises `PatternError` for an invalid pattern.
+        Returns its position ("2 of 7"), or that there is no match; empty for no words. Raises
+        `PatternError` for an invalid pattern.
         """
 
     def end_find(self) -> None:
-        """End the search, and focus what was found."""
+        """End the search, and focus the match."""
 
 
 class FindRow(Horizontal):
-    """Typing searches, Enter goes to the next match, Escape closes the row and stays at the
-    match."""
+    """A search field: typing searches, Enter goes to the next match, Escape closes the field and
+    stays at the match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
@@ -153,7 +153,7 @@ class FindRow(Horizontal):
         self._found = found
         self._regex = False
         self._waiting: Timer | None = None
-        """Runs until the typed pattern is searched for."""
+        """Runs until the typed pattern is searched."""
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
@@ -196,7 +196,7 @@ class FindRow(Horizontal):
 
     def action_step(self, step: int) -> None:
         """Search; see `Findable.find`."""
-        if self._waiting is not None:  # the first match was not searched for yet
+        if self._waiting is not None:  # the first match was not searched yet
             self._waiting.stop()
             self._waiting, step = None, 0
         try:

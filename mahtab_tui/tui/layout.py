@@ -1,4 +1,4 @@
-"""How the panes share the screen, and what is saved of it for the next start."""
+"""How the panes share the screen, and the UI state saved for the next start."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ SHORT_LINES = 30
 """Lines below which the editor has no blank lines around its text."""
 
 LOW_LINES = 16
-"""Lines below which the editor has one line at first, and its hint only one."""
+"""Lines below which the editor starts with one line, and its hint has only one."""
 
 TINY_LINES = 8
 """Lines below which the editor shows no hint."""
 
 NAMESPACE_PERCENT = 55
-"""Percent of the side's height that the namespace takes from the first search on, unless the user
-has moved the splitter."""
+"""Default percent of the side's height for the namespace after the first search."""
 
 STEP_PERCENT = 4
 """Percent by which a key moves a splitter."""
 
 SIDE_PERCENT = 34
-"""Percent of the width that the side panes take by default, unless the transcript leaves more."""
+"""Default percent of the width for the side panes, unless the transcript leaves more."""
 
 MAIN_COLUMNS = 126
-"""Columns of the transcript at most, with its edges and the splitter; the side panes take the
+"""Maximum columns of the transcript, with its edges and the splitter; the side panes get the
 rest."""
 
 MAX_SIDE_PERCENT = 70
-"""Percent of the width that the side panes take at most."""
+"""Maximum percent of the width for the side panes."""
 
 Resize = Literal["wider", "narrower", "taller", "shorter"]
 
@@ -58,10 +57,10 @@ class PaneLayout(BaseModel):
     show_namespace: bool = True
     show_recursion: bool = True
     drawer: bool = False
-    """Whether the drawer is open, on a narrow screen. It is closed at each start."""
+    """Whether the drawer is open on a narrow screen. It is closed at each start."""
 
     def side_columns(self, width: int) -> int:
-        """The columns of the side panes on a screen of this width."""
+        """Return the columns of the side panes on a screen of this width."""
         if self.side is not None:
             return width * self.side // 100
         return min(
@@ -69,8 +68,8 @@ class PaneLayout(BaseModel):
         )
 
     def resized(self, how: Resize, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step, on a screen of this width. namespace: its height in
-        percent."""
+        """Change a size by one step, on a screen of this width. namespace: the current height of
+        the namespace in percent."""
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             return self.with_side(
@@ -86,15 +85,15 @@ class PaneLayout(BaseModel):
         )
 
     def with_side(self, percent: int) -> PaneLayout:
-        """Set the width of the side, within its bounds."""
+        """Set the width of the side, within its limits."""
         return self.model_copy(update={"side": max(15, min(MAX_SIDE_PERCENT, percent))})
 
     def with_namespace(self, percent: int) -> PaneLayout:
-        """Set the height of the namespace, within its bounds."""
+        """Set the height of the namespace, within its limits."""
         return self.model_copy(update={"namespace_height": max(15, min(85, percent))})
 
     def toggled_side(self, width: int) -> PaneLayout:
-        """Hide or show the side, which is a drawer on a narrow screen."""
+        """Hide or show the side; on a narrow screen it is a drawer."""
         side = _side_field(width)
         if self.shows_side(width):
             return self.model_copy(update={side: False})
@@ -125,7 +124,7 @@ def _side_field(width: int) -> Literal["drawer", "show_side"]:
 
 
 _MAX_REMEMBERED = 12
-"""Models, and addresses of kernels, that are remembered."""
+"""Maximum number of remembered models, and of kernel addresses."""
 
 
 class UiState(BaseModel):
@@ -134,9 +133,9 @@ class UiState(BaseModel):
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
-    """Names, the most recent first."""
+    """Names of models, most recent first."""
     kernels: tuple[str, ...] = ()
-    """Addresses, the most recent first."""
+    """Addresses of kernels, most recent first."""
 
     @staticmethod
     def path() -> Path:
@@ -144,7 +143,7 @@ class UiState(BaseModel):
 
     @classmethod
     def load(cls) -> UiState:
-        """Read the saved choices; the defaults if there are none that can be read."""
+        """Read the saved state; the defaults if it cannot be read."""
         try:
             return cls.model_validate_json(cls.path().read_bytes())
         except (OSError, ValidationError):
@@ -159,7 +158,7 @@ class UiState(BaseModel):
         ]
 
     def save(self) -> None:
-        """Save them, unless the folder cannot be written to."""
+        """Save the state, if the folder is writable."""
         path = self.path()
         draft = path.with_suffix(f".{os.getpid()}")
         try:

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.pane import TranscriptPane
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
-"""The letters of the panes in jump mode, in screen order."""
+"""Letters of the panes in jump mode, in screen order."""
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
-"""The rows that ask the user, in the order in which they must be answered."""
+"""The prompt rows, in the order in which they must be answered."""
 PROMPT_LETTER = "w"
-"""The letter in jump mode of the row that waits for the user."""
+"""Letter of the waiting prompt row in jump mode."""
 
 EXAMPLE = Content.assemble(
     ("RECURSION\n\n", "$muted"),
@@ -60,14 +60,14 @@ EXAMPLE = Content.assemble(
     (", text)", "$foreground"),
     (" searches a long text; each call shows here", "$muted"),
 )
-"""Stands in the place of the search tree until the first search."""
+"""Shown in place of the search tree until the first search."""
 EXAMPLE_LINES = 5
 
 
 class Panes(Screen[None]):
-    """The main screen, when nothing covers it."""
+    """The main screen, with all panes."""
 
-    # Not the first pane, even for a moment: keys may have been typed already.
+    # Not the first pane, even briefly: keys may already have been typed.
     AUTO_FOCUS = "#code"
 
     def __init__(
@@ -87,14 +87,14 @@ class Panes(Screen[None]):
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Made when it is first needed, behind the first picture at the latest; until then a
-        greeting stands in its place."""
+        """Created when first needed, at the latest after the first picture; until then a greeting
+        takes its place."""
         self._search_tree: SearchTreePane | None = None
-        """Made with the first search; until then an example stands in its place."""
+        """Created with the first search; until then an example takes its place."""
         choices.layout = choices.layout.with_drawer_closed()
 
     def parts(self) -> ComposeResult:
-        """Yield the widgets; the application composes them, so that they exist before it starts."""
+        """Yield the widgets. The application composes them, so that they exist before it starts."""
         session = self._session
         yield HeaderBar(session.describe_usage, langsmith_variable(), id="header")
         with Horizontal(id="body"):
@@ -121,8 +121,8 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the rows that are shown only while something waits, above the editor; returns the
-        functions that fold their records."""
+        """Mount the prompt rows above the editor, each shown only while something waits; returns
+        the functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
@@ -143,9 +143,9 @@ class Panes(Screen[None]):
         self.watch(self.transcript, "room", self._send_width)
         with self.app.batch_update():
             main, lower = self.query_one("#main"), self.query_one("#lower")
-            if not lower.is_attached:  # the application closes already
+            if not lower.is_attached:  # the application is already closing
                 return []
-            # Both at once, as it may close while one is awaited.
+            # Both at once, because the application may close while one is awaited.
             above = main.mount(approval, review, before="#lower")
             below = lower.mount(fan_out, input_row, queue, before="#editor")
             await above
@@ -160,7 +160,7 @@ class Panes(Screen[None]):
 
     @property
     def transcript(self) -> TranscriptPane:
-        """The transcript, made when it is first needed."""
+        """The transcript, created when first needed."""
         if self._transcript is None:
             from mahtab_tui.tui.transcript.pane import TranscriptPane
 
@@ -191,7 +191,7 @@ class Panes(Screen[None]):
 
     @property
     def search_tree(self) -> SearchTreePane:
-        """The search tree, made when it is first needed."""
+        """The search tree, created when first needed."""
         if self._search_tree is None:
             from mahtab_tui.tui.search.pane import SearchTreePane
 
@@ -210,7 +210,7 @@ class Panes(Screen[None]):
 
     @property
     def prompt_row(self) -> Widget | None:
-        """The row that the user must answer first; None if nothing waits."""
+        """The prompt row that the user must answer first; None if nothing waits."""
         return next((row for kind in PROMPT_ROWS for row in self.query(kind) if row.display), None)
 
     @property
@@ -220,11 +220,11 @@ class Panes(Screen[None]):
 
     @property
     def selected_text(self) -> str:
-        """The text selected in the editor, unless another screen is on top."""
+        """The selected text of the editor; empty while another screen is on top."""
         return "" if self.is_covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """Return the functions that fold records, in order; those of the rows that ask come after
+        """Return the functions that fold records, in order. Those of the prompt rows come after
         them."""
         return [
             self.query_one(HeaderBar).fold,
@@ -239,13 +239,13 @@ class Panes(Screen[None]):
             self._show_search_line()
 
     def _show_search_line(self) -> None:
-        """Show in the transcript how far searches are, while the search tree is hidden."""
+        """Show the progress of searches in the transcript while the search tree is hidden."""
         if (tree := self._search_tree) is not None:
             self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show the conversation, searches and costs of a resumed session, but not its namespace,
-        nor what waited in it."""
+        """Show the conversation, searches and costs of a resumed session, but not its namespace or
+        pending prompts."""
         if not past:
             return
         header = self.query_one(HeaderBar)
@@ -260,14 +260,14 @@ class Panes(Screen[None]):
         self._show_search_line()
 
     def begin(self) -> None:
-        """Start following the panes' states. Called once they are mounted."""
+        """Start reacting to the panes' states, once they are mounted."""
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.apply_layout()
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
         self.editor.focus()
 
     def _send_width(self, room: tuple[int, int]) -> None:
-        """Tell the kernel the size of the output, for programs, pip and pandas."""
+        """Send the kernel the size of the output area, for programs, pip and pandas."""
         if any(room):
             self._session.kernel.set_size(*room)
 
@@ -275,7 +275,7 @@ class Panes(Screen[None]):
 
     @property
     def pane_layout(self) -> PaneLayout:
-        """How the panes share the screen; setting it applies it."""
+        """The current layout; setting it applies it."""
         return self._ui_state.layout
 
     @pane_layout.setter
@@ -285,14 +285,14 @@ class Panes(Screen[None]):
 
     @property
     def _is_ready(self) -> bool:
-        """Whether the panes exist: not before mounting, nor while the application closes."""
+        """Whether the panes exist: False before mounting and while the application closes."""
         return bool(self.query("#side"))
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size)
 
     def apply_layout(self, size: Size | None = None) -> None:
-        """Apply the layout for a size, by default the screen's."""
+        """Apply the layout for a size; the screen's size by default."""
         width, height = self.app.size if size is None else size
         if not self._is_ready:
             return
@@ -335,15 +335,16 @@ class Panes(Screen[None]):
         tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
-        """While code waits, put its answers right below it; leave room for the editor below an open
-        drawer."""
+        """While code waits, put its answers right below it; below an open drawer, leave room for
+        the editor."""
         if not self._is_ready:
             return
         transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
         drawer = side.display and self.has_class("-narrow")
         waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
         alone = self.maximized is not None
-        # Never None: that would always request another layout, and this runs after every layout.
+        # Never None, because this runs after every layout and None would always trigger another
+        # one.
         transcript.styles.max_height = (
             transcript.virtual_size.height if waits and not alone else "100%"
         )
@@ -380,8 +381,8 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
-        """Show in the namespace what the last cell changed, or everything. Show the pane if it is
-        hidden."""
+        """Show in the namespace only what the last cell changed, or everything again. Show the pane
+        if it is hidden."""
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
@@ -390,16 +391,17 @@ class Panes(Screen[None]):
     # Focus
 
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
-        """Let a click focus only text fields: otherwise it would take the keys from the editor."""
+        """Let clicks focus only text fields; otherwise a click would take the keys from the
+        editor."""
         widget = super().get_focusable_widget_at(x, y)
         return widget if isinstance(widget, Input | TextArea) else None
 
     def focus_code(self) -> None:
-        """Focus the editor's text at once, so that the next key goes there."""
+        """Focus the editor at once, so that the next key goes there."""
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
-        """Minimize a maximized pane when the focus leaves it."""
+        """Restore a maximized pane when the focus leaves it."""
         if (
             self.maximized is not None
             and self.focused is not None
@@ -408,8 +410,8 @@ class Panes(Screen[None]):
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """Maximize the focused pane, or minimize it. While waiting code is edited, run the code
-        instead."""
+        """Maximize the focused pane, or restore it. While waiting code is being edited, run that
+        code instead."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
         if any(row.run_edited() for row in self.query(ApprovalRow)):
@@ -420,7 +422,7 @@ class Panes(Screen[None]):
             self.maximize(pane, container=False)
 
     def find(self) -> None:
-        """Find in the focused pane, or else in the input."""
+        """Search in the focused pane, or else in the input."""
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
@@ -432,7 +434,7 @@ class Panes(Screen[None]):
             self.editor.find()
 
     def jump_targets(self) -> list[JumpTarget]:
-        """Return the targets of jump mode: the panes, and the row that waits for the user."""
+        """Return the targets of jump mode: the panes, and the waiting prompt row."""
         from mahtab_tui.tui.palette import JumpTarget
 
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
@@ -447,7 +449,7 @@ class Panes(Screen[None]):
         )
 
     def go_to(self, pane: Widget | None) -> None:
-        """Focus a pane; show it first if it is hidden."""
+        """Focus a pane, showing it first if it is hidden."""
         if pane is None:
             return
         if not _displayed(pane):

@@ -1,5 +1,5 @@
-"""Offers lines to the user: a key puts the newest one into the input, and nothing runs until they
-enter it."""
+"""Offers the user lines for the input. A key inserts the newest one; nothing runs until they submit
+it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MISSING = re.compile(
     r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE
 )
 _SEARCHED_END = 2_000
-"""Characters at the end of an output that are searched."""
+"""Characters at the end of an output to search."""
 _PACKAGES = {
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
@@ -42,11 +42,11 @@ _PACKAGES = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-"""Modules whose package has another name."""
+"""Modules whose package has a different name."""
 
 
 class Offer(NamedTuple):
-    """A line for the input, and the reason to offer it."""
+    """A line for the input, and the reason for offering it."""
 
     mode: Mode
     line: str
@@ -55,7 +55,7 @@ class Offer(NamedTuple):
 
 
 def missing_module(records: Sequence[Record]) -> str:
-    """The module that the newest cell could not import; empty if it did not end that way."""
+    """Return the module that the newest cell failed to import; empty if there is none."""
     from mahtab_tui.bus.records import ReplOut
 
     for record in reversed(records):
@@ -68,7 +68,7 @@ def missing_module(records: Sequence[Record]) -> str:
 
 
 def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
-    """Offer a way to get a missing module: another environment that has it, else its package."""
+    """Offer a way to get a missing module: another environment that has it, or else its package."""
     from mahtab_tui.kernel.launch import has_package
 
     for found in environments:
@@ -106,7 +106,7 @@ def welcome_text(
 
 
 def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
-    """Return the lines of the greeting that name what can be done, with the files that become
+    """Return the greeting's lines about possible first steps, with the files that become
     variables."""
     table = next((file.name for file in files if file.is_table), "")
     text = next((file.name for file in files if file.is_long_text), "")
@@ -153,17 +153,17 @@ class Offers:
         self._session = session
         self._panes = panes
         self._offer: Offer | None = None
-        """The newest one."""
+        """The newest offer."""
         self._missing_module = ""
         """The module of the newest failed import."""
 
     def greet(self) -> None:
-        """Show the greeting, and once the kernel is ready, which Python it has."""
+        """Show the greeting; once the kernel is ready, add which Python it has."""
         self._show_greeting()
         self._session.ready.add_done_callback(self._greet_kernel)
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Offer a way to get a module that a cell could not import."""
+        """Offer a way to get a module that a cell failed to import."""
         if module := missing_module(records):
             self._missing_module = module
             threading.Thread(
@@ -226,7 +226,7 @@ class Offers:
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
-    """Find the environments that the kernel could use; none for a kernel in the caller's own
+    """Find environments that the kernel could use; none for a kernel in the caller's own
     process."""
     from mahtab_tui.kernel.launch import find_environments
 

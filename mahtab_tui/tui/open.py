@@ -1,4 +1,4 @@
-"""Opens the full screen over a new session, and closes both."""
+"""Opens and closes the full screen of a session."""
 
 from __future__ import annotations
 
@@ -40,22 +40,23 @@ if TYPE_CHECKING:
     from mahtab_tui.session.sharing import RunningSession, ShareServer
 
 _LONGEST = 500
-"""Characters of an error's message that are shown."""
+"""Maximum characters of an error message."""
 
 
 class Crash(NamedTuple):
-    """An error that has ended the application."""
+    """An error that ended the application."""
 
     error: str
-    """The error's type and message, in one line."""
+    """Type and message of the error, on one line."""
     traceback: str
     file: Path | None
     """The file with the traceback; None if it could not be written."""
     by_system: bool = False
-    """Whether the system has refused something, such as another file, which the message says."""
+    """Whether the system refused something, such as another open file, which the message
+    explains."""
 
     def report(self, advice: str = "") -> str:
-        """Write the message for the user. advice: a sentence that says how to go on."""
+        """Format the message for the user. advice: a sentence on how to continue."""
         if self.file or self.by_system:
             where = f"The traceback is in {self.file}." if self.file else ""
         else:
@@ -68,8 +69,8 @@ class Crash(NamedTuple):
 def save_crash(
     error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
 ) -> Crash:
-    """Write an error's traceback, without the values of variables, to a file in the home folder.
-    saves: False keeps it in memory only."""
+    """Write an error's traceback, without values of variables, to a file in the home folder. saves:
+    False keeps it in memory only."""
     text = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
@@ -90,9 +91,9 @@ def save_crash(
 
 @contextlib.contextmanager
 def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\, which a program that has the terminal shares with us.
+    r"""Ignore Ctrl+C and Ctrl+\ while another program shares the terminal with us.
 
-    This does not use `signal.SIG_IGN`, because the program would inherit it.
+    This does not use `signal.SIG_IGN`, because that program would inherit it.
     """
     before = {
         number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
@@ -133,7 +134,7 @@ class ScreenFrontend:
         self.app: TerminalApp[int] | None = None
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Suspend the screen while the program runs."""
+        """Suspend the screen while a program runs."""
         app = self.app
         if app is None or not app.is_running:
             raise RuntimeError("This needs a terminal, and the screen is not open.")
@@ -154,24 +155,25 @@ class ScreenFrontend:
 
 
 _READ_PAUSE = 4.0
-"""How much longer than each step to wait after it, while older sessions are read."""
+"""Pause after each step, as a multiple of its duration, while sessions of older versions are
+indexed."""
 
 _WANTED_FILES, _MIN_FILES = 256, 64
-"""Open files that are wanted, and those without which there is no screen."""
+"""Open files to aim for, and the minimum for a screen."""
 
 MIN_SIZE = (20, 5)
-"""Columns and lines of the smallest terminal."""
+"""Minimum columns and lines of the terminal."""
 
 
 class TerminalUnavailable(Exception):
-    """There is no terminal for the screen; the message says what to do."""
+    """The screen cannot be shown; the message says what to do."""
 
 
 ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
-    """Raise `NoTerminal` if the screen cannot be shown. instead: a sentence that says what to do
+    """Raise `TerminalUnavailable` if the screen cannot be shown. instead: a sentence on what to do
     without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise TerminalUnavailable(f"This needs a terminal.{instead}")
@@ -188,8 +190,8 @@ def check_terminal(instead: str = "") -> None:
 
 
 def _check_open_files() -> None:
-    """Raise the limit of open files as far as allowed. Raises `NoTerminal` if that is too few for
-    the screen."""
+    """Raise the limit of open files as far as allowed. Raises `TerminalUnavailable` if that is too
+    few for the screen."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
         return
@@ -205,21 +207,21 @@ def _check_open_files() -> None:
 
 
 def end_with_terminal() -> None:
-    """Let a hangup end this process even under `nohup`, because it has nothing to do without its
+    """Let a hangup end this process even under `nohup`, because it is useless without its
     terminal."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class ScreenResult(NamedTuple):
-    """How a screen has ended."""
+    """How a screen ended."""
 
     code: int
-    """The program's exit code."""
+    """The exit code."""
     next_session: str
-    """The id of the session to open in its place; empty for none."""
+    """The id of the session to open next; empty for none."""
     running_cell: int = 0
-    """The cell that its kernel still runs; 0 for none."""
+    """The cell that its kernel is still running; 0 for none."""
 
 
 def open_screen(
@@ -235,12 +237,12 @@ def open_screen(
     files: Sequence[DataFile] = (),
     notebook: NotebookFile | None = None,
 ) -> ScreenResult:
-    """Show the screen until the user leaves. Raises `NoTerminal`.
+    """Show the screen until the user quits. Raises `TerminalUnavailable`.
 
-    ground: made behind the first picture, unless it is made already. collector: for a process of
-    our own. moved: a sentence that says that the folder was deleted, and which one is used instead.
-    namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the
-    session anywhere. files: become variables. notebook: its cells are shown.
+    backend: created after the first picture unless it exists already. collector: None if the
+    process is not ours. folder_notice: a sentence that says that the folder was deleted, and which
+    one is used instead. keeps_namespace: whether the namespace outlives the screen. no_trace: write
+    nothing about the session to disk. files: loaded into variables. notebook: its cells are shown.
     """
     check_terminal(ASK_HINT)
     if collector is not None:
@@ -264,8 +266,8 @@ def open_screen(
     afterwards: list[str] = []
 
     def on_line(text: str) -> None:
-        """Show a line that others wrote to the terminal: as a notice, or, once the screen is
-        closed, below it."""
+        """Show a line that something else wrote to the terminal: as a notice, or below the screen
+        once that is closed."""
         if frontend.app is None or not frontend.app.is_running:
             afterwards.append(text)
         elif session.built:
@@ -357,8 +359,8 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session until the user leaves; returns the exit code. Raises
-    `OSError`, `NoTerminal`."""
+    """Follow a log file or a running session until the user quits; returns the exit code. Raises
+    `OSError` and `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
@@ -374,8 +376,8 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session until the user leaves; returns the exit code. Raises
-    `NoTerminal`."""
+    """Follow a running session until the user quits; returns the exit code. Raises
+    `TerminalUnavailable`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
     settings = _prepare_settings()
@@ -383,7 +385,7 @@ def watch_session(running: RunningSession) -> int:
 
 
 class SharingServer:
-    """Lets agents into a session. A thread opens the socket, so that nothing waits for it."""
+    """Lets agents join a session. A thread opens the socket, so that nothing waits for it."""
 
     def __init__(self, session: Session, project: Path) -> None:
         self._session = session
@@ -411,7 +413,8 @@ class SharingServer:
 
 
 def _prepare_settings() -> Settings:
-    """The settings, once it is certain that the screen can be shown. Raises `NoTerminal`."""
+    """Return the settings, after checking that the screen can be shown. Raises
+    `TerminalUnavailable`."""
     check_terminal()
     end_with_terminal()
     return load_settings()
@@ -422,7 +425,7 @@ def _theme(settings: Settings) -> str:
 
 
 def _run_app(app: TerminalApp[Any]) -> int:
-    """Show an application until the user leaves; returns the exit code."""
+    """Show an application until the user quits; returns the exit code."""
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
@@ -446,7 +449,7 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _read_sessions(session: Session) -> None:
-    """Read the sessions of older versions into the index, slowly, so that nothing has to wait."""
+    """Index the sessions of older versions, slowly, so that nothing has to wait."""
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
@@ -454,13 +457,13 @@ def _read_sessions(session: Session) -> None:
     try:
         catch_up(database(), math.inf, pause=_READ_PAUSE)
     except StoreError as error:
-        if is_corrupt(error.__cause__):  # what else may hinder it, a search reports
+        if is_corrupt(error.__cause__):  # a search reports any other problem
             session.notice(str(error), "warning")
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """The exit code: 1 after an error of the application, which this reports. advice: a sentence
-    that says how to go on then."""
+    """Return the exit code: 1 after an error of the application, which this reports. advice: a
+    sentence on how to continue."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

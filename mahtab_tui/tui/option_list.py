@@ -20,8 +20,7 @@ from mahtab_tui.tui.theme import get_palette
 
 
 class Options(OptionList):
-    """Ignores a click on an option that is still drawn but has been removed; Textual would look it
-    up."""
+    """Ignores clicks on a removed option that is still drawn; Textual would fail to look it up."""
 
     async def _on_click(self, event: Click) -> None:
         option = event.style.meta.get("option")
@@ -29,7 +28,7 @@ class Options(OptionList):
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:
-        """Draw quiet text of the row at the cursor in the colour of the row: grey is not readable
+        """Draw muted text of the row at the cursor in the row's colour, because grey is unreadable
         on its background."""
         strip = super().render_line(y)
         lines, at = self._lines, self.scroll_offset.y + y
@@ -48,10 +47,10 @@ class Options(OptionList):
 
 
 class SafeCommandPalette(CommandPalette):
-    """Closes once, and ignores keys and clicks that arrive afterwards."""
+    """Closes only once, and ignores keys and clicks that arrive afterwards."""
 
     asks: ClassVar[bool] = True
-    """As `Dialog.asks`."""
+    """See `Dialog.asks`."""
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         if self.is_active:
@@ -61,7 +60,7 @@ class SafeCommandPalette(CommandPalette):
 
     def _on_click(self, event: Click) -> None:  # type: ignore[override]
         event.prevent_default()  # Textual's own handler is called below
-        with suppress(NoWidget):  # outside a screen that has just become smaller
+        with suppress(NoWidget):  # the click is outside a screen that just became smaller
             super()._on_click(event)
 
     def _action_command_list(self, action: str) -> None:
@@ -82,15 +81,14 @@ W = TypeVar("W", bound=Widget)
 
 
 def is_being_removed(widget: Widget) -> bool:
-    """Whether a widget is being removed, or its application is ending."""
+    """Return whether a widget is being removed, or the application is ending."""
     return widget._pruning or widget._closing or widget.app._exit
 
 
 def ignores_removed(widget_class: type[W]) -> type[W]:
-    """Decorate a widget class so that its instances ignore events and refreshes once they are being
-    removed.
+    """Make a widget class ignore events and refreshes while its instances are being removed.
 
-    Textual still mounts, resizes and ticks such a widget, although its children may be gone or may
+    Textual still mounts, resizes and ticks such a widget, although its children may be gone, or may
     never have been mounted.
     """
     on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh

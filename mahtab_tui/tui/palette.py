@@ -19,7 +19,7 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _TITLE_LINE = 1
-"""The line of the panes' titles, at whose end the hidden panes are listed."""
+"""The line of the panes' titles, at whose right end the hidden panes are listed."""
 
 
 class JumpTarget(NamedTuple):
@@ -28,12 +28,12 @@ class JumpTarget(NamedTuple):
     letter: str
     widget: Widget
     hidden: bool = False
-    """Whether it is off the screen; then its name is shown at the right edge."""
+    """Whether it is hidden; then its name is shown at the right edge."""
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Draws a letter at the edge of each target, and lists the hidden ones; any other key
-    closes."""
+    """Shows a letter at the edge of each target, and lists the hidden ones; any other key closes
+    it."""
 
     def __init__(self, targets: Sequence[JumpTarget]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class JumpScreen(Dialog[Widget | None]):
 
     def compose(self) -> ComposeResult:
         for target in self._targets:
-            if not target.hidden:  # in the margin, so that it covers no text
+            if not target.hidden:  # in the margin, so that it does not cover text
                 yield self._label(target.letter, target.widget.region.x, target.widget.region.y)
         end = self.app.size.width
         for target in reversed([target for target in self._targets if target.hidden]):
@@ -60,7 +60,7 @@ class JumpScreen(Dialog[Widget | None]):
             (target.widget for target in self._targets if target.letter == event.key), None
         )
         if chosen is not None and self.is_active:
-            # At once, because the next key of the same burst is for the pane.
+            # At once, because the next key of a burst is meant for the pane.
             chosen.screen.set_focus(
                 next((widget for widget in (chosen, *chosen.query("*")) if widget.focusable), None)
             )
@@ -81,7 +81,7 @@ class JumpScreen(Dialog[Widget | None]):
 
 
 class CommandProvider(Provider):
-    """Finds every command of the registry, and shows its key."""
+    """Finds all commands of the registry, and shows their keys."""
 
     async def discover(self) -> Hits:
         for command in COMMANDS:

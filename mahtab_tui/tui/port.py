@@ -1,4 +1,4 @@
-"""Interfaces of the panes to the session, the editor and the screens."""
+"""Interfaces that the panes use to reach the session, the editor and the screens."""
 
 from __future__ import annotations
 
@@ -13,76 +13,74 @@ if TYPE_CHECKING:
 
 
 class TranscriptPort(Protocol):
-    """Interface of the transcript."""
+    """The transcript's interface."""
 
     def enter(self, mode: Mode, text: str) -> None:
         """Run code, or ask a question."""
 
     def edit(self, mode: Mode, text: str) -> None:
-        """Bring code or a question into the editor."""
+        """Put code or a question into the editor."""
 
     def replace(self, mode: Mode, text: str, entry: str) -> None:
-        """Let the user edit one of their entries or a cell of the notebook, which replaces it when
-        entered."""
+        """Let the user edit one of their entries, or a cell of the notebook; the new version
+        replaces it."""
 
     def run_notebook_cell(self, number: int, code: str) -> None:
-        """Run a cell of the notebook with this code."""
+        """Run a cell of the notebook, with this code."""
 
     def run_up_to(self, number: int | None) -> None:
-        """Run the cells of the notebook up to a place, or all."""
+        """Run the notebook's cells up to a number, or all."""
 
     def mention(self, what: str) -> None:
-        """Mention something in the question that is being written."""
+        """Add a mention to the question being written."""
 
     def hide(self, entry: str, hidden: bool) -> None:
         """Hide an entry from the model, or show it again."""
 
     def undo(self, cell: int) -> None:
-        """Show what an undo of a cell and of those after it would do, and ask."""
+        """Show what undoing a cell and those after it would do, and ask for confirmation."""
 
     def pin(self, entry: str, pinned: bool) -> None:
-        """Pin an entry at the top of the transcript, or unpin it."""
+        """Pin an entry to the top of the transcript, or unpin it."""
 
     def open_output(self, cell: int) -> None:
-        """Show all output of a cell."""
+        """Show the whole output of a cell."""
 
     def open_stored_output(self, number: int) -> None:
-        """Show all output that a cell of the notebook has in the file."""
+        """Show the whole stored output of a notebook cell."""
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
-        """Show pictures of a cell: their types and data (base64)."""
+        """Show pictures of a cell, given as types and base64 data."""
 
     def open_value(self, key: str) -> None:
-        """Look inside the value of a table. key: with which the kernel opens it."""
+        """Open the value of a table. key: identifies the value in the kernel."""
 
     def open_frames(self, cell: Cell, at: int) -> None:
-        """Show the frames of a cell's error. at: the first frame to show."""
+        """Show the frames of a cell's error. at: the frame to select."""
 
     def find(self) -> None:
-        """Open the line that searches the transcript."""
+        """Open the transcript's search field."""
 
 
 class NamespacePort(Protocol):
-    """Interface of the namespace."""
+    """The namespace's interface."""
 
     def inspect_variable(self, name: str) -> None:
         """Inspect a variable."""
 
     def preview(self, name: str, height: int, width: int) -> Preview:
-        """Fetch the beginning of a variable's value; waits for the kernel, so it is called on a
-        thread."""
+        """Fetch the start of a variable's value. Waits for the kernel; called on a thread."""
 
     def rebuild(self, name: str, why: str) -> None:
-        """Bring the cells into the editor that made a variable which is not there. why: a sentence
-        that says why it is not."""
+        """Put the cells that made a missing variable into the editor. why: a sentence that says why
+        it is missing."""
 
     def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, so that no model gets its value, or take the mark
-        away."""
+        """Mark a variable as private, so that no model gets its value, or remove the mark."""
 
     def run(self, code: str) -> None:
-        """Run code as a cell of the user's, so that it appears in the transcript."""
+        """Run code as a cell of the user's, which appears in the transcript."""
 
 
 class PanePort(TranscriptPort, NamespacePort, Protocol):
-    """Interface of all panes."""
+    """The interface of all panes."""

@@ -1,4 +1,4 @@
-"""The port of the panes, over the session and the application."""
+"""Implements the panes' port with the session and the application."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class LiveSettings:
-    """Shows the settings, and applies what is changed."""
+    """Shows the settings, and applies changes to them."""
 
     def __init__(
         self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
@@ -39,7 +39,7 @@ class LiveSettings:
         self._session = session
         self._ui_state = choices
         self.keymap = keymap
-        """The user's own keys, by the id of their command."""
+        """The user's own keys, by command id."""
 
     def apply(self) -> None:
         self._app.set_keymap(self.keymap)
@@ -66,7 +66,7 @@ class LiveSettings:
             self._app.push_screen(screen)
 
     def change(self, key: str, value: Any) -> bool:
-        """Change a setting for this session; returns whether it has an effect at once. Raises
+        """Change a setting for this session; returns whether it takes effect at once. Raises
         `ModelError`."""
         from mahtab_tui.session.models import change_setting
 
@@ -81,7 +81,7 @@ class LiveSettings:
         return at_once or key in ("theme", "keymap", "pictures")
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
-        """Add rules for code, for this session and in the user's configuration."""
+        """Add rules for code, to this session and to the user's configuration."""
         from mahtab_tui.settings.values import add_rules
 
         settings = self._session.settings
@@ -97,7 +97,7 @@ class LiveSettings:
         settings.change("approval_rules", (*settings.approval_rules, *rules))
 
     def choose_model(self, name: str) -> None:
-        """Use a model from now on; without a name, let the user choose one."""
+        """Switch to a model; without a name, let the user choose one."""
         if name:
             self._use_model(name)
         else:
@@ -131,7 +131,7 @@ class LiveSettings:
         )
 
     def report_unknown_settings(self) -> None:
-        """Warn about commands and themes in the configuration that do not exist."""
+        """Warn about unknown commands and themes in the configuration."""
         given = {f"keymap.{name}": keys for name, keys in self.keymap.items()}
         if (theme := self._session.settings.theme) and theme not in self._app.available_themes:
             given["theme"] = theme
@@ -178,8 +178,8 @@ class SessionPort:
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Whether code has a masked secret; if so, bring it into the editor for the user to fill
-        in."""
+        """Return whether code contains a masked secret; if so, put it into the editor for the user
+        to fill in."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text
@@ -326,5 +326,5 @@ class SessionPort:
 
     @property
     def _folder(self) -> Path:
-        """The folder to which paths belong."""
+        """The folder that relative paths refer to."""
         return Path(self._session.kernel.info().local_folder)

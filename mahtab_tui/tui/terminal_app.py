@@ -1,9 +1,10 @@
-"""The base of our applications: themes, terminal output, late imports.
+"""The base class of our applications: themes, terminal output, late imports, garbage collection.
 
 Reference cycles (widgets, messages, tasks) are freed only by a collection. Processor time on one
-core, in a session of 120 cells: the youngest generation 3 ms, the youngest two 14 ms, all 17 ms;
-all with the agent's libraries that were just loaded 100 ms, or 60 ms with the first picture's;
-nothing of either once they are frozen."""
+core, in a session of 120 cells: youngest generation 3 ms, two youngest 14 ms, all 17 ms. With the
+agent's newly loaded libraries a full collection takes 100 ms, with those of the first picture 60
+ms; neither costs anything once it is frozen.
+"""
 
 from __future__ import annotations
 
@@ -43,29 +44,30 @@ if TYPE_CHECKING:
 TICK_S = 0.5
 """Seconds between two ticks."""
 PAUSE = 0.1
-"""Seconds that a key's echo takes to draw."""
+"""Seconds to draw a key's echo."""
 QUIET = 3.0
-"""Seconds without a key after which the user does not notice a full collection."""
+"""Seconds without a key press after which the user does not notice a full collection."""
 
 SLICE = 10
-"""Collections of the youngest generation after which a slice is worth its time."""
+"""Collections of the youngest generation after which a collection of two generations (a slice) is
+worth its time."""
 OVERDUE = 4 * SLICE
-"""As many make a slice necessary even if keys never pause."""
+"""Collections after which a slice is due even if keys never pause."""
 WORTH_IT = 5
 """Slices after which a full collection is worth its time."""
 LONG_OVERDUE = 10 * WORTH_IT
-"""As many make a full collection necessary even if it is never quiet."""
+"""Slices after which a full collection is due even if it is never quiet."""
 
 HEAVY = 0.03
-"""Seconds of processor time of a full collection after which the remaining objects are frozen, such
-as those of libraries that were loaded late."""
+"""If a full collection takes more seconds of processor time than this, the remaining objects are
+frozen, such as those of libraries loaded late."""
 
 _YOUNG, _NEVER = 5_000, 1_000_000_000
 
 
 class Collector:
-    """For a process of our own. Nothing is collected before the first picture; afterwards Python
-    itself collects only the youngest generation."""
+    """Controls garbage collection, in a process of our own. Nothing is collected before the first
+    picture; afterwards Python itself only collects the youngest generation."""
 
     def __init__(self) -> None:
         self._last_key = time.monotonic()
@@ -73,7 +75,7 @@ class Collector:
         gc.disable()
 
     def settle(self) -> None:
-        """Freeze what was loaded for the first picture, and begin to collect."""
+        """Freeze what was loaded for the first picture, and start collecting."""
         gc.freeze()
         gc.set_threshold(_YOUNG, _NEVER, _NEVER)
         gc.enable()
@@ -82,7 +84,7 @@ class Collector:
         self._last_key = time.monotonic()
 
     def tick(self) -> None:
-        """Collect if it is worth it now. Call it every `EVERY` seconds."""
+        """Collect if it is worth it now. Must be called every `TICK_S` seconds."""
         idle, young = time.monotonic() - self._last_key, gc.get_count()[1]
         if young >= (SLICE if idle >= PAUSE else OVERDUE):
             gc.collect(1)
@@ -99,34 +101,34 @@ class Collector:
 
 
 RATE = 1 / 30
-"""Seconds between two ticks; all records that came in between are drawn together."""
+"""Seconds between two ticks; records that arrive in between are drawn together."""
 SHARE = 1 / 4
-"""The share of the main thread's time above which a tick is skipped, so that keys are handled."""
+"""Share of the main thread's time above which a tick is skipped, to leave time for keys."""
 MAX_DELAY = 0.2
-"""Seconds after which records are passed on, however long drawing takes."""
+"""Maximum seconds by which records are delayed, however long drawing takes."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
 
 class RecordPump:
-    """Passes records on to everything that folds them. Main thread only, except for the handler."""
+    """Passes records to everything that folds them. Main thread only, except for the handler."""
 
     def __init__(self) -> None:
         self.folds: list[Fold] = []
-        """Set before the first tick; what comes before that waits."""
+        """Set before the first tick; earlier records wait."""
         self._handler: DisplayHandler | None = None
         self._last = 0.0
         self._worked = 0.0
 
     def begin(self, log: logging.Logger) -> None:
-        """Take what passes the bus from now on."""
+        """Start receiving records from the bus."""
         from mahtab_tui.bus.logger import DisplayHandler
 
         self._handler = DisplayHandler()
         log.addHandler(self._handler)
 
     def tick(self) -> None:
-        """Pass on new records, or leave them to a later tick while the thread has much to draw."""
+        """Pass on new records; skip the tick if drawing keeps the thread too busy."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
         if passed >= MAX_DELAY or worked <= passed * SHARE:
             self.flush()
@@ -159,8 +161,8 @@ SESSION_MODULES = (
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.question_rows",
 )
-"""Modules that a session needs to start, the transcript, and the rows that ask the user; each takes
-a few milliseconds."""
+"""Modules that a session needs to start, the transcript, and the prompt rows; each takes a few
+milliseconds."""
 
 TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
@@ -181,20 +183,20 @@ class LateImports:
         session: Sequence[str] = (),
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
-        """session: modules to import first. begin: functions to call then; the modules of the
-        transcript come after them."""
+        """session: modules to import first. begin: functions to call then, before the transcript's
+        modules are imported."""
         self._app = app
         self._steps: Iterator[Callable[[], object]] = iter(
             [*map(_make_import, session), *begin, *map(_make_import, TRANSCRIPT_MODULES)]
         )
 
     def begin(self) -> None:
-        """Begin; call it when the application is mounted, before threads start."""
+        """Start. Must be called when the application is mounted, before threads start."""
         IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
     def end(self) -> None:
-        """End; call it when the application is unmounted, at the latest."""
+        """Stop. Must be called when the application is unmounted, at the latest."""
         IMPORTS.screen_ends()
 
     async def _step(self) -> None:
@@ -213,11 +215,11 @@ def _make_import(name: str) -> Callable[[], object]:
 T = TypeVar("T")
 
 RIGHT_BUTTON = 3
-"""The `button` of a click with the right mouse button."""
+"""The `button` of a right click."""
 
 
 class TerminalApp(App[T]):
-    """Draws text only, reads keys through `TerminalDriver`, and keeps the traceback of an error
+    """Draws only text, reads keys through `TerminalDriver`, and saves the traceback of an error
     that ends it."""
 
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
@@ -225,21 +227,21 @@ class TerminalApp(App[T]):
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """theme: a name; our own dark theme if there is none of that name. guard: keeps other
-        output off the screen. options: of `App`."""
+        """theme: a theme's name; if unknown, our own dark theme is used. guard: keeps other output
+        off the screen. options: passed to `App`."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
         self.theme = theme if theme in self.available_themes else MAHTAB.name
         self.guard = guard
         self.crash: Crash | None = None
-        """The error that ended it."""
+        """The error that ended the application."""
         self.saves_crash = True
-        """Whether its traceback is saved."""
+        """Whether to save its traceback."""
         self.next_session = ""
-        """The id of the session to open in its place; empty for none."""
+        """The id of the session to open next; empty for none."""
         self.leaves_kernel = False
-        """Whether the kernel goes on without the screen."""
+        """Whether the kernel continues without the screen."""
         self._text_only = TextOnly()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -249,7 +251,7 @@ class TerminalApp(App[T]):
         self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
 
     def mask(self, text: str) -> str:
-        """Mask the secrets in a report of an error."""
+        """Mask the secrets in an error report."""
         return text
 
     def get_driver_class(self) -> type[Driver]:
@@ -263,7 +265,7 @@ class TerminalApp(App[T]):
         super().notify(plain(message), title=plain(title), **kwargs)
 
     def notify_user(self, message: str, severity: SeverityLevel = "information") -> None:
-        """Show a short notification, whose text is never read as markup."""
+        """Show a short notification; its text is never interpreted as markup."""
         self.notify(message, severity=severity, markup=False, timeout=3)
 
     @property
@@ -272,31 +274,30 @@ class TerminalApp(App[T]):
 
     @property
     def terminal(self) -> TerminalDriver | None:
-        """The terminal, if it can draw graphics and be asked about it."""
+        """The terminal driver, if it supports graphics and queries."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
     def quit_from_cell(self) -> None:
         self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Drop keys once there is no screen, and mouse presses on a removed widget that is still
-        drawn, whose parent Textual would select in."""
+        """Drop keys once there is no screen, and mouse presses on a removed but still visible
+        widget, in whose missing parent Textual would start a selection."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
         if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
             await super().on_event(event)
 
     async def _on_message(self, message: Message) -> None:
-        """Drop messages of widgets once there is no screen."""
+        """Drop messages from widgets once there is no screen."""
         if isinstance(message._sender, Widget) and not self.screen_stack:
             return
         await super()._on_message(message)
 
     def _handle_exception(self, error: Exception) -> None:
-        if self._exit and isinstance(
-            getattr(error, "error", error), NoMatches | ScreenError
-        ):  # `WorkerFailed` has an `error`
-            return  # while the application ends, a widget may handle an event when others are gone
+        # `WorkerFailed` has the actual error as `error`.
+        if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):
+            return  # while the application ends, a widget may handle an event after others are gone
         if self.crash is None:
             from mahtab_tui.tui.open import save_crash
 
@@ -304,7 +305,7 @@ class TerminalApp(App[T]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        """Print nothing: Textual would print the values of variables, which may be secrets."""
+        """Print nothing: Textual would print values of variables, which may be secrets."""
         self._close_messages_no_wait()
 
 
@@ -314,7 +315,7 @@ def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Width and height of a cell in pixels; if the terminal does not tell, their usual
+    """Return width and height of a cell in pixels; if the terminal does not report them, the usual
     proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

@@ -45,23 +45,22 @@ from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Protocol, TerminalAns
 from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""C0, DEL, C1, and the characters that change the direction of text. No line of the screen has
-any."""
+"""C0, DEL, C1, and characters that change the direction of text; no drawn line contains them."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
-"""Colours, styles and positions of the cursor."""
+"""Escape sequences for colours, styles and cursor positions."""
 _NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _COMMANDS = re.compile(
     r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"  # modes: the other screen, the mouse, pastes, the cursor, updates at once; the keyboard's
-    r"|\x07|\x1b\]22;[a-z-]*\x07"  # the bell, the pointer's shape
-    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # copying
+    r"|\x07|\x1b\]22;[a-z-]*\x07"  # bell, pointer shape
+    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # clipboard
 )
-"""The commands that Textual writes besides the screen, each in a piece of its own."""
+"""Other commands that Textual writes, each as a separate piece."""
 
 
 class TextOnly(LineFilter):
-    """Removes from what widgets draw everything that could drive a terminal: control characters,
-    and links, which are escape sequences."""
+    """Removes everything that could control the terminal from the text of widgets: control
+    characters, and links, which are escape sequences."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
@@ -79,7 +78,8 @@ class TextOnly(LineFilter):
 
 
 def filter_output(data: str) -> str:
-    """Remove from a piece of Textual's output what only text from outside can have brought in."""
+    """Remove everything from a piece of Textual's output that only external text can have
+    introduced."""
     if not _NEVER_RENDERED.search(_RENDERED.sub("", data)) or _COMMANDS.fullmatch(data):
         return data
     parts = _RENDERED.split(data)
@@ -91,11 +91,11 @@ def filter_output(data: str) -> str:
 
 _PIPE_CHUNK = 65536
 _WRITER = "textual-output"
-"""Textual's thread that writes to the terminal."""
+"""The thread with which Textual writes to the terminal."""
 
 
 class StdioRedirect:
-    """Owns descriptors 1 and 2 while the screen is up."""
+    """Redirects descriptors 1 and 2 while the screen is up."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -117,10 +117,11 @@ class StdioRedirect:
         self._reader.start()
         # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
+        # stderr may be closed.
         screens = (
             self._terminal[0],
             self._terminal[1 if os.isatty(2) else 0],
-        )  # stderr may be closed
+        )
         self._streams = [
             os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
         ]
@@ -137,12 +138,12 @@ class StdioRedirect:
         for fd in (*self._terminal, self._write_end):
             os.close(fd)
         if self._reader is not None:
-            # A child that still has the pipe keeps the reader alive, which is a daemon thread.
+            # A child that still has the pipe keeps the reader waiting, which is a daemon thread.
             self._reader.join(0.2)
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 back to a program that takes over the terminal, and restore the
+        """Give descriptors 1 and 2 to a program that takes over the terminal, and restore the
         terminal's attributes afterwards."""
         self._restore()
         try:
@@ -152,7 +153,7 @@ class StdioRedirect:
         try:
             yield
         finally:
-            if attributes is not None:  # a killed program has not restored them
+            if attributes is not None:  # a killed program did not restore them
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(1, termios.TCSANOW, attributes)
             self._redirect()
@@ -181,7 +182,8 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, report each thread that an error ends; `report` is called on that thread."""
+    """Within the block, report every thread that ends with an error; `report` is called on that
+    thread."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
@@ -192,8 +194,8 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
             and isinstance(failure.exc_value, OSError)
             and failure.exc_value.errno == errno.EIO
         ):
-            return  # the terminal was closed, which ends the program
-        if isinstance(failure.exc_value, OSError):  # the system's limits, a full disk
+            return  # the terminal was closed, which ends the program anyway
+        if isinstance(failure.exc_value, OSError):  # system limits, a full disk
             report(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
             return
         lines = traceback.format_exception(
@@ -212,11 +214,11 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
 
 _CHUNK = 4096
 _SILENCE = 0.1
-"""Seconds after which a key that could begin a sequence counts as a key."""
+"""Seconds after which a key that could start a sequence counts as a key."""
 
 
 class TerminalDriver(LinuxDriver):
-    """Translates early keys: until a program reads single keys, the terminal collects lines, and
+    """Translates early keys: until a program reads single keys, the terminal buffers lines, and
     Enter arrives as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -228,18 +230,18 @@ class TerminalDriver(LinuxDriver):
         """How to draw pictures."""
         self.answers = TerminalAnswers()
         self.stops = 0
-        """How often the application left the terminal."""
+        """How often the application has left the terminal."""
         self._left = False
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
 
     def write(self, data: str) -> None:
-        """Write what Textual makes: the screen, or a command to the terminal."""
+        """Write Textual's output: the screen, or a command to the terminal."""
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
-        """Write what this application makes for the terminal: graphics, queries, notifications.
-        Never text from outside."""
+        """Write this application's own output: graphics, queries, notifications. Never external
+        text."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -250,14 +252,13 @@ class TerminalDriver(LinuxDriver):
 
     def suspend_application_mode(self) -> None:
         self._left = True
-        super().suspend_application_mode()  # which closes it
+        super().suspend_application_mode()  # this also closes it
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        if (
-            self._auto_restart and self._left
-        ):  # after SIGSTOP the application still has the terminal
+        # After SIGSTOP, the application still has the terminal.
+        if self._auto_restart and self._left:
             self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
 
@@ -276,15 +277,15 @@ class TerminalDriver(LinuxDriver):
             self._read_keys()
         except (
             Exception
-        ) as error:  # the thread's outermost frame: without keys the application has to end
+        ) as error:  # the thread's outermost frame; without keys the application has to end
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """Read keys as Textual does, but remove the terminal's answers, and what is no key,
-        first."""
+        """Read keys as Textual does, but first remove the terminal's replies, and anything that is
+        not a key."""
         parser, sequences = KeyParser(self._debug), KeySequences()
         decode = getincrementaldecoder("utf-8")("replace").decode
-        # What is waiting now was typed before single keys could be read.
+        # Pending input was typed before single keys could be read.
         before = self.input_tty
         wait = 0.0
         while not self.exit_event.is_set():
@@ -316,8 +317,8 @@ class TerminalDriver(LinuxDriver):
         return typed
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal once which graphics it has. `answered` is called on another thread when
-        it answers, which may be never."""
+        """Ask the terminal once which graphics it supports. `answered` is called on another thread
+        when it replies, which may never happen."""
         self._answered = answered
         if (
             self._asked
@@ -330,14 +331,14 @@ class TerminalDriver(LinuxDriver):
 
     @property
     def graphics(self) -> Protocol | None:
-        """The protocol that draws pictures; None for half blocks."""
+        """The protocol for drawing pictures; None for half blocks."""
         if self.pictures == "auto":
             return None if self.answers.awaited else self.answers.protocol
         return None if self.pictures == "blocks" else self.pictures
 
     @property
     def cell_size(self) -> tuple[int, int] | None:
-        """Width and height of a cell in pixels; None if the terminal does not tell."""
+        """Width and height of a cell in pixels; None if the terminal does not report them."""
         with contextlib.suppress(OSError):
             rows, columns, width, height = struct.unpack(
                 "4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
@@ -348,7 +349,7 @@ class TerminalDriver(LinuxDriver):
 
 
 def _answers_queries() -> bool:
-    """Whether the terminal ignores unknown queries, and passes graphics on."""
+    """Return whether the terminal ignores unknown queries, and lets graphics through."""
     term = os.environ.get("TERM", "")
     return (
         not term.startswith(("tmux", "screen", "linux", "dumb"))
@@ -360,31 +361,32 @@ _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
 TERMINATION_SIGNALS = tuple(
     getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")
 )
-"""The signals that end a program which does not handle them, as far as they can be handled and are
-not used within (as SIGVTALRM is)."""
+"""Signals that end a program that does not handle them, if they can be handled and are not used
+internally (as SIGVTALRM is)."""
 
 SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
-"""Seconds for saving what is not saved yet, and for each write to the terminal."""
+"""Seconds for saving unsaved data, and for each write to the terminal."""
 
 _CHECK_INTERVAL = 1.0
 """Seconds between two checks of the terminal's attributes."""
 
 _RESTORE_SEQUENCE = "".join(
     (
-        "\x1b\\",  # the end of whatever was cut off
-        "\x1b[?2026l",  # draw at once
-        "\x1b[?2004l",  # pastes are typed
-        "\x1b[?7h",  # lines wrap
+        "\x1b\\",  # ends any truncated sequence
+        "\x1b[?2026l",  # synchronized updates off
+        "\x1b[?2004l",  # bracketed paste off
+        "\x1b[?7h",  # reports of size, mouse and focus off
         "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # size, mouse and focus are not told
-        "\x1b[<u",  # the keyboard's own protocol
-        "\x1b[?1049l\x1b[?25h\x1b[0m",  # the screen of before, with its cursor and in its colour
+        "\x1b[<u",  # keyboard protocol off
+        "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
     )
 ).encode()
 """Undoes everything that `LinuxDriver.start_application_mode` sends to the terminal."""
 
 
 class SignalHandler:
-    """A context in which an application runs, on the main thread."""
+    """A context manager around the application, on the main thread, that handles termination
+    signals."""
 
     def __init__(
         self,
@@ -392,8 +394,8 @@ class SignalHandler:
         on_shutdown: Callable[[], object] = lambda: None,
         on_repair: Callable[[], object] = lambda: None,
     ) -> None:
-        """last_words: saves what is not saved yet, and ends what would go on; called on a thread,
-        for `SAVING` at most. on_repair: called after code had changed the terminal."""
+        """on_shutdown: saves unsaved data, and ends what would continue; called on a thread, for at
+        most `SAVE_TIMEOUT` seconds. on_repair: called after code changed the terminal."""
         self._app = app
         self._on_shutdown = on_shutdown
         self._on_repair = on_repair
@@ -422,10 +424,9 @@ class SignalHandler:
         os.close(self._write_end)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Stop the main thread; the other thread ends the process."""
-        os.write(
-            self._write_end, bytes([number])
-        )  # while another program has the terminal, `set_wakeup_fd` writes nothing
+        """Stop the main thread; the watching thread ends the process."""
+        # While another program has the terminal, `set_wakeup_fd` writes nothing.
+        os.write(self._write_end, bytes([number]))
         threading.Event().wait(SAVE_TIMEOUT + 3 * WRITE_TIMEOUT)
         os._exit(SHELL_CODE + number)
 
@@ -451,14 +452,14 @@ class SignalHandler:
             if (driver := self._driver()) is not None:
                 writer = driver._writer_thread
                 if writer is not None:
-                    _run_with_timeout(WRITE_TIMEOUT, writer.stop)  # finish what is being drawn
+                    _run_with_timeout(WRITE_TIMEOUT, writer.stop)  # finish the current drawing
                 _restore_terminal(driver)
         finally:
             exit_by_signal(number)
 
     def _driver(self) -> LinuxDriver | None:
-        """The driver, while it has the terminal: not before the screen is up, after it is closed,
-        or while another program has the terminal."""
+        """The driver, while it has the terminal: None before the screen is up, after it is closed,
+        and while another program has the terminal."""
         driver = self._app._driver
         if (
             isinstance(driver, LinuxDriver)
@@ -478,7 +479,7 @@ class SignalHandler:
 
 
 def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
-    """The attributes that the driver has set, if the terminal has others now."""
+    """Return the attributes set by the driver, if the terminal's current ones differ."""
     if driver.attrs_before is None:
         return None
     try:
@@ -508,9 +509,8 @@ def _restore_terminal(driver: LinuxDriver) -> None:
             termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
         assert driver._file is not None
         screen = driver._file.fileno()
-        if select.select([], [screen], [], WRITE_TIMEOUT)[
-            1
-        ]:  # a blocked terminal must not keep the program alive
+        # A blocked terminal must not keep the program alive.
+        if select.select([], [screen], [], WRITE_TIMEOUT)[1]:
             cleared = (
                 KITTY_CLEARED
                 if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
@@ -520,7 +520,7 @@ def _restore_terminal(driver: LinuxDriver) -> None:
 
 
 def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
-    """Do some work, and wait for it at most so long, because a hanging thread may hold what it
+    """Do some work on a thread, and wait at most that long, because a stuck thread may hold what it
     needs."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

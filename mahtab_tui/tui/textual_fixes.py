@@ -1,19 +1,19 @@
-"""Workarounds for Textual 8.2. Each can go once Textual is fixed.
+"""Workarounds for Textual 8.2. Each can be removed once Textual is fixed.
 
 | class | what Textual does | upstream |
 | --- | --- | --- |
-| `KeyOrder` | runs a priority binding while letters before it still wait | - |
+| `KeyOrder` | runs a priority binding while earlier letters still wait | - |
 | `run_own_binding` | runs Backspace after letters that were typed later | 6605, 6631 |
 | `KeySequences` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
 | `VisibleHighlights` | asks tree-sitter for all lines at each edit | 5642 |
 | `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
 
-`option_list` has those of option lists, of the command palette (4884), and of widgets that are
-being removed. Four workarounds are methods of the classes that need them: `CodeArea` (frees a
+`option_list` contains those for option lists, the command palette (4884), and widgets that are
+being removed. Other workarounds are methods of the classes that need them: `CodeArea` (frees a
 document's tree, respects a maximum height in vh, scrolls to the cursor, keeps the cursor on a line
-after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (presses on a removed widget,
-messages after the last screen, values of variables in the traceback of a crash) and
-`TerminalDriver` (keys typed before the first picture, the terminal's answers among the keys,
+after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (mouse presses on a removed
+widget, messages after the last screen, values of variables in the traceback of a crash) and
+`TerminalDriver` (keys typed before the first picture, the terminal's replies among the keys,
 suspending)."""
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Query
 
 LONGEST_SEQUENCE = 32
-"""Characters of the longest sequence of a key or the mouse."""
+"""Maximum characters of a key or mouse sequence."""
 LONGEST_TYPED = 256
-"""Characters that a user may have typed since the last read."""
+"""Maximum characters that a user may have typed since the last read."""
 LARGEST = 10_000
-"""Columns or lines of the largest terminal."""
+"""Maximum columns or lines of a terminal."""
 
 _SEQUENCE = re.compile(
     r"(?P<focus>(?:\x1b\[[IO])+(?=\x1b\[[IO]))"
-    r"|(?P<mouse>\x1b\[<[-+.;\w]{0,32}?)(?:(?P<button>[Mm])|\Z)"  # also with numbers that are none
+    r"|(?P<mouse>\x1b\[<[-+.;\w]{0,32}?)(?:(?P<button>[Mm])|\Z)"  # also with malformed numbers
     r"|(?P<no_numbers>\x1b\[[=>?]?(?:[-+.:;\d]*(?:NaN|Infinity|null|undefined))+[-+.:;\d]*[@-~])"
     r"|(?P<control>\x1b\[[0-?]*[ -/]*)(?P<final>[@-~])?"  # CSI
     r"|(?P<string>\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*)(?:(?P<end>\x1b\\|[\x07\x9c])|\x1b\Z)?"  # OSC, DCS, SOS, PM, APC
@@ -62,37 +62,35 @@ _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSMmIOty["
 )
-"""The last characters of sequences for keys, the mouse, the focus, sizes and modes."""
+"""Final characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
-"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no text
-has this character."""
+"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no valid
+text contains this character."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
 class KeySequences:
-    """Passes on the sequences of keys, the mouse and pastes. A sequence may be split over several
-    reads."""
+    """Passes on key, mouse and paste sequences, even if they are split over several reads."""
 
     def __init__(self) -> None:
         self._pending = ""
-        """The beginning of a sequence that continues in the next read, up to the length from which
-        it is too long."""
+        """The start of a sequence that continues in the next read, up to the length at which it is
+        too long."""
         self._pasting = False
         self._silent = False
 
     def filter_input(self, typed: str) -> str:
-        """Filter what was read; linear time."""
+        """Filter new input, in linear time."""
         if (
             self._pasting
             and self._silent
             and typed != BRACKETED_PASTE_END
             and _LONE_KEY.fullmatch(typed)
         ):
-            typed = (
-                BRACKETED_PASTE_END + typed
-            )  # the end of the paste was lost, and the user presses a key
+            # The end of the paste was lost, and the user pressed a key.
+            typed = BRACKETED_PASTE_END + typed
         if self._silent and len(typed) == 1 and self._exceeds_typed_length():
-            self._pending = ""  # the end of the sequence was lost, and the user presses a key
+            self._pending = ""  # the end of the sequence was lost, and the user pressed a key
         typed, self._pending, self._silent = self._pending + typed, "", False
         passed = []
         while typed:
@@ -109,7 +107,7 @@ class KeySequences:
         return "".join(passed)
 
     def flush_pending(self) -> str:
-        """Return what was held back if it may be a key, because nothing came for a while."""
+        """Return the pending input if it may be a key, because nothing followed for a while."""
         self._silent = True
         if self._pasting or self._exceeds_typed_length():  # the rest may still come
             return ""
@@ -117,18 +115,18 @@ class KeySequences:
         return pending
 
     def _exceeds_typed_length(self) -> bool:
-        """Whether what is held back is too long to be typed."""
+        """Return whether the pending input is too long to have been typed."""
         return len(self._pending) > (
             LONGEST_SEQUENCE if self._pending.startswith("\x1b[") else LONGEST_TYPED
         )
 
     def _drop_unreadable(self, text: str, *, last: bool) -> str:
-        """Drop what is no key. last: whether nothing after this text was read yet."""
+        """Drop everything that is not a key. last: whether this is the end of the input so far."""
 
         def readable(found: re.Match[str]) -> str:
             goes_on = last and found.end() == len(text)
             if found["focus"]:
-                return ""  # of several reports only the last counts
+                return ""  # only the last of several reports counts
             if found["button"]:
                 return found[0] if _MOUSE.fullmatch(found[0]) else ""
             if found["mouse"]:
@@ -136,7 +134,7 @@ class KeySequences:
                 return ""
             if found["no_numbers"]:
                 return ""
-            if found["escape"] and last:  # the key, or the beginning of a sequence
+            if found["escape"] and last:  # the Escape key, or the start of a sequence
                 self._pending = found[0]
                 return ""
             if found["string"]:
@@ -159,14 +157,12 @@ class KeySequences:
         return _SEQUENCE.sub(readable, text)
 
     def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
-        """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed
-        by what was typed."""
+        """Drop a reply of the terminal. A short one without an end is Alt and a letter, followed by
+        typed text."""
         if not ended and len(sequence) <= LONGEST_TYPED:
             if not goes_on or len(sequence) <= LONGEST_SEQUENCE:
                 return sequence
-            self._pending = (
-                sequence  # an answer that comes in several reads, unless nothing follows
-            )
+            self._pending = sequence  # a reply that comes in several reads, unless nothing follows
             return ""
         if not ended and goes_on:
             self._pending = sequence[:LONGEST_TYPED] + sequence[-1]
@@ -174,7 +170,7 @@ class KeySequences:
 
 
 def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
-    """Split off the end of a text if it may be the beginning of a mark."""
+    """Split off the end of a text if it may be the start of a mark."""
     begun = next(
         (length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0
     )
@@ -182,14 +178,14 @@ def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, which survives a sequence that it cannot read, takes a paste as a whole (2
-    µs a character otherwise), and ignores impossible sizes of the terminal. Feed it with what
-    `KeySequences` passes on."""
+    """Textual's parser, with fixes: it survives unreadable sequences, takes a paste as a whole
+    (instead of 2 µs per character), and ignores impossible terminal sizes. Feed it with the output
+    of `KeySequences`."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._pasted: list[str] | None = None
-        """The parts of a paste so far; None outside a paste."""
+        """The paste so far; None outside a paste."""
 
     def feed(self, data: str) -> Iterable[Message]:
         if not data:
@@ -209,7 +205,7 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
-        """Treat the beginning of a sequence as a key, because nothing came for a while."""
+        """Treat the start of a sequence as a key, because nothing followed for a while."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         return self.tick()
@@ -233,9 +229,8 @@ class KeyParser(XTermParser):
                 token_callback(token)
 
         while not self.is_eof:
-            with contextlib.suppress(
-                ArithmeticError, ValueError
-            ):  # the next character begins a key
+            # The next character starts a key.
+            with contextlib.suppress(ArithmeticError, ValueError):
                 yield from super().parse(take)
 
 
@@ -249,14 +244,15 @@ def _is_possible(size: Resize) -> bool:
 
 
 _BURST = 16
-"""So many waiting keys were not typed: they come from a program, or from a paste without bracketed
+"""Queue length that nobody types: the keys come from a program, or from a paste without bracketed
 paste."""
 _MOST_WAITS = 10
-"""How often a key waits for the focused widget, which may get new messages without end."""
+"""Maximum number of times a key waits for the focused widget, which may get new messages
+forever."""
 
 
 class KeyOrder:
-    """Delivers each key to an application once the keys before it have done all their work.
+    """Delivers a key to the application only after all earlier keys have been handled.
 
     Textual runs a command's key at once, while letters before it still wait at the focused widget.
     Letters after it are lost while the screen that it opens is composed, or act as keys of the pane
@@ -269,23 +265,23 @@ class KeyOrder:
         deliver: Callable[[Event], Awaitable[None]],
         intercept: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn; if it
-        returns True the key is not delivered."""
+        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn; if
+        it returns True, the key is not delivered."""
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
         self._queue: deque[Key | Paste] = deque()
-        """The keys that wait for their turn."""
+        """Keys that wait for their turn."""
 
     async def enqueue(self, event: Key | Paste) -> None:
-        """Take in a key from the terminal."""
+        """Queue a key from the terminal."""
         burst = self._app.message_queue_size >= _BURST
         self._queue.append(self._join_waiting(event) if burst and isinstance(event, Key) else event)
         if len(self._queue) == 1:
             await self._deliver_keys()
 
     def _join_waiting(self, key: Key) -> Key:
-        """Join a character and those that wait behind it into one key, so that a text field is laid
+        """Join a character with those queued behind it into one key, so that a text field is laid
         out once."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
@@ -298,11 +294,10 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _deliver_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one of them has to be waited for. waited: how often the first key has
-        waited.
+        """Deliver keys until one of them has to wait. waited: how often the first key has waited.
 
-        As long as there are keys, one call is under way. A key is removed when all its work is
-        done.
+        Only one call runs at a time, as long as there are keys. A key leaves the queue when it is
+        completely handled.
         """
         while self._queue:
             event = self._queue[0]
@@ -336,10 +331,10 @@ class KeyOrder:
                 return
 
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """Follow a key from the focused widget through its parents to the application, whose
-        message queue it leaves last.
+        """Follow a key from the focused widget through its parents to the application, the last
+        whose message queue it passes.
 
-        again: follow once more the same way, for the messages that the key has caused.
+        again: repeat this once, for the messages caused by the key.
         """
         if widget.parent is not None and widget.parent.call_later(
             self._follow_bubbling, widget.parent, focused, again
@@ -353,8 +348,8 @@ class KeyOrder:
         await self._deliver_keys()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        """The widget or screen whose messages have to be handled before it is a key's turn; None if
-        the key can be delivered."""
+        """Return the widget or screen whose messages must be handled before a key; None if the key
+        can be delivered."""
         focused, screen = self._app.focused, self._app.screen
         if focused is None:
             return None if screen.is_mounted and not screen.message_queue_size else screen
@@ -365,16 +360,16 @@ class KeyOrder:
 
 
 def _is_letter(key: Key) -> bool:
-    """Whether a key only inserts a character. (A backtick may change the mode.)"""
+    """Return whether a key only inserts a character. (A backtick may change the mode.)"""
     return key.is_printable and key.character != "`" and not key.is_forwarded
 
 
 class LayoutEvents(Compositor):
-    """A compositor that finds new and resized widgets by what they were last told.
+    """A compositor that finds new and resized widgets by the size that was last reported to them.
 
-    Textual compares a layout with the map of all widgets, which a look at some widget's `region`
-    brings up to date between two layouts: a widget that was mounted in between is not new any more,
-    gets neither `Resize` nor `Show`, and stays blank.
+    Textual compares a layout with the map of all widgets, which reading some widget's `region`
+    updates between two layouts: a widget mounted in between is then not new any more, gets neither
+    `Resize` nor `Show`, and stays blank.
     """
 
     def __init__(self) -> None:
@@ -403,7 +398,7 @@ async def run_own_binding(widget: Widget, event: Key) -> None:
     """Run the widget's own binding of a key at once; call it from `on_key`.
 
     Textual runs a binding only after its key has bubbled up to the application. If many keys arrive
-    together, later letters are typed by then, and Backspace would delete the wrong one.
+    together, later letters are inserted by then, and Backspace would delete the wrong one.
     """
     for binding in widget._bindings.key_to_bindings.get(event.key, ()):
         if not binding.priority and await widget.app.run_action(binding.action, widget):
@@ -413,44 +408,44 @@ async def run_own_binding(widget: Widget, event: Key) -> None:
 
 
 LONGEST_LINE = 5_000
-"""Characters of a line from which the visible lines stay plain, because each row of a wrapped line
-is coloured by all tokens of that line."""
+"""Characters of a line from which the visible lines are not highlighted, because each row of a
+wrapped line is styled by all tokens of that line."""
 
 _SIGN = re.compile(
     r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
 )
-"""The signs of IPython's own lines: ``!command``, ``%magic``, ``object?``."""
+"""The prefixes and suffixes of IPython syntax: ``!command``, ``%magic``, ``object?``."""
 
 
 @cache
 def _query(language: Language) -> Query:
-    """Compile Textual's query for Python's colours once (18 ms). `TextArea` compiles it for each
-    area, text and change of language."""
+    """Compile Textual's highlighting query for Python once (18 ms). `TextArea` compiles it for each
+    area, text and language change."""
     from tree_sitter import Query
 
     return Query(language, TextArea._get_builtin_highlight_query("python"))
 
 
 class VisibleHighlights:
-    """Asks tree-sitter for the visible lines when they are drawn. `TextArea` asks for all lines at
-    each edit.
+    """Queries tree-sitter for the visible lines when they are drawn, whereas `TextArea` queries all
+    lines at each edit.
 
-    At 1,000 lines an edit takes 0.6 ms this way and 20 ms otherwise (pygments: 35 ms).
+    With 1,000 lines an edit takes 0.6 ms instead of 20 ms (Pygments: 35 ms).
     """
 
     def __init__(self, area: TextArea) -> None:
         self._area = area
         self._rows = range(0)
-        """The lines of the document that are coloured."""
+        """The highlighted lines of the document."""
 
     def clear(self) -> None:
-        """Drop all colours, because the text has changed."""
+        """Drop all highlighting, because the text has changed."""
         self._area._line_cache.clear()
         self._area._highlights.clear()
         self._rows = range(0)
 
     def update(self) -> None:
-        """Colour the lines that are about to be drawn."""
+        """Highlight the lines that are about to be drawn."""
         area = self._area
         top = area.scroll_offset.y
         seen = area.wrapped_document._offset_to_line_info[top : top + area.size.height]

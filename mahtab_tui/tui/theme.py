@@ -1,4 +1,4 @@
-"""Our two themes, with colours by role, and styles made from them."""
+"""Our two themes, with colours by role, and the styles made from them."""
 
 from __future__ import annotations
 
@@ -85,11 +85,12 @@ GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
 """The colours of agents."""
 
 ROLES = tuple(_NIGHT)
-"""The theme variables that only our own themes define; `role_variables` derives them for others."""
+"""Theme variables that only our own themes define; `role_variables` derives them for others."""
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
-    """The roles of a theme: its own if it defines them, else derived from its standard colours."""
+    """Return a theme's roles: its own if it defines them, else derived from its standard
+    colours."""
     derived = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,
@@ -104,7 +105,7 @@ def role_variables(theme: Theme) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The styles of a theme. Two palettes of the same theme are equal."""
+    """A theme's styles. Two palettes of the same theme are equal."""
 
     person: Style
     model: Style
@@ -117,9 +118,9 @@ class Palette:
     surface: Style
     """The background of code."""
     panel: Style
-    """The background of code within words."""
+    """The background of inline code."""
     guests: tuple[Style, ...] = ()
-    """The styles of agents, by the number of their colour."""
+    """Styles of agents, by colour index."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:

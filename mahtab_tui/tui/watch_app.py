@@ -1,4 +1,4 @@
-"""A read-only application that follows a log file, or a session of another program."""
+"""A read-only application that follows a log file, or the session of another program."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000
-"""Bytes of a log's end that are shown at first."""
+"""Bytes at the end of a log to show at first."""
 
 LINES = 20_000
-"""Lines of a log that are kept."""
+"""Maximum lines of a log to keep."""
 
 MAX_LINE = 10_000
-"""Characters of a line that are shown."""
+"""Maximum characters of a line to show."""
 
 AT_ONCE = 100
-"""Lines that are drawn at a time, so that keys do not wait."""
+"""Lines to draw at a time, so that keys do not wait."""
 
 
 class WatchApp(TerminalApp[int]):
-    """A head line that names what is watched, and its widgets below."""
+    """A header line that names the source, and widgets below it."""
 
     TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
         Binding(
             "q", "quit", "Leave", show=False
-        ),  # without priority: a filter takes it as a letter
+        ),  # without priority, so that a filter gets the letter
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
@@ -69,11 +69,11 @@ class WatchApp(TerminalApp[int]):
         self.set_interval(RATE, self.refresh_view)
 
     def refresh_view(self) -> None:
-        """Show what is new, and what state the watched one is in."""
+        """Show new content, and the state of the source."""
         self._show_state(self._watched.poll())
 
     def _show_state(self, state: str) -> None:
-        """Show the state before the name, which may be longer than the line."""
+        """Show the state before the name, because the name may be longer than the line."""
         if state != self._state:
             self._state = state
             name = self._watched.name
@@ -88,7 +88,7 @@ class WatchApp(TerminalApp[int]):
 
 
 class WatchedFile:
-    """The end of a log, and what is added to it."""
+    """The end of a log, and what is appended to it."""
 
     def __init__(self, path: Path) -> None:
         """Raises `OSError`."""
@@ -97,7 +97,7 @@ class WatchedFile:
         self._read = max(0, path.stat().st_size - TAIL)
         self._partial_line = b""
         self._lines: deque[str] = deque(maxlen=LINES)
-        """The lines that are read and not yet drawn."""
+        """Lines that were read but not drawn yet."""
         self._log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
 
     def widgets(self) -> list[Widget]:
@@ -124,7 +124,7 @@ class WatchedFile:
         return state
 
     def _read_more(self) -> None:
-        """Read what was added. Raises `OSError`."""
+        """Read appended text. Raises `OSError`."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             data = file.read(TAIL)

@@ -1,4 +1,4 @@
-"""Work off the main thread."""
+"""Runs work off the main thread."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mahtab_tui.tui.option_list import is_being_removed
 T = TypeVar("T")
 
 AT_ONCE = 2
-"""Jobs of a slot that may run at a time: the newest one must reach the kernel, which then gives up
-the previous one."""
+"""Maximum number of jobs that run at once in a slot: the newest must reach the kernel, which then
+abandons the previous one."""
 
 
 class Fetcher:
@@ -37,14 +37,14 @@ class Fetcher:
         then: Callable[[T], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Run `work` on a thread, then on the main thread `then` with its result, or `failed` with
-        a sentence about its error."""
+        """Run `work` on a thread; then, on the main thread, call `then` with its result, or
+        `failed` with an error message."""
 
         def job() -> None:
             try:
                 result = partial(then, work())
             except Exception as error:  # the thread's outermost frame
-                from mahtab_tui.kernel.base import KernelError  # no part of the first picture
+                from mahtab_tui.kernel.base import KernelError  # not needed for the first picture
 
                 sentence = (
                     str(error)
@@ -85,11 +85,11 @@ Q = TypeVar("Q")
 
 
 class LatestWorker(Generic[Q]):
-    """Calls `work` with the newest question, skipping older ones that still wait. After an error,
-    later questions are still served."""
+    """Calls `work` with the newest question, skipping older ones that still wait. An error does not
+    end the thread."""
 
     def __init__(self, work: Callable[[Q], object], name: str, pause: float = 0.0) -> None:
-        """pause: seconds without another question to wait before the work begins."""
+        """pause: seconds without another question before the work starts."""
         self._work = work
         self._name = name
         self._pause = pause

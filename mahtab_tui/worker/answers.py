@@ -457,7 +457,7 @@ def search_for_form(
     leaves the earlier answer. contexts: those that have names. Raises `TypeError` if `returns` is
     not a form, and what `search` raises at first.
     """
-    if returns is None:
+    if returns is None or returns is str:
         result = search(query)
         return _make_answer(result, result.text, "", contexts)
     query = _FORM.format(query=query, form=describe_form(returns))

@@ -80,7 +80,7 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
 
 
 _OPTIONS = (
-    "model sub_model temperature top_p seed max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
+    "model sub_model temperature top_p seed base_url api_key max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
     " concurrency"
 ).split()
 """Options that the host gets where they are given."""
@@ -104,6 +104,8 @@ def rlm(
     temperature: float | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
     max_depth: int | None = None,
     max_turns: int | None = None,
     max_calls: int | None = None,
@@ -128,6 +130,7 @@ def rlm(
     to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
     calls, as data) and .log (the events).
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
+    base_url, api_key: where the service of a model that is named is, and its key; by default as the settings say.
     tools: your functions that the model's code may call, here and with your permissions, without asking again; each call has a thread of its
     own. Arguments and results are plain data. The model is told their signatures and docstrings.
     temperature, top_p, seed: how the models choose their words, as far as they take these options.

@@ -448,7 +448,7 @@ def test_help_describes_a_server_and_lists_its_tools(open_with: OpenSession) -> 
     it.run("echo.say('x')")
     assert "Tools (help(echo.tool) shows more):\n" in (text := it.run("help(echo)").text)
     assert "    say: Say a text.\n" in text
-    assert "load_soon" not in text
+    assert "load_in_background" not in text
     assert "write(text: 'str')" in it.run("help(echo.write)").text
     explained = it.session.kernel.explain("echo", 4)
     assert explained is not None

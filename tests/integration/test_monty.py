@@ -352,14 +352,12 @@ async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
 HOST = """
 import asyncio
 from mahtab_tui.sandbox import monty
-from mahtab_tui.worker.contexts import take_all
-from mahtab_tui.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.base import Text
 
 monty.LONGEST = 2.0
 
 class Node:
-    def tell(self, name, args): ...
+    def send(self, name, args): ...
 
 async def main():
     sandbox = await monty.MontySandboxes().start(Text.root("a"), Node())

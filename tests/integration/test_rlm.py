@@ -472,6 +472,23 @@ def test_node_with_running_code_can_be_stopped(code: str) -> None:
     assert answer.text == "[failed: The call was stopped.]" * 2
 
 
+def test_final_of_the_last_call_is_evaluated() -> None:
+    def search(*answers: str) -> Any:
+        left = list(answers)
+        return rlm("what?", LOG, model=lambda messages: left.pop(0), max_turns=1)
+
+    count = python("n = len(grep('ERROR', max_matches=None))\nprint('found', n)")
+    answer = search(count, "So:\n" + python("FINAL([n, 'errors'])"))
+    assert (answer, answer.state) == ('[20, "errors"]', "partial")
+    assert answer.why == "rlm() ran out of turns (1)."
+    assert search(count, "So:\n" + python("FINAL(m)")) == "So:"
+    answer = search(count, python("FINAL(m)"))
+    assert "Printed by its code:\nfound 20\nTraceback" in answer
+    assert search("I would count them.", python("FINAL(m)")).endswith(
+        "Written by its model:\nI would count them."
+    )
+
+
 def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
     """In a program of its own, which is interrupted while its code runs in the sandbox."""
     path = tmp_path / "answers.jsonl"

@@ -6,6 +6,9 @@ import asyncio
 import copy
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +39,7 @@ from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of
+from tests.waiting import alive, wait_for
 
 # Arguments and results of `rlm` besides one text and its answer: several contexts, sampling, the
 # tree and the log, searches that share a server.
@@ -196,7 +200,7 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
         ({"max_call": "a"}, "no option 'max_call'; did you mean 'max_calls'"),
         ({"tree": 7}, "no option 'tree', and a value of type int is no text"),
         ({"tree": len}, "The context 'tree': A value of type builtin_function"),
-        ({"api_key": "a"}, "no option 'api_key'. If it is a text for the model, pass contexts="),
+        ({"api_base": "a"}, "no option 'api_base'. If it is a text for the model, pass contexts="),
         ({"max_iterations": 7}, "no option 'max_iterations'"),
         ({"github_token": "x" * 40}, "github_token looks like a secret and is sent to no model"),
         ({"mail": "sk-" + "a1" * 20}, "The value of mail looks like a secret"),
@@ -270,6 +274,68 @@ def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
     with pytest.raises(TypeError, match="Searcher has no option 'max_call'"):
         Searcher(max_call=3)
     assert os.getpid() != int(first)
+
+
+def test_fork_gets_an_error_from_its_parents_searcher() -> None:
+    program = """
+import os
+from mahtab_tui import Searcher, rlm
+model = lambda messages: "```python\\nFINAL(len(context))\\n```"
+with Searcher(model=model) as searcher:
+    searcher.rlm("how long?", "x" * 30_000)
+    child = os.fork()
+    if not child:
+        with searcher:
+            try:
+                searcher.rlm("how long?", "x" * 30_000)
+            except RuntimeError as error:
+                print(error, rlm("how long?", "y" * 40_000, model=model), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(searcher.rlm("how long?", "x" * 50_000))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [
+        "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork. 40000",
+        "50000",
+    ], done.stderr
+
+
+def test_unclosed_searcher_is_closed_when_it_is_collected() -> None:
+    searcher = Searcher(model=scripted({"what?": python("FINAL(1)")}))
+    assert searcher.rlm("what?", LOG) == "1"
+    thread, loop, sandboxes = (
+        getattr(searcher._search, name) for name in ("_thread", "_loop", "_opened")
+    )
+    with pytest.warns(ResourceWarning, match="unclosed <mahtab_tui.search.api.Searcher"):
+        del searcher
+    wait_for(loop.is_closed)
+    assert not thread.is_alive()
+    assert sandboxes._server is None
+
+
+def test_searcher_sends_a_long_text_once() -> None:
+    text = "a line\n" * 200_000
+    code = python("import os\nFINAL([os.getppid(), hash(context)])")
+    with Searcher(model=lambda messages: code) as searcher:
+
+        def ask(text: str) -> tuple[int, int]:
+            parent, digest = searcher.rlm("what?", text, returns=list[int]).value
+            return parent, digest
+
+        first = ask(text)
+        assert ask("".join(text)) == first, "a fork of the process that has read the text"
+        other = ask(text + "é")
+        assert other[0] != first[0]
+        assert other[1] != first[1]
+        wait_for(lambda: not alive(first[0]))
+        os.kill(other[0], signal.SIGKILL)
+        again = ask(text + "é")
+        assert again[0] != other[0]
+        assert again[1] == other[1]
+    wait_for(lambda: not alive(again[0]))
 
 
 def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:

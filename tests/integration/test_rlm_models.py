@@ -333,9 +333,12 @@ class Completions(BaseHTTPRequestHandler):
     """Plain calls get no answer."""
     over: ClassVar[threading.Event] = threading.Event()
     """The test has ended."""
+    most: ClassVar[set[int | None]] = set()
+    """The tokens that answers may have."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        Completions.most.add(asked.get("max_completion_tokens"))
         root = "writing Python" in str(asked["messages"][0])
         if not root and Completions.silent:
             Completions.over.wait(30)
@@ -387,6 +390,7 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Completions, "overloads", 0)
     monkeypatch.setattr(Completions, "silent", False)
     monkeypatch.setattr(Completions, "over", over := threading.Event())
+    monkeypatch.setattr(Completions, "most", set())
     with LocalServer(Completions) as server, answering(server):
         monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{server.server_port}/v1")
@@ -414,6 +418,7 @@ def test_consecutive_searches_use_their_own_loops() -> None:
     assert len(usage) == 21
     assert {record.attrs["model"] for record in usage} == {"gpt-4o"}
     assert all(record.attrs["cost"] > 0 for record in usage)
+    assert Completions.most == {4_096}
 
 
 @pytest.mark.usefixtures("_server")
@@ -424,11 +429,12 @@ def test_model_used_by_another_loop_works() -> None:
 
     async def program() -> str:
         chunks = [str(chunk.text) async for chunk in model.astream("read")]
-        chunks.append(rlm("what?", TEXT * 10, model=model, max_depth=1))
+        chunks.append(rlm("what?", TEXT * 10, model=model, max_depth=1, max_usd=1))
         chunks += [str(chunk.text) async for chunk in model.astream("read")]
         return "".join(chunks)
 
     assert asyncio.run(program()) == "fine" * 2 + " fine" * 5 + "fine"
+    assert Completions.most == {None, 4_096}
 
 
 @pytest.mark.usefixtures("_server")

@@ -214,6 +214,11 @@ def test_intact_sandbox_is_used() -> None:
     assert first_words("") == {"op": "ready"}
 
 
+def test_few_descriptors_suffice() -> None:
+    few = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))"
+    assert first_words(few) == {"op": "ready"}
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -235,7 +240,11 @@ def test_intact_sandbox_is_used() -> None:
         ),
         (
             "def no(text): raise MemoryError('no memory')\\nconfinement.limit_resources = no",
-            "no memory",
+            "A sandbox cannot be started: no memory",
+        ),
+        (
+            "def no(rules): raise OSError(24, 'Too many open files')\\nconfinement.restrict_files = no",
+            "A sandbox cannot be started: Too many open files",
         ),
     ],
 )

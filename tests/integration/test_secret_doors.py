@@ -313,13 +313,13 @@ def test_headless_search_hides_the_key(
     code = search_once(
         f"what is it, {KEY}?",
         "long.txt",
-        model="scripted",
+        model=model,
         sub_model=None,
         limits=Limits(),
         log=log,
         as_json=as_json,
         yes=False,
-        make_llm=lambda *args, **more: model,
+        model_options=dict,
         secrets=Session(settings, ProcessKernel(), HeadlessFrontend()).secrets,
     )
     captured = capsys.readouterr()

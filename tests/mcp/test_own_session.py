@@ -135,7 +135,7 @@ async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
         session = await own.connection("codex")
         asked = await session.evaluate("import os; os.remove('x')", None, report)
         denied = await session.evaluate("import os; os.rmdir('x')", None, report)
-    assert asked.declined == "declined: no one is here to approve it"
+    assert "no one is here to approve it" in asked.declined
     assert "forbids it" in denied.declined
 
 

@@ -148,23 +148,21 @@ def test_compiled_patterns_keep_their_flags() -> None:
         ("grep('(')", ValueError, r"'\(' is not a regular expression: .* re.escape"),
         ("grep(3)", TypeError, "must be a str .* not int"),
         ("grep(b'x')", TypeError, "not bytes"),
-        ("grep(context, 'x')", TypeError, "grep searches the text itself"),
+        ("grep('x', text=5)", TypeError, "grep: text must be a str, not int"),
         ("grep('x', re.I)", TypeError, "(?i)"),
         ("grep('x', max_matches='all')", TypeError, "max_matches must be a whole number, not str"),
         (
             "grep('x', flags=2)",
             TypeError,
-            r"grep: got an unexpected keyword argument 'flags'. Call it as grep\(pattern, context_lines, max_matches\)",
+            r"grep: got an unexpected keyword argument 'flags'. Call it as grep\(pattern, context_lines, max_matches, text\)",
         ),
         (
             "peek(1, 2, 3)",
             TypeError,
-            r"peek: too many positional arguments. Call it as peek\(n, start\)",
+            r"peek: too many positional arguments. Call it as peek\(n, start, text\)",
         ),
-        ("peek(context)", TypeError, "peek reads the text itself"),
         ("peek(1.5)", TypeError, "n must be a whole number, not float"),
         ("partition(0)", ValueError, "n must be at least 1, not 0"),
-        ("partition(context, 3)", TypeError, "partition"),
         ("partition(2.5)", TypeError, "whole number"),
         ("rlm('q')", TypeError, "rlm: missing a required argument: 'subset'"),
         ("rlm('q', None)", TypeError, "rlm reads a text: .* not None"),
@@ -180,6 +178,8 @@ def test_compiled_patterns_keep_their_flags() -> None:
         ("llm_map(['a', 'b'])", TypeError, r"pairs of them: llm_map\(\[\(query, a\)"),
         ("llm_map([('', 'b')])", ValueError, "llm_map: query is empty"),
         ("llm_map(7)", TypeError, "llm_map: the argument must be a list of strings, not int"),
+        ("FINAL([])", ValueError, r"FINAL got \[\], which is no answer"),
+        ("FINAL(None)", ValueError, "FINAL got None, which is no answer"),
         ("FINAL()", TypeError, "FINAL: missing a required argument: 'answer'"),
         ("FINAL('x' * 40_001)", ValueError, "40,001 characters.*call FINAL again"),
     ],
@@ -190,6 +190,56 @@ def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], message
         eval(code, {**names(engine=engine), "re": re})
     assert engine.notifications == []
     assert engine.calls == []
+
+
+def test_an_empty_answer_is_taken_the_second_time() -> None:
+    functions = names(engine=(engine := Engine()))
+    with pytest.raises(ValueError, match="which is no answer"):
+        functions["FINAL"]([])
+    with pytest.raises(Final):
+        functions["FINAL"]([])
+    assert engine.notifications[-1][1]["text"] == "[]"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "grep('b.', other)",
+        "grep(other, 'b.')",
+        "grep('b.', text=other)",
+        "grep('b.', other.split('\\n'))",
+        "grep(other, 'b.', 0, 5)",
+        "grep('b.', text=other, max_matches=5)",
+    ],
+)
+def test_grep_searches_another_text_in_either_order(call: str) -> None:
+    hits = eval(call, {**names(), "other": "one\nbe two\nthree\nby four\n"})
+    assert hits == ["be two", "by four"]
+    assert [(hit.line, hit.start, hit.end, hit.text) for hit in hits] == [
+        (2, 4, 10, "be two"),
+        (4, 17, 24, "by four"),
+    ]
+
+
+def test_peek_and_partition_read_another_text_in_either_order() -> None:
+    functions, other = names(), "".join(f"line {number}\n" for number in range(100))
+    for call in ("peek(other, 20, 7)", "peek(20, other, start=7)", "peek(20, 7, text=other)"):
+        assert eval(call, {**functions, "other": other}) == other[7:27]
+    for call in ("partition(other, 4)", "partition(4, other)", "partition(4, text=other)"):
+        parts = eval(call, {**functions, "other": other})
+        assert len(parts) == 4
+        assert "".join(parts) == other
+
+
+def test_a_part_of_the_text_keeps_its_place_and_another_text_has_none() -> None:
+    engine = Engine()
+    functions = names("a\nbee\nc\nbee two\n", engine=engine)
+    assert [
+        (hit.line, hit.start) for hit in functions["grep"]("bee", functions["context"][6:])
+    ] == [(4, 8)]
+    engine.calls.clear()
+    functions["llm_map"]("q", functions["grep"]("bee", "x\nbee three is long\n"))
+    assert engine.calls[-1][1]["parts"] == [{"text": "bee three is long"}]
 
 
 def test_sub_calls_send_offsets_where_possible() -> None:
@@ -293,6 +343,9 @@ def test_names_used_by_other_programs_work() -> None:
         assert engine.notifications[-1][1]["text"] == text
     with pytest.raises(NameError, match="there is no variable answr"):
         exec("FINAL_VAR('answr')", names())
+    there = {**names("a text"), "found": 42, "_hidden": 1}
+    exec("shown = SHOW_VARS()", there)
+    assert there["shown"] == "Available variables: {'context': 'str', 'found': 'int'}"
 
 
 def test_llm_accepts_a_query_with_or_without_text() -> None:
@@ -341,7 +394,6 @@ def test_help_shows_how_to_call(name: str) -> None:
     [
         ("as it is", "as it is"),
         (42, "42"),
-        (None, "None"),
         (["a", "b"], '["a", "b"]'),
         ({"é": 1}, '{"é": 1}'),
         ({(1, 2): {3}}, "{(1, 2): {3}}"),

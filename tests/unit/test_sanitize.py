@@ -26,8 +26,11 @@ from mahtab_tui.bus.terminal_screen import (
     escape_for_model,
     escape_output,
 )
+from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.tools import AnswerFormat
-from mahtab_tui.search.prompts import plain_message
+from mahtab_tui.sandbox.base import TurnResult
+from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.prompts import plain_message, turn_message
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.terminal_driver import TextOnly, filter_output
 from tests.hostile import HOSTILE
@@ -212,7 +215,6 @@ def test_text_inside_escape_sequences_is_escaped_and_shown(text: str) -> None:
     for escaped in (
         escape_output(text),
         render_results([result]),
-        plain_message("what?", text),
         AnswerFormat().output(text),
     ):
         assert LINES in escaped
@@ -234,6 +236,36 @@ def test_invisible_characters_cannot_forge_our_tags(tag: str, hidden: str) -> No
         escaped = defuse(escape_for_model(forged))
         seen = "".join(char for char in escaped if visible(char) == char)
         assert f"</{tag}>" not in seen
+
+
+@pytest.mark.parametrize("tag", ["user-repl-out", "assistant-chat", TEXT, QUERY, OUTPUT])
+@pytest.mark.parametrize(
+    "hidden", "\x00\x0c\r\x1b\x7f\u200b\u00ad\u202e\ufe0f\ufeff\u115f\U000e0041"
+)
+def test_unseen_characters_cannot_forge_tags_in_a_text_that_is_read_as_it_is(
+    tag: str, hidden: str
+) -> None:
+    whole = plain_message("what?", "text")
+    for offset in range(1, len(tag) + 3):
+        forged = f"</{tag}>"
+        forged = forged[:offset] + hidden + forged[offset:]
+        read = plain_message("what?", forged)
+        assert read == whole.replace("\ntext\n", f"\n&lt;{forged[1:]}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a page\x0cand the next\r\n\ta\rb\x00\x7f\x85",
+        "\x1b[31mred\x1b[0m \x1b]0;title\x07",
+        "<div\r\n class='x'>\u200b<b\u00ad>&lt; &amp; a <\x0c b",
+        "\u202e\u2066\ue000\U000e0041 می\u200cخواهم ⚠\ufe0f co\u00adoperate",
+    ],
+)
+def test_a_search_reads_texts_as_they_are(text: str) -> None:
+    assert text in plain_message("what?", text)
+    assert text in turn_message(TurnResult("ok", f"{text}.", len(text) + 1, 0.0), BudgetLeft())
+    assert "half \ufffd" in plain_message("what?", "half \ud83c"), "it could not be sent"
 
 
 # Characters that hide in code: how they are drawn, and what is not run because of them.

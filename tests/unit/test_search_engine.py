@@ -286,7 +286,8 @@ def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench)
 
     def reply(messages: Sequence[BaseMessage]) -> str:
         prompts.append([str(message.content) for message in messages])
-        return f"number {len(prompts)}\n{code('print_much' if len(prompts) < 20 else 'answer')}"
+        turn = "print_much" if len(prompts) < 20 else "answer"
+        return f"number {len(prompts)}\n{code(turn, len(prompts))}"
 
     async def print_much(seat: Seat) -> None:
         seat.print(f"head {len(prompts)} ", "x" * 9_000, f" tail {len(prompts)}")
@@ -350,6 +351,49 @@ def test_outcome_without_an_answer_is_a_failure() -> None:
         True,
         True,
     ]
+
+
+async def count(seat: Seat) -> None:
+    seat.print("12 lines of 'vault' in all")
+
+
+@pytest.mark.parametrize(
+    "words", ["There are 12 lines.", "There are 12 lines of the kind 'vault'.", "Twelve lines."]
+)
+def test_an_answer_in_words_is_taken_at_once_if_its_values_were_printed_and_else_the_second_time(
+    bench: Bench, words: str
+) -> None:
+    found = bench.run(replies({"what?": [code("count"), words, words]}), {"count": count})
+    assert (found.state, found.text) == ("done", words)
+    assert found.usage.calls == (3 if words == "Twelve lines." else 2)
+
+
+def test_words_with_another_value_than_was_printed_are_sent_back_once(bench: Bench) -> None:
+    found = bench.run(
+        replies({"what?": [code("count"), "There are 13 lines.", code("answer")]}),
+        {"count": count, "answer": answer},
+    )
+    assert found.text == "it is in line 0"
+
+
+def test_a_block_is_never_run_twice(bench: Bench) -> None:
+    runs: list[int] = []
+    sent: list[list[str]] = []
+
+    async def once(seat: Seat) -> None:
+        runs.append(1)
+        seat.print("nothing")
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        sent.append([str(message.content) for message in messages])
+        return code("once") if len(sent) < 4 else "It is not there."
+
+    found = bench.run(reply, {"once": once})
+    assert len(runs) == 1
+    assert (found.state, found.text) == ("partial", "It is not there.")
+    assert "the same code again" in found.why
+    assert "it did not run" in sent[2][-1]
+    assert len(sent[2]) == len(sent[1]), "the repetition is not shown to the model"
 
 
 # Questions that were asked before in a tree are not asked again.

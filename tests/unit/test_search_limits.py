@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
+import math
 import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -116,18 +117,21 @@ def test_an_unknown_price_ends_a_limit_in_dollars_only() -> None:
         limited.hold(Amount(1))
 
 
-def test_prices_weight_output_and_remember_the_most_expensive_call() -> None:
+def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     prices = Prices((1e-6, 5e-6))
     assert prices.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
     prices.learn(1_000, 100, 0.3)
     prices.learn(1_000, 300, None)
     prices.learn(1_000, 100, 0.1)
-    assert prices.dearest == 0.3
+    dearest = (1_000 + 5 * 300) * 0.3 / (1_000 + 5 * 100)
+    assert prices.most(4_000, left=1.0) == pytest.approx(2 * dearest)
+    assert prices.most(4_000, left=60.0) == 10.0, "three calls allow for six at a time"
     each = 0.4 / (2 * (1_000 + 5 * 100))
     estimate = prices.estimate(4_000, calls=3)
     assert estimate[:2] == (3, 1_000 + 3 * 166)
     assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * each)
     assert Prices((0.0, 0.0)).estimate(4_000).usd == 0.0
+    assert Prices((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
 
 
 async def look(seat: Seat) -> None:

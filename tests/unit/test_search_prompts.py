@@ -41,21 +41,22 @@ def result(output: str = "done", **about: object) -> TurnResult:
 def test_the_system_prompt_documents_every_name() -> None:
     prompt = system_prompt(Text.root(SECRET), Limits(max_turns=7))
     assert prompt.startswith(SEARCH + "\n")
-    assert all(f"\n- {name}(" in prompt for name in FUNCTIONS)
+    named = [name for name in FUNCTIONS if name not in ("rlm", "rlm_map")]
+    assert all(f"\n- {name}(" in prompt for name in named)
+    assert "- rlm" not in prompt, "at the greatest depth it reads as llm does"
+    deeper = system_prompt(Text.root(SECRET), Limits(max_depth=2))
+    assert all(f"\n- {name}(" in deeper for name in FUNCTIONS)
     assert "grep(pattern, context_lines=0, max_matches=100): Return the lines" in prompt
-    assert "At most 7 turns" in prompt
-    assert "at most 1,000,000 characters" in prompt.replace("\n ", "")
-    assert "at most 40,000 characters" in system_prompt(
-        Text.root(SECRET), Limits(), depth=1
-    ).replace("\n ", "")
+    assert "Limits: 7 turns" in prompt
+    assert "1,000,000 characters for the answer" in prompt
+    assert "40,000 characters for the answer" in system_prompt(Text.root(SECRET), Limits(), depth=1)
     assert SECRET not in prompt
-    assert "{" not in prompt.replace("{len(ids)}", "").replace("{', '.join(ids)}", "")
+    assert "{" not in prompt
 
 
 def test_system_prompt_mentions_deviations() -> None:
     text = Text.root("x")
-    assert "greatest depth" in system_prompt(text, Limits(max_depth=1))
-    assert "greatest depth" not in system_prompt(text, Limits(max_depth=2))
+    assert "rlm_map take several calls" in system_prompt(text, Limits(max_depth=2))
     assert "no classes" in system_prompt(text, Limits(), gaps="no classes")
     assert "a dict of strings by name" in system_prompt(Text.root("x", kind="dict"), Limits())
 
@@ -63,17 +64,15 @@ def test_system_prompt_mentions_deviations() -> None:
 def test_system_prompt_lists_all_limits_and_explains_the_calls() -> None:
     prompt = system_prompt(Text.root("x"), Limits(turn_seconds=12.5, plain=99_000, ask_above=7))
     for expected in (
-        "at most 12.5 s",
-        "at most 10,000 characters of what",
+        "12.5 s for a block",
+        "10,000 characters of output",
         "400 MB",
-        "at most 99,000 characters a call",
-        "Above 7 sub-calls",
+        "99,000 characters for a call of llm",
+        "above 7 sub-calls",
     ):
         assert expected in prompt
-    assert "Which call: llm_map to have texts read" in prompt
-    assert "Let a model label, let code count" in prompt
-    assert "a short plan" in prompt
-    assert len(prompt) < 4_900, "it is sent with every call"
+    assert "let a model\n  label, let code count" in prompt
+    assert len(prompt) < 3_300, "it is sent with every call"
 
 
 def test_first_message_has_the_size_and_both_ends_of_the_text() -> None:
@@ -126,7 +125,7 @@ def test_turn_message_has_output_and_remaining_budget() -> None:
         turn_message(result(), BudgetLeft(turns=4))
         == f'<{OUTPUT} status="ok" characters="4">\ndone\n</{OUTPUT}>\n\nLeft: 4 turns.'
     )
-    assert "(nothing was printed)" in turn_message(result(" \n"), BudgetLeft())
+    assert "(nothing was printed:" in turn_message(result(" \n"), BudgetLeft())
     assert "dropped" in turn_message(result(), BudgetLeft(), cut=True)
     assert "your variables are gone" in turn_message(result(status="died"), BudgetLeft())
     assert 'status="timed out" characters="4" seconds="30"' in turn_message(
@@ -185,7 +184,6 @@ TAGS = re.compile(
 )
 def test_external_text_cannot_forge_the_structure(message: str, tags: int) -> None:
     assert len(TAGS.findall(message)) == tags
-    assert "\x1b" not in message
 
 
 @given(st.text(alphabet=f"<>/ {OUTPUT}x&lt;", max_size=80))
@@ -298,19 +296,24 @@ def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "code"),
     [
-        (" Three requests. ", "Three requests."),
-        ("```python\nFINAL('Three.')\n```", "Three."),
-        ("FINAL('Three.')", "Three."),
-        ("```repl\nSUBMIT('Three.')\n```", "Three."),
-        ("```python\nFINAL(len(x))\n```", "```python\nFINAL(len(x))\n```"),
-        ("```python\nx = (\n```", "```python\nx = (\n```"),
-        ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```"),
+        (" Three requests. ", "Three requests.", None),
+        ("```python\nFINAL('Three.')\n```", "Three.", None),
+        ("FINAL('Three.')", "Three.", None),
+        ("```repl\nSUBMIT('Three.')\n```", "Three.", None),
+        ("```python\nFINAL(len(x))\n```", "", "FINAL(len(x))"),
+        ("FINAL(len(x))", "", "FINAL(len(x))"),
+        ("Three.\n```python\nFINAL_VAR('x')\n```", "Three.", "FINAL_VAR('x')"),
+        ("```python\nanswer['ready'] = True\n```", "", "answer['ready'] = True"),
+        ("```python\nx = (\n```", "```python\nx = (\n```", None),
+        ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```", None),
     ],
 )
-def test_last_answer_is_prose(answer: str, words: str) -> None:
-    assert last_answer(answer) == words
+def test_last_answer_is_prose_or_code_that_calls_final(
+    answer: str, words: str, code: str | None
+) -> None:
+    assert last_answer(answer) == (words, code)
 
 
 @given(st.text(alphabet="`~\n <>/=()x'\"#assistant-replFINAL", max_size=120), st.booleans())

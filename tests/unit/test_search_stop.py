@@ -297,7 +297,7 @@ def test_unknown_trees_nodes_and_questions_are_ignored(bench: Bench) -> None:
 
 def test_user_answers_the_question_before_a_fan_out(bench: Bench) -> None:
     running = bench.start(
-        replies({"what?": [code("ask_many"), code("ask_many")], "quarter": "read"}),
+        replies({"what?": [code("ask_many"), code("ask_many", "again")], "quarter": "read"}),
         TURNS,
         ask_above=10,
         max_depth=1,

@@ -389,16 +389,13 @@ def test_grid_cell_shows_its_most_advanced_state() -> None:
     coverage.add("grep", [(250, 251)])
     coverage.add("answer", [(990, 5000)])
     assert coverage.cells(10) == [
-        "peek",
-        "handed",
-        "grep",
-        "handed",
-        "handed",
-        None,
-        None,
-        None,
-        None,
-        "answer",
+        ("peek", False),
+        ("handed", False),
+        ("grep", True),
+        ("handed", False),
+        ("handed", False),
+        *[(None, False)] * 4,
+        ("answer", True),
     ]
     assert coverage.seen == 0.111
     assert coverage.spans("answer") == [(990, 1000)]
@@ -413,12 +410,14 @@ def test_every_span_has_a_grid_cell_and_no_cell_is_extra(
     cells = coverage.cells(count)
     assert len(cells) == count
     for start, end in coverage.spans("grep"):
-        assert cells[start * count // CHARS] == "grep"
-        assert cells[(end - 1) * count // CHARS] == "grep"
+        assert cells[start * count // CHARS].how == "grep"
+        assert cells[(end - 1) * count // CHARS].how == "grep"
+    filled = sum(cell.how is not None and not cell.sparse for cell in cells)
+    assert filled / count <= 2 * coverage.seen
 
 
 def test_an_empty_text_has_empty_cells() -> None:
     coverage = Coverage()
     coverage.add("peek", [(0, 10)])
-    assert coverage.cells(3) == [None, None, None]
+    assert coverage.cells(3) == [(None, False)] * 3
     assert coverage.seen == 0.0

@@ -1,4 +1,4 @@
-"""A kernel of Jupyter as the session's kernel."""
+"""A Jupyter kernel as the session's kernel."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.js
 
 
 class LocalAddress(NamedTuple):
-    """A kernel of this machine, which we start."""
+    """A kernel on this machine, which we start."""
 
     name: str
-    """Name of its kernelspec."""
+    """The name of its kernelspec."""
 
 
 class ServerAddress(NamedTuple):
-    """A kernel of a server, which we start there, or join."""
+    """A kernel on a server, which we start or join there."""
 
     url: str
-    """Without a token and without a slash at its end."""
+    """Without a token, and without a slash at its end."""
     token: str
     name: str
-    """Name of the kernelspec there; empty for the server's own choice."""
+    """The name of the kernelspec there; empty for the server's default."""
     kernel_id: str
-    """Id of a kernel that runs there; empty for a new one."""
+    """The id of a running kernel there; empty for a new one."""
 
     @property
     def label(self) -> str:
@@ -85,15 +85,15 @@ class ServerAddress(NamedTuple):
 
 
 class ExistingAddress(NamedTuple):
-    """A kernel of this machine that another program has started."""
+    """A kernel on this machine, started by another program."""
 
     file: str
     """Its connection file."""
 
 
 def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | ExistingAddress:
-    """Read an address. token: for a server whose address names none. Raises `KernelError`, which
-    does not repeat a token."""
+    """Parse an address. token: for a server whose address contains none. Raises `KernelError`,
+    which never contains a token."""
     if text.startswith(EXISTING):
         return ExistingAddress(_named(text.removeprefix(EXISTING), EXISTING))
     if text.startswith(LOCAL):
@@ -120,7 +120,7 @@ def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | Existing
 
 
 def find_token(text: str) -> str:
-    """The token that an address names; empty if it names none."""
+    """Return the token in an address; empty if there is none."""
     _, found, rest = text.partition("?") if text.startswith(SERVER) else ("", "", "")
     return (parse_qs(rest).get("token") or [""])[-1] if found else ""
 
@@ -132,9 +132,9 @@ def _named(name: str, kind: str) -> str:
 
 
 POLL_INTERVAL = 0.5
-"""Seconds between two looks whether the kernel is there."""
+"""Seconds between two checks whether the kernel is alive."""
 MOST = 200
-"""Completions that are shown of a kernel for another language."""
+"""Maximum number of completions from a kernel for another language."""
 
 
 class JupyterKernel(NullPersistence):
@@ -144,13 +144,13 @@ class JupyterKernel(NullPersistence):
     cannot_undo = "a Jupyter kernel is not ours to fork"
 
     def __init__(self, wire: KernelConnection, startup: str = "") -> None:
-        """startup: code that runs in each new Python kernel that we start."""
+        """startup: code to run in each new Python kernel that we start."""
         super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
         self._startup = startup if wire.ours else ""
         self._host: KernelHost = NullHost()
         self._turn = threading.Lock()
-        """Held while a cell (that is not nested) runs."""
+        """Held while a cell runs, unless it is nested."""
         self._swap = threading.Lock()
         """Held while a kernel starts or ends."""
         self._state = KernelState.DEAD
@@ -191,7 +191,7 @@ class JupyterKernel(NullPersistence):
             )
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
-            with self._swap:  # a kernel that starts anew is waited for
+            with self._swap:  # wait for a kernel that is being restarted
                 talk = self._conversation
             if talk is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
@@ -239,7 +239,7 @@ class JupyterKernel(NullPersistence):
             talk.send_size(columns, lines)
 
     def set_reload(self, on: bool) -> None:
-        """Nothing: IPython has ``%autoreload`` for this."""
+        """Do nothing, because IPython has ``%autoreload`` for this."""
 
     def variables(self) -> list[Variable]:
         talk = self._conversation
@@ -336,10 +336,10 @@ class JupyterKernel(NullPersistence):
                 self._wire.close()
         self._report(KernelState.DEAD, "")
 
-    # The kernel's life.
+    # Life cycle of the kernel
 
     def _begin(self) -> None:
-        """Wait until a kernel that was started is ready. Raises `KernelError`."""
+        """Wait until a newly started kernel is ready. Raises `KernelError`."""
         talk = Conversation(self._wire, self._host)
         talk.on_dead = partial(self._report_death, talk)
         self._conversation = talk
@@ -352,7 +352,7 @@ class JupyterKernel(NullPersistence):
         talk.send_size(*self._size)
 
     def _run_startup(self) -> str:
-        """Run what each kernel begins with; returns a sentence if it does not end well."""
+        """Run the startup code; returns a sentence if that fails."""
         talk, startup = self._conversation, self._startup
         if talk is None or talk.ready is None or not startup:
             return ""
@@ -364,12 +364,12 @@ class JupyterKernel(NullPersistence):
         return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
 
     def _replace(self, why: str, now: str) -> None:
-        """why: the detail of the old one's cells. now: the notice once the new one is ready.
-        Raises `KernelError`."""
+        """Replace the kernel. why: a detail for the results of the old one's cells. now: the notice
+        once the new one is ready. Raises `KernelError`."""
         if self._closed.is_set():
             raise KernelError(CLOSED)
         if not self._wire.ours:
-            self._wire.restart()  # says why it cannot
+            self._wire.restart()  # raises with the reason if it cannot
         with self._swap:
             talk, self._conversation = self._conversation, None
             if talk is not None:
@@ -390,7 +390,7 @@ class JupyterKernel(NullPersistence):
             raise
 
     def _watch(self) -> None:
-        """See to it that the end of the kernel is noticed."""
+        """Watch for the end of the kernel."""
         lost, lost_at = False, 0.0
         while not self._closed.wait(POLL_INTERVAL):
             with self._swap:
@@ -409,7 +409,8 @@ class JupyterKernel(NullPersistence):
                     talk.on_reconnect(lost_at)
 
     def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
-        """On a thread of its own: the wire's thread must go on reading."""
+        """Report the end of the kernel on a separate thread, because the connection's thread must
+        keep reading."""
         threading.Thread(
             target=self._on_death,
             args=(how, talk, restarts),
@@ -418,8 +419,8 @@ class JupyterKernel(NullPersistence):
         ).start()
 
     def _on_death(self, how: str, talk: Conversation, restarts: bool = False) -> None:
-        """restarts: the server starts the kernel anew, which it does badly if it is asked to at the
-        same time."""
+        """Handle the end of the kernel. restarts: the server is restarting it, which works badly if
+        we also ask it to."""
         with self._swap:
             if talk is not self._conversation or self._closed.is_set():
                 return
@@ -471,7 +472,7 @@ INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupy
 
 
 def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
-    """Make the kernel that an address names. token: for a server whose address names none. startup:
+    """Create the kernel for an address. token: for a server whose address contains none. startup:
     see `JupyterKernel`. Raises `KernelError`."""
     address = parse(text, token)
     try:

@@ -1,2 +1,2 @@
-"""Every command of the user, declared once. Keys, footer, help, palette and slash commands are made
-from these."""
+"""All commands, each declared once. Keys, footer, help, palette and slash commands are made from
+these declarations."""

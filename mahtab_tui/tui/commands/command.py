@@ -1,4 +1,4 @@
-"""A command of the application, and the decorators that declare one."""
+"""A command, and the decorators that declare one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class SettingsControl(Protocol):
-    """The part of `tui.session_port.LiveSettings` that commands use; a protocol, because its
-    screens import all commands."""
+    """The part of `tui.session_port.LiveSettings` that commands use. It is a protocol to avoid an
+    import cycle."""
 
     keymap: dict[str, str]
 
@@ -33,11 +33,11 @@ class SettingsControl(Protocol):
 
 @dataclass(frozen=True)
 class CommandContext:
-    """The session, the panes over it, and the parts of the application that keep state between two
-    commands."""
+    """Gives commands the session, the panes, and the parts of the application that keep state
+    between two commands."""
 
     app: TerminalApp[int]
-    """Opens screens, shows notifications, has the theme and the terminal."""
+    """Opens screens, shows notifications, and has the theme and the terminal."""
     session: Session
     history: History
     ui_state: UiState
@@ -59,13 +59,13 @@ class CommandContext:
         return copy_selection(self.app, self.panes.selected_text)
 
     def refuse(self, why: str, entered: str) -> None:
-        """Say why what the user entered cannot be done, and put it back into the editor."""
+        """Explain why an input was refused, and put it back into the editor."""
         self.notify(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 
     def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
-        """Use the given value, or ask for one."""
+        """Call `use` with the given value, or ask for one."""
         from mahtab_tui.tui.screens.dialog import Prompt, ask
 
         if value:
@@ -79,9 +79,9 @@ class PaneCommand:
     """A command that acts in one pane or screen, by an action of the widget."""
 
     id: str
-    """The name by which a user's keymap changes its key."""
+    """The name by which the user's keymap can change its key."""
     action: str
-    """The widget's action, as in ``action_…``."""
+    """The widget's action: `action_…` without the prefix."""
     keys: str
     """Default keys, separated by commas."""
     title: str
@@ -89,27 +89,27 @@ class PaneCommand:
     group: str
     footer: bool = False
     menu: bool = False
-    """Whether its key acts only in the menu of an entry or a call, because letters elsewhere go to
-    the editor."""
+    """Whether its key works only in the menu of an entry or a call, because letters elsewhere are
+    typed into the editor."""
     confirm: bool = False
-    """Whether its key in the menu only selects it, and Enter runs it."""
+    """Whether its key in the menu only selects it, so that Enter is needed to run it."""
     priority: bool = False
-    """Whether it gets its key before the focused widget."""
+    """Whether it gets its key before the focused widget does."""
 
     @property
     def has_key(self) -> bool:
-        """Whether a key of its own runs it."""
+        """Whether a key of its own runs it, outside of menus."""
         return bool(self.keys) and not self.menu
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlashCommand(PaneCommand):
-    """A command that may have a name to type."""
+    """A command that may also be typed by name."""
 
     slash: str = ""
-    """Its name in Ask mode; empty for none."""
+    """Its name after the slash; empty for none."""
     argument: str = ""
-    """Argument after the slash name; empty for none."""
+    """The argument to show after the name in help; empty for none."""
 
 
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
@@ -138,16 +138,16 @@ def _always_available(context: CommandContext) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Command(SlashCommand):
-    """Runs by its key, from the palette, or as ``/slash argument`` in Ask mode."""
+    """A command of the application, run by its key, from the palette, or as ``/slash argument``."""
 
     run: Callable[[CommandContext, str], None]
-    """Called with what followed the slash name."""
+    """Called with the text after the slash name."""
     over_screens: bool = False
     """Whether it may run while a screen covers the panes."""
     over_questions: bool = False
     """Whether it may run while a dialog waits for an answer."""
     available: Callable[[CommandContext], bool] = _always_available
-    """Whether it can do anything now; otherwise the footer does not show it."""
+    """Whether it can do anything now; if not, the footer hides it."""
 
 
 def command(
@@ -164,8 +164,8 @@ def command(
     over_questions: bool = False,
     when: Callable[[CommandContext], bool] = _always_available,
 ) -> Callable[[Callable[[CommandContext], None]], Command]:
-    """Declare the function below as a command. over_screens: by default True for the groups Session
-    and Screen."""
+    """Declare the function below as a command. over_screens: defaults to True for the groups
+    Session and Screen."""
 
     def decorate(function: Callable[[CommandContext], None]) -> Command:
         def run(context: CommandContext, argument: str) -> None:
@@ -197,8 +197,8 @@ def slash_command(
     keys: str = "",
     footer: bool = False,
 ) -> Callable[[Callable[[CommandContext, str], None]], Command]:
-    """Declare the function below as a command with an argument, which is empty if none was
-    given."""
+    """Declare the function below as a command that takes an argument; if none was typed, it is
+    empty."""
 
     def decorate(function: Callable[[CommandContext, str], None]) -> Command:
         over = group in ("Session", "Screen")

@@ -1,4 +1,4 @@
-"""Commands on what the user enters and on what runs."""
+"""Commands that run, stop and undo code."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def search_history(context: CommandContext) -> None:
     editor = context.panes.editor
 
     def chosen(entry: HistoryEntry | None) -> None:
-        if context.app.is_ending:  # the next key has ended the application
+        if context.app.is_ending:  # the next key already ended the application
             return
         if entry is not None:
             editor.mode = "ask" if entry.mode == "ask" else "python"
@@ -79,7 +79,7 @@ def search_history(context: CommandContext) -> None:
     "Input",
 )
 def edit_input(context: CommandContext) -> None:
-    # Within the key's own event the screen would not be drawn again.
+    # Deferred, because the screen is not drawn while the key's own event is handled.
     context.app.call_later(_edit_input, context)
 
 
@@ -232,14 +232,14 @@ def undo(context: CommandContext, cell: str) -> None:
 
 
 def cell_number(typed: str) -> int | None:
-    """Return the number of a cell that was typed, as in ``12`` and ``In [12]``; 0 if nothing was,
-    None for anything else."""
+    """Parse a typed cell number, such as ``12`` or ``In [12]``; 0 if nothing was typed, None if it
+    is no cell."""
     number = typed.strip().removeprefix("In").strip(" []")
     return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
 
 
 def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
-    """Show what an undo would do, and ask. cell: None for what was run last."""
+    """Show what an undo would do, and ask for confirmation. cell: None for what ran last."""
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.tui.screens.session_info import UndoScreen
 

@@ -443,5 +443,4 @@ PANE_COMMANDS: tuple[PaneCommand, ...] = (
     ),
     *VARIABLE_COMMANDS,
 )
-"""All commands of single panes and screens. A user can change their keys, as those of the
-application's commands."""
+"""All commands of single panes and screens. The user's keymap can change their keys, too."""

@@ -1,4 +1,4 @@
-"""Commands on panes, on what is in them, and on the screen."""
+"""Commands on panes, their contents, and the screen."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ NODE_COMMANDS: tuple[PaneCommand, ...] = (
         confirm=True,
     ),
 )
-"""In the tree and on a call's own screen."""
+"""Commands of the search tree and of the screen of one call."""
 
 VARIABLE_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(

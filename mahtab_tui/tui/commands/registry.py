@@ -1,4 +1,4 @@
-"""All commands of the application, and those that are typed."""
+"""All commands of the application, and parsing and completing their typed names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BEGUN = re.compile(r"\s*(/[a-z-]*)")
 
 
 def parse_slash(text: str) -> tuple[str, str] | None:
-    """Split a command into name and argument; None if the text is a question."""
+    """Split a typed command into name and argument; None if the text is a question."""
     matched = _SLASH.fullmatch(text.strip())
     return None if matched is None else (matched[1], (matched[2] or "").strip())
 
@@ -43,7 +43,7 @@ class SlashCompletions:
         )
 
     def complete(self, text: str, cursor: int) -> Completions | None:
-        """Complete the name at the cursor; None if the text does not begin with a command."""
+        """Complete the name at the cursor; None if the text is not a command."""
         begun = _BEGUN.fullmatch(text, 0, cursor)
         if begun is None:
             return None

@@ -1,5 +1,4 @@
-"""Commands on the session: what the model knows, what was used, files of the session, other
-sessions, its notebook."""
+"""Commands on the session: the model's context, usage, files, other sessions, the notebook."""
 
 from __future__ import annotations
 
@@ -237,7 +236,7 @@ def run(context: CommandContext, typed: str) -> None:
 
 
 def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], None]) -> None:
-    """Run cells of the notebook; say why if that is impossible."""
+    """Run cells of the notebook; if that is impossible, say why."""
     if session.notebook is None:
         app.notify(NO_NOTEBOOK, severity="warning", markup=False, timeout=3)
         return
@@ -271,7 +270,7 @@ def save(context: CommandContext, typed: str) -> None:
 
 
 def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
-    """Save a notebook and say so. typed: another file, for a copy; empty for its own."""
+    """Save a notebook, and report it. typed: the file for a copy; empty for its own file."""
     copy = project_folder() / os.path.expanduser(typed)
     if typed and copy.suffix.lower() != notebook.path.suffix.lower():
         session.notice(

@@ -33,7 +33,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class SourceSpan(NamedTuple):
-    """A string, or a pair of brackets with the text between them. Offsets are in characters; `end`
+    """A string, or a pair of brackets with the text between them. Offsets count characters; `end`
     is inclusive."""
 
     start: int
@@ -42,8 +42,8 @@ class SourceSpan(NamedTuple):
 
 
 def find_source_spans(text: str) -> Iterator[SourceSpan]:
-    """Yield the strings and pairs of brackets of a text, in the order of their ends. Brackets
-    without a partner are left out."""
+    """Yield the strings and bracket pairs of a text, ordered by their ends. Unmatched brackets are
+    left out."""
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(text):
         if piece["string"]:
@@ -61,7 +61,7 @@ def strip_literals(text: str) -> str:
 
 
 def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
-    """Apply a function to the text outside of strings and comments."""
+    """Apply a function to the text outside strings and comments."""
     parts: list[str] = []
     end = 0
     for piece in _PIECE.finditer(text):
@@ -72,7 +72,7 @@ def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
 
 
 STEP = "    "
-"""As in `line_breaks`, which is loaded with the first Enter."""
+"""Indentation, as in `pasting`, which is loaded with the first Enter."""
 
 _ROLES: Mapping[str, tuple[str, ...]] = {
     "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
@@ -101,12 +101,11 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     # Code within a string.
     "foreground": ("none",),
 }
-"""Captures of Textual's query for Python, by theme variable. The colours are as in the
-transcript."""
+"""Captures of Textual's query for Python, by theme variable. The colours match the transcript's."""
 
 
 class CodeArea(TextArea):
-    """Edits Python, or plain words if `python` is off. Enter submits complete text and otherwise
+    """Edits Python, or plain text if `python` is off. Enter submits complete text and otherwise
     starts a new line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -125,7 +124,7 @@ class CodeArea(TextArea):
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
-        """Whether the cursor moves because of typing."""
+        """True while cursor moves are caused by typing."""
         self._visible_highlights = VisibleHighlights(self)
         super().__init__(
             text,
@@ -176,7 +175,7 @@ class CodeArea(TextArea):
             await run_own_binding(self, event)
 
     def may_run(self) -> bool:
-        """Return whether Enter runs the text: it is complete, and the cursor is not in the middle
+        """Return whether Enter runs the text: it is complete, and the cursor is not inside a text
         of several lines."""
         from mahtab_tui.tui.editor.pasting import is_complete
 
@@ -190,12 +189,12 @@ class CodeArea(TextArea):
 
     @property
     def cursor_index(self) -> int:
-        """The position of the cursor, in characters from the start."""
+        """The cursor's offset, in characters from the start."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
     @contextmanager
     def as_typed(self) -> Iterator[None]:
-        """Treat changes and cursor movements in this context as typing."""
+        """Treat changes and cursor moves in this context as typing."""
         self.typing = True
         try:
             yield
@@ -233,8 +232,8 @@ class CodeArea(TextArea):
             self._shift_lines(_dedent)
 
     def action_delete_left(self) -> None:
-        """Delete back to the previous stop in leading white space; otherwise one character, or the
-        selection."""
+        """Delete back to the previous stop in leading white space; elsewhere delete one character,
+        or the selection."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         if self.python and self.selection.is_empty and before and not before.strip(" "):
@@ -250,7 +249,7 @@ class CodeArea(TextArea):
         self.replace("\n".join(map(shift, lines)), (first, 0), (last, len(lines[-1])))
         self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
 
-    # Pasting inserts the whole text and never runs it.
+    # Pasting inserts the whole text; it never runs it.
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -258,7 +257,7 @@ class CodeArea(TextArea):
         self._insert_paste(event.text)
 
     def action_paste(self) -> None:
-        """Paste the text that was copied in the program itself."""
+        """Paste the text that was copied within the program."""
         self._insert_paste(self.app.clipboard)
 
     def _insert_paste(self, text: str) -> None:
@@ -272,18 +271,18 @@ class CodeArea(TextArea):
         self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
     def collapse_paste(self, text: str) -> str:
-        """Return what to insert for a pasted text."""
+        """Return the text to insert for a paste."""
         return text
 
     # Brackets
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """Find nothing: `get_line` draws the pair, since this method ignores strings and cursors
-        after a bracket."""
+        """Find nothing: `get_line` highlights the pair, because this method ignores strings and a
+        cursor after a bracket."""
         return None
 
     def watch_selection(self, selection: Selection) -> None:
-        """Forget the pair of brackets at the old cursor."""
+        """Clear the highlighted pair at the old cursor."""
         self._pair = None if self.python and selection.is_empty else ()
 
     def _pair_at(self, cursor: Location) -> tuple[Location, ...]:
@@ -322,8 +321,8 @@ class CodeArea(TextArea):
         before = getattr(self, "document", None)
         super()._set_document(text, language)
         if isinstance(before, SyntaxAwareDocument):
-            # A document and its tree refer to each other, the tree in C, where no garbage collector
-            # sees it: neither would ever be freed.
+            # A document and its tree refer to each other, the tree in C where the garbage collector
+            # cannot see it, so neither would ever be freed.
             del before._syntax_tree
 
     def _build_highlight_map(self) -> None:
@@ -334,7 +333,8 @@ class CodeArea(TextArea):
         return super().render_lines(crop)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Respect a maximum in vh, which Textual ignores while the parent has no height yet."""
+        """Respect a maximum height in vh, which Textual ignores while the parent has no height
+        yet."""
         height, most = (
             super().get_content_height(container, viewport, width),
             self.styles.max_height,
@@ -342,14 +342,14 @@ class CodeArea(TextArea):
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
-        """Scroll to the cursor again, because Textual does so before it knows the height of the new
+        """Scroll to the cursor again, because Textual scrolls before it knows the height of the new
         text."""
         super()._refresh_size()
         self.scroll_cursor_visible()
 
     def _recompute_cursor_offset(self) -> None:
         # An undo may remove the scrollbar while the cursor is still on a removed line; Textual
-        # moves it a moment later.
+        # moves the cursor later.
         row, column = self.cursor_location
         if row < self.document.line_count and column <= len(self.document.get_line(row)):
             super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
@@ -368,7 +368,7 @@ def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
 
 
 def location(text: str, offset: int) -> Location:
-    """Return the location of a position, in characters from the start."""
+    """Convert a character offset to a location."""
     return text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset) - 1
 
 

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 ROWS = 8
 """Maximum number of visible completions."""
 _LABEL, _KIND = 36, 8
-"""Maximum columns."""
+"""Maximum column widths."""
 _WIDEST = 90
 
 
 class CompletionList(Widget):
-    """A list with a chosen row. It never has the focus: the editor handles its keys."""
+    """A list of completions with a selected row. It never gets the focus: the editor handles its
+    keys."""
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
@@ -49,7 +50,8 @@ class CompletionList(Widget):
         self.display = False
         self.items: tuple[Completion, ...] = ()
         self.requested = False
-        """Whether the user has opened the list or moved in it: then Enter takes the chosen row."""
+        """Whether the user opened the list or moved in it, so that Enter accepts the selected
+        row."""
         self._label_width = self._chosen = self._top = self._more = 0
         self._stale = False
 
@@ -65,7 +67,7 @@ class CompletionList(Widget):
         self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool, stale: bool
     ) -> None:
         """Show a list below the screen's cell `at`, or above it if there is no room. A row that the
-        user has moved to stays chosen."""
+        user selected stays selected."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self._stale, self.requested = items, more, stale, requested
         self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
@@ -85,7 +87,7 @@ class CompletionList(Widget):
         self.refresh(layout=True)
 
     def narrow(self, items: tuple[Completion, ...]) -> None:
-        """Leave only some of the items, in the place and size that the list has."""
+        """Keep only these items, without moving or resizing the list."""
         chosen = self.chosen
         self.items, self._more = items, 0
         self._chosen = items.index(chosen) if chosen in items else 0
@@ -96,7 +98,7 @@ class CompletionList(Widget):
         self.display = False
 
     def move(self, step: int) -> None:
-        """Choose another row, wrapping around at the ends."""
+        """Select another row, wrapping around at the ends."""
         self._chosen = (
             (self._chosen + step) % len(self.items)
             if abs(step) == 1
@@ -166,13 +168,13 @@ Complete = Callable[[str, int], "Completions"]
 _TRIGGER = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
-"""Text before the cursor that triggers completion while typing; the last alternative is an open
+"""Text before the cursor that triggers completion while typing; the last alternative is an unclosed
 string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING_RETRY = 0.3
-"""Seconds until completions are asked for again that a server will bring."""
+"""Seconds until another request, if an MCP server is still starting and will add completions."""
 CACHED = 5_000
 """Maximum number of remembered names."""
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
@@ -182,15 +184,15 @@ class CompletionRequest(NamedTuple):
     number: int
     code: str
     cursor: int
-    """In characters."""
+    """Offset in characters."""
     by_key: bool
-    """Whether the user asked by a key, rather than by typing."""
+    """Whether the user pressed a key for it, rather than just typing."""
     python: bool
-    """Python rather than a question to the model."""
+    """True for Python, False for a question to the model."""
 
 
 class Completer:
-    """Completes text in an area by means of a list over it."""
+    """Completes the text of an area, with a list shown over it."""
 
     def __init__(
         self,
@@ -200,8 +202,8 @@ class Completer:
         complete_question: Complete | None,
         slash: SlashCompletions,
     ) -> None:
-        """complete, complete_question: complete Python, and questions; called on a thread. None: no
-        completion."""
+        """complete, complete_question: complete Python and questions; called on a thread. None
+        disables completion."""
         self._area = area
         self._list = shown
         self._complete = complete
@@ -209,19 +211,19 @@ class Completer:
         self._slash = slash
         self._cache = CompletionCache()
         self._request_number = 0
-        """The number of the newest request; responses to older ones are dropped."""
+        """The number of the newest request; results of older ones are dropped."""
         self._prefix = ""
-        """The text before what a completion replaces."""
+        """The text before the completed part."""
 
     def stop(self) -> None:
-        """Stop the thread: the area is gone."""
+        """Stop the thread, because the area was removed."""
         if "_thread" in vars(self):
             self._thread.close()
 
     # Keys
 
     def handle_key(self, event: Key) -> bool:
-        """Handle a key for the list; returns False if the key is not for it."""
+        """Handle a key for the list; returns False if the key does not concern it."""
         shown = self._list
         if not shown.is_open:
             return False
@@ -238,8 +240,8 @@ class Completer:
         return True
 
     def handle_tab(self) -> bool:
-        """Insert the chosen completion, or ask for completions; returns False if Tab is for the
-        text."""
+        """Insert the selected completion, or request completions; returns False if Tab should act
+        on the text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
             self.accept(self._list.chosen)
@@ -254,8 +256,8 @@ class Completer:
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
-        """Update completions after the user changed the text. by_character: they typed a character
-        other than a line break."""
+        """Update completions after an edit. by_character: the user typed a character other than a
+        line break."""
         area, before = self._area, self._text_before_cursor
         self._request_number += 1
         if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
@@ -273,12 +275,12 @@ class Completer:
             self.close()
 
     def close(self) -> None:
-        """Close the list, and drop pending responses."""
+        """Close the list, and drop pending results."""
         self._request_number += 1
         self._list.close()
 
     def accept(self, item: Completion) -> None:
-        """Insert a completion of the open list; one that the list no longer has is ignored."""
+        """Insert a completion, unless the list no longer contains it."""
         if not self._list.is_open or item not in self._list.items:
             return
         self._insert(item)
@@ -294,7 +296,7 @@ class Completer:
             self._ask(by_key=True)
 
     def _narrow(self) -> None:
-        """Reduce the open list to what fits the text now, until the answer for it comes."""
+        """Filter the open list by the current text until the result for it arrives."""
         if not self._list.is_open:
             return
         before = self._area.text[: self._area.cursor_index]
@@ -311,7 +313,7 @@ class Completer:
 
     @property
     def _text_before_cursor(self) -> str:
-        """The line's text before the cursor."""
+        """The text of the line before the cursor."""
         row, column = self._area.cursor_location
         return self._area.document.get_line(row)[:column]
 
@@ -325,7 +327,7 @@ class Completer:
             and self._slash.complete(before, len(before)) is not None
         )
 
-    # Requests and responses
+    # Requests and results
 
     @cached_property
     def _thread(self) -> LatestWorker[CompletionRequest]:
@@ -353,7 +355,7 @@ class Completer:
             self._ask(by_key=by_key)
 
     def _ask_kernel(self, request: CompletionRequest) -> None:
-        """Serve a request, on the thread."""
+        """Run a request, on the thread."""
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
@@ -367,7 +369,7 @@ class Completer:
         self._area.call_later(self.handle_response, request, found)
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
-        """Show the response to a request if it is still wanted. found: None if the kernel did not
+        """Show the result of a request, if it is still wanted. found: None if the kernel did not
         answer."""
         area = self._area
         if (
@@ -397,7 +399,8 @@ class Completer:
         opened = self._list.is_open and self._list.requested
         files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
         self._prefix = request.code[: found.start]
-        # Needless: the string may not be a file's name, or its only item is typed already.
+        # Completion is pointless here: the string may not be a file name, or its only item is
+        # already typed.
         needless = (files and request.code[found.start - 1] != "/") or (
             len(found.items) == 1 and found.items[0].text == typed
         )
@@ -411,8 +414,8 @@ class Completer:
 
 
 class CompletionCache:
-    """Completes text while the kernel cannot answer: from the last completions, and all names that
-    completions had."""
+    """Completes text while the kernel cannot answer, from the last completions and all names seen
+    in earlier ones."""
 
     def __init__(self) -> None:
         self._last: tuple[str, Completions] | None = None
@@ -428,8 +431,8 @@ class CompletionCache:
             )
 
     def for_text(self, code: str, cursor: int) -> Completions:
-        """Return completions for a text: from the last ones if they were for the same place,
-        otherwise from names."""
+        """Return completions for a text: the last ones if they were for the same position,
+        otherwise from the names."""
         from mahtab_tui.kernel.values import Completions
 
         name = _NAME.search(code[:cursor])

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.values import Explanation
 
 PAUSE = 0.7
-"""Seconds without a key before a suggestion is requested."""
+"""Seconds without a key press before a suggestion is requested."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line, given the text, whether it is Python, and a function that returns
-whether the suggestion is still wanted. Waits for the model. Empty if there is no suggestion."""
+"""Suggests the rest of a line, or an empty text; waits for the model. The arguments are the text,
+whether it is Python, and a function that returns whether the suggestion is still wanted."""
 
 
 class SuggestionRequest(NamedTuple):
@@ -32,7 +32,7 @@ class SuggestionRequest(NamedTuple):
 
 
 class InlineSuggester:
-    """Requests and shows suggestions. Right or Tab inserts one."""
+    """Requests and shows inline suggestions. Right or Tab inserts one."""
 
     def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
         self._area = area
@@ -42,15 +42,15 @@ class InlineSuggester:
             self._ask_model, "suggestion", PAUSE
         )
         self._request_number = 0
-        """The number of the newest request; older ones are stopped and dropped."""
+        """The number of the newest request; older ones are cancelled and dropped."""
 
     def stop(self) -> None:
-        """Stop the thread: the area is gone."""
+        """Stop the thread, because the area was removed."""
         self._request_number += 1
         self._thread.close()
 
     def ask(self, *, at_once: bool) -> None:
-        """Request a suggestion if the cursor is at the end of the text. at_once: without a
+        """Request a suggestion if the cursor is at the end of the text. at_once: do not wait for a
         pause."""
         self._request_number += 1
         if (
@@ -64,12 +64,12 @@ class InlineSuggester:
             )
 
     def clear(self) -> None:
-        """Remove the suggestion, and drop a pending one."""
+        """Remove the suggestion, and drop a pending request."""
         self._request_number += 1
         self._area.suggestion = ""
 
     def accept(self) -> bool:
-        """Insert the suggestion; returns False if there is none, or the list of completions is
+        """Insert the suggestion; returns False if there is none, or if the completion list is
         open."""
         if not self._area.suggestion or self._completions.is_open:
             return False
@@ -77,7 +77,7 @@ class InlineSuggester:
         return True
 
     def _ask_model(self, request: SuggestionRequest) -> None:
-        """Serve a request, on the thread."""
+        """Run a request, on the thread."""
         if request.number == self._request_number:
             text = self._suggest(
                 request.text, request.python, lambda: request.number == self._request_number
@@ -94,14 +94,14 @@ class InlineSuggester:
 
 
 Explain = Callable[[str, int], "Explanation | None"]
-"""Explains the name at a cursor in code; raises `KernelError`."""
+"""Explains the name at a cursor; raises `KernelError`."""
 
 _WIDEST_CARD, _HIGHEST = 90, 16
 """Maximum columns and lines, including the border."""
 
 
 class HelpCard(Static):
-    """Shows an explanation. It never has the focus; typing or moving the cursor closes it."""
+    """Shows an explanation. It never gets the focus; typing or moving the cursor closes it."""
 
     can_focus = False
 
@@ -112,8 +112,8 @@ class HelpCard(Static):
         self._fetcher = Fetcher(self)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """Explain the name at a cursor, in characters; asks the kernel on a thread. at: the
-        cursor's cell of the screen."""
+        """Explain the name at a character offset; asks the kernel on a thread. at: the cursor's
+        cell on the screen."""
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(
@@ -124,7 +124,7 @@ class HelpCard(Static):
         )
 
     def close(self) -> None:
-        """Close the card, and drop a pending answer."""
+        """Close the card, and drop a pending request."""
         self._fetcher.forget("help")
         self.display = False
 

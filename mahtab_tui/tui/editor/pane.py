@@ -48,12 +48,12 @@ FindChips = Callable[[str], "Sequence[MentionChip]"]
 """Previews the attachments of a question; called on a thread."""
 
 PAUSE = 0.15
-"""Seconds without a key before the mentions in a question are looked up."""
+"""Seconds without a key press before the mentions in a question are resolved."""
 
 
 class Hint(Static):
-    """Shows the keys of the mode, an offer, or the mentions of a question, which are looked up on a
-    thread."""
+    """Shows the keys of the mode, an offer, or the attachments of a question, which are resolved on
+    a thread."""
 
     def __init__(self, find: FindChips | None, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
@@ -64,20 +64,20 @@ class Hint(Static):
         self._chips: Sequence[MentionChip] = ()
         self._find = find
         self._worker: LatestWorker[str] | None = None
-        """Made with the first question."""
+        """Created with the first question."""
 
     def on_unmount(self) -> None:
         if self._worker is not None:
             self._worker.close()
 
     def show(self, mode: Mode, *, replaces: str) -> None:
-        """Show the keys of a mode. replaces: the name of the entry that the input replaces; empty
-        for none."""
+        """Show the keys of a mode. replaces: the name of the entry that the input will replace;
+        empty for none."""
         self._mode, self._replaces = mode, replaces
         self._draw()
 
     def show_mentions(self, question: str) -> None:
-        """Look up the mentions of the question that is being written; empty for none."""
+        """Resolve the mentions in the question being written; empty for none."""
         self._question = question
         if question and self._find is not None:
             if self._worker is None:
@@ -91,24 +91,25 @@ class Hint(Static):
             self._show_chips(question, ())
 
     def _find_mentions(self, find: FindChips, question: str) -> None:
-        """Look up the mentions, on the thread, by what is loaded after the first picture."""
+        """Resolve the mentions, on the thread; the code for this is loaded after the first
+        picture."""
         IMPORTS.wait_for_screen()
         self.call_later(self._show_chips, question, find(question))
 
     def offer(self, offer: str) -> None:
-        """Show a sentence instead of the keys; empty to remove it."""
+        """Show an offer instead of the keys; empty removes it."""
         if offer != self._offer:
             self._offer = offer
             self._draw()
 
     def _show_chips(self, question: str, chips: Sequence[MentionChip]) -> None:
-        """Show the attachments of a question, if it is still the one that is being written."""
+        """Show the attachments of a question, if it is still the one being written."""
         if question == self._question and chips != self._chips:
             self._chips = chips
             self._draw()
 
     def _draw(self) -> None:
-        if self._offer and not self._chips:  # words with attachments are a question
+        if self._offer and not self._chips:  # a text with attachments is a question
             self.update(Content.styled(self._offer, "$moon"))
         elif self._replaces:
             self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
@@ -129,7 +130,7 @@ def _draw_chip(chip: MentionChip) -> Content:
 
 
 LONGEST = 2_000
-"""Characters of a text that is looked at: it is parsed with each key."""
+"""Characters of a text to classify: it is parsed at each key press."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 _CODE_NODES = (
     ast.Assign,
@@ -146,7 +147,7 @@ _CODE_NODES = (
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is a sentence of at least three words that is no Python."""
+    """Return whether a text is a sentence of at least three words and not valid Python."""
     words = text[: LONGEST + 1].split()
     if len(text) > LONGEST or len(words) < 3 or _parse(text) is not None:
         return False
@@ -154,8 +155,8 @@ def is_prose(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text is Python that does something, rather than words that happen to be
-    Python, too."""
+    """Return whether a text is Python that does something, rather than words that happen to
+    parse."""
     tree = _parse(text) if len(text) <= LONGEST else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
@@ -189,7 +190,7 @@ class EditorPane(Widget):
         mode: Mode
         text: str
         replaces: str = ""
-        """The name of the entry that it replaces."""
+        """The name of the entry that it replaces; empty for none."""
 
     @dataclass
     class ModeChanged(Message):
@@ -214,14 +215,14 @@ class EditorPane(Widget):
         self._completions = CompletionList()
         self._explain = explain
         self._card: HelpCard | None = None
-        """Made when it is first shown."""
+        """Created when it is first shown."""
         self._area = PromptArea(
             self._completions, self._inputs, complete, complete_question, slash, suggest, id="code"
         )
         self._hint = Hint(chips, id="hint")
         self._replaces = ""
         self._draft = Draft("python", "")
-        """From before a replacement began."""
+        """The input before a replacement began."""
         self._find = FindRow(self._area)
 
     def compose(self) -> ComposeResult:
@@ -282,23 +283,23 @@ class EditorPane(Widget):
 
     def begin_question(self, question: str) -> None:
         """Put a question into the editor, without sending it. The previous text comes back when it
-        is sent, or by undo."""
+        is sent, or on undo."""
         self.put("ask", question)
 
     def put(self, mode: Mode, text: str) -> None:
-        """Put an input into the editor, without sending it. The mode and the text before come back
+        """Put an input into the editor, without sending it. The previous mode and text come back
         when it is sent."""
         if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
 
     def mention(self, target: str) -> None:
-        """Add a mention to the question in the editor, or begin one."""
+        """Add a mention to the question in the editor, or start a question with it."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""
         self.mode, self.text = "ask", f"{question} {target} ".lstrip()
 
     def toggle_mode(self) -> None:
-        """Switch between Python and Ask; the text stays."""
+        """Switch between Python and Ask, keeping the text."""
         self.mode = "ask" if self.mode == "python" else "python"
 
     def watch_mode(self, mode: Mode) -> None:
@@ -334,7 +335,7 @@ class EditorPane(Widget):
         self.mode = message.mode
 
     def explain(self) -> None:
-        """Show signature and docstring of the call at the cursor."""
+        """Show the signature and docstring of the call at the cursor."""
         if self._area.python:
             self._area.completer.close()
             if self._card is None:
@@ -358,7 +359,7 @@ class EditorPane(Widget):
         self._find.open()
 
     def suggest(self) -> bool:
-        """Ask for a suggestion now; returns False if no model is set for suggestions."""
+        """Request a suggestion now; returns False if no suggestion model is set."""
         if self._area.suggester is not None:
             self._area.suggester.ask(at_once=True)
         return self._area.suggester is not None

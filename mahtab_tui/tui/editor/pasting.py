@@ -1,4 +1,4 @@
-"""Enter and pastes in the editor: line breaks, indentation, collapsed text."""
+"""Line breaks, indentation and collapsed pastes in the editor."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
 STEP = "    "
-"""A step of indentation."""
+"""One step of indentation."""
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
 _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
-"""Magics that are followed by Python."""
+"""Cell magics whose body is Python."""
 
 
 def is_complete(source: str) -> bool:
     """Return whether Enter should run a cell. Invalid code is complete, so that its error is shown.
 
-    A cell that ends with a block is incomplete until an empty line, as in Python and IPython; so is
-    a ``%%magic``. ``!command``, ``%magic`` and ``object?`` count as the calls into which the kernel
-    transforms them.
+    As in Python and IPython, a cell that ends with a block is incomplete until an empty line, and
+    so is a ``%%magic``. ``!command``, ``%magic`` and ``object?`` count as the calls that the kernel
+    makes of them.
     """
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
-    # The kernel's Python may be newer than this one and have type parameters.
+    # The kernel's Python may be newer than this one, and support type parameters.
     readable = _TYPE_PARAMETERS.sub(r"\1", transform(source))
     try:
         with warnings.catch_warnings():
@@ -47,7 +47,8 @@ def is_complete(source: str) -> bool:
         RecursionError,
         MemoryError,
         SystemError,
-    ):  # a NUL; too deep nesting; another thread is parsing (3.11)
+    ):
+        # A NUL; nesting too deep; another thread is parsing (3.11).
         return True
     open_block = bool(tree.body) and (
         hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")
@@ -58,7 +59,7 @@ def is_complete(source: str) -> bool:
 def next_indent(before: str) -> str:
     """Return the indentation of a new line after the text before the cursor."""
     start = before.rfind("\n") + 1
-    # A string or bracket that ends in this line belongs to the line in which it starts.
+    # A string or bracket that ends on this line belongs to the line on which it starts.
     for span in sorted(find_source_spans(before), reverse=True):
         if span.start < start <= span.end:
             start = before.rfind("\n", 0, span.start) + 1
@@ -83,8 +84,8 @@ def clean(text: str) -> str:
 
 
 def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
-    """Prepare Python from anywhere: indent by spaces, and remove prompts and fences; a session's
-    output and text between fences become comments.
+    """Prepare Python copied from anywhere: use spaces for indentation, and remove prompts and
+    fences. Output of a session, and text between fences, become comments.
 
     into_empty: also remove the indentation common to all lines.
     """
@@ -103,8 +104,8 @@ def _strip_prompt(line: str) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence, or whose only fence is its last
-    line; otherwise the text."""
+    """Return the code of a Markdown text that starts with a fence, or whose only fence is the last
+    line; return any other text unchanged."""
     lines = text.split("\n")
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
@@ -116,7 +117,7 @@ def _strip_fences(text: str) -> str:
             else text
         )
     code: list[str] = []
-    fence = ""  # of the open block
+    fence = ""  # of the open code block
     for line in lines[filled[0] :]:
         found = _FENCE.fullmatch(line)
         if found and not fence:
@@ -142,30 +143,30 @@ _STRAIGHT = str.maketrans(
 )
 _CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
 LONG = 100_000
-"""A longer text, in characters, is not parsed at each key."""
+"""Text of more characters is not parsed at each key press."""
 
 
 def has_curly_quotes(text: str) -> bool:
-    """Return whether there are curly quotes outside of strings and comments; in a long text,
+    """Return whether there are curly quotes outside strings and comments; in a long text,
     anywhere."""
     found = _CURLY.search(text) is not None
     return found and (len(text) > LONG or _CURLY.search(strip_literals(text)) is not None)
 
 
 def straighten_quotes(text: str) -> str:
-    """Make quotes straight; those inside strings stay if the result is valid Python."""
+    """Straighten curly quotes; those inside strings stay if the result is valid Python."""
     outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
     return outside if is_python(outside) else text.translate(_STRAIGHT)
 
 
 class Pastes:
-    """The collapsed texts, by their words."""
+    """Collapsed texts, by the placeholder that stands for each."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def collapse(self, text: str) -> str:
-        """Return a new word for a text; the text itself if it is not large."""
+        """Return a new placeholder for a text, or the text itself if it is short."""
         if not is_large(text):
             return text
         lines = text.count("\n") + 1
@@ -178,13 +179,13 @@ class Pastes:
         return word
 
     def expand(self, text: str) -> str:
-        """Replace all words by their texts."""
-        # In one pass: a pasted text may contain the word of another one.
+        """Replace all placeholders by their texts."""
+        # In one pass, because a pasted text may contain the placeholder of another one.
         words = "|".join(map(re.escape, self._texts))
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
     def word_at(self, text: str, *, end: bool) -> str:
-        """Return the word with which a text starts, or with which it ends; empty if none."""
+        """Return the placeholder at the start or end of a text; empty if there is none."""
         return next(
             (
                 word

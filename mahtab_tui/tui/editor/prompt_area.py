@@ -1,4 +1,4 @@
-"""The code area as a prompt, with modes, history and collapsed pastes."""
+"""The code area as a prompt with modes, history and collapsed pastes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
-"""Seconds to wait for the last input to be written on leaving."""
+"""Seconds to wait on quitting until the last input is written."""
 
 
 class InputHistory:
-    """All inputs by mode, newest first, and the position in each mode."""
+    """Earlier inputs by mode, newest first, with a cursor for each mode."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -50,45 +50,45 @@ class InputHistory:
         self._thread.join(_PATIENCE)
 
     def for_mode(self, mode: Mode) -> list[str]:
-        """Return the inputs of a mode, each once; those of this session first."""
+        """Return the inputs of a mode without duplicates; those of this session come first."""
         now = (text for text, its_mode in self._new if its_mode == mode)
         past = (entry.text for entry in self._past if entry.mode == mode)
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Move to an older (1) or newer (-1) input that begins with the draft, and return it; None
+        """Move to an older (1) or newer (-1) input that starts with the draft, and return it; None
         if there is none. present: the current text."""
         return self._cursors[mode].step(step, self.for_mode(mode), present)
 
     def add(self, text: str, mode: Mode) -> None:
-        """Add an input at once, because the key after Enter may be Up."""
+        """Add an input immediately, because the next key may be Up."""
         self._new.insert(0, (text, mode))
         self._write_queue.put((text, mode))
         self.reset()
 
     def reset(self) -> None:
-        """Return to the draft in all modes, and forget changes."""
+        """Return to the draft in all modes, and discard changes."""
         self._cursors = {mode: HistoryCursor() for mode in self._cursors}
 
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
         while (entry := self._write_queue.get()) is not None:
-            IMPORTS.wait_for_screen()  # writing masks secrets, with what is loaded after the first picture
+            IMPORTS.wait_for_screen()  # masking is loaded after the first picture
             self._history.add(*entry)
 
 
 class HistoryCursor:
-    """A position in the history; 0 is the draft. Changes to earlier inputs are kept until an input
-    is entered."""
+    """A position in the history; 0 is the draft. Changes to earlier inputs last until an input is
+    submitted."""
 
     def __init__(self) -> None:
         self._index = 0
         self._prefix = ""
-        """The draft, with which the inputs begin that are walked through."""
+        """The draft, which limits the history to inputs that start with it."""
         self._edits: dict[int, str] = {}
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
-        """See `Inputs.step`. inputs: newest first."""
+        """See `InputHistory.step`. inputs: newest first."""
         if self._index == 0:
             self._prefix = present
         index = self._index + step
@@ -108,14 +108,14 @@ def _continues(text: str, prefix: str) -> bool:
 
 
 class Draft(NamedTuple):
-    """A text that was put aside."""
+    """A text put aside for later."""
 
     mode: Mode
     text: str
 
 
 class PromptArea(CodeArea):
-    """Owns completion, suggestion, history and pasted texts, and informs them of typing."""
+    """Handles completion, suggestions, history and collapsed pastes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
@@ -134,9 +134,9 @@ class PromptArea(CodeArea):
         """Posted on Ctrl+D in an empty text."""
 
     draft: Draft | None = None
-    """The text that comes back when the current one is entered."""
+    """The text that returns when the current one is submitted."""
     _recalled: tuple[str, Selection] | None = None
-    """Text and cursor as the history set them."""
+    """The text and selection set by the history."""
 
     def __init__(
         self,
@@ -157,9 +157,9 @@ class PromptArea(CodeArea):
             self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs
         self._pastes: Pastes | None = None
-        """Made with the first paste."""
+        """Created with the first paste."""
         self._found_at = 0
-        """Position at which the search continues, in characters from the start."""
+        """The offset at which the search continues, in characters."""
         super().__init__(id=id)
 
     @property
@@ -185,7 +185,7 @@ class PromptArea(CodeArea):
             self.suggester.stop()
 
     def watch_selection(self, selection: Selection) -> None:
-        """Close the completions and drop the suggestion when the cursor moves away."""
+        """Close the completions and clear the suggestion when the cursor moves away."""
         super().watch_selection(selection)
         if self.typing or not self.is_mounted:
             return
@@ -194,8 +194,8 @@ class PromptArea(CodeArea):
             self.suggester.clear()
 
     def update_suggestion(self) -> None:
-        """Ask for a new suggestion after the text changed, unless the user types the current
-        one."""
+        """Request a new suggestion after the text changed, unless the user is typing the suggested
+        text."""
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
@@ -214,7 +214,7 @@ class PromptArea(CodeArea):
         return result
 
     def action_indent(self) -> None:
-        """Insert the suggestion or the chosen completion, or ask for completions; otherwise
+        """Insert the suggestion or the selected completion, or request completions; otherwise
         indent."""
         if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
             super().action_indent()
@@ -227,19 +227,19 @@ class PromptArea(CodeArea):
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
-        """Submit the text, if any, and empty the editor at once for the next input."""
+        """Submit the text, if any, and clear the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.add(text, self.mode)
             self.load_text("")
-            self._pastes = None  # the editor is empty, and its text cannot come back
+            self._pastes = None  # the editor is empty, and undo cannot bring its text back
             draft, self.draft = self.draft, None
             if draft is not None:  # at once, because the next key continues it
                 self._change_mode(draft.mode)
                 self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
-        """Delete right, or leave if the text is empty."""
+        """Delete to the right, or quit if the text is empty."""
         if self.text:
             self.action_delete_right()
         else:
@@ -248,8 +248,7 @@ class PromptArea(CodeArea):
     # History
 
     def _step_history(self, step: int) -> None:
-        """Show an older input (1) or a newer one (-1), at once, because the next key is meant for
-        it."""
+        """Show an older (1) or newer (-1) input at once, because the next key is meant for it."""
         if (text := self._inputs.step(step, self.mode, self.text)) is not None:
             self.recall(text)
 
@@ -266,8 +265,8 @@ class PromptArea(CodeArea):
 
     @property
     def _matches_history(self) -> bool:
-        """Whether text and cursor are as the history set them: then Up and Enter apply to the input
-        as a whole."""
+        """Whether text and cursor are as the history set them, so that Up and Enter act on the
+        whole input."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
@@ -292,7 +291,7 @@ class PromptArea(CodeArea):
             super().action_cursor_down(select)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the page keys scroll the transcript if all of the text is visible."""
+        """Let the page keys scroll the transcript if the whole text is visible."""
         if (
             action in ("cursor_page_up", "cursor_page_down")
             and self.wrapped_document.height <= self.size.height
@@ -346,7 +345,7 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
-        """Delete a collapsed paste beside the cursor as a whole. blanks: characters that may be
+        """Delete a collapsed paste next to the cursor as a whole. blanks: characters allowed
         between them."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
@@ -363,7 +362,7 @@ class PromptArea(CodeArea):
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
 
-    # Searching: the methods of `Findable`
+    # Searching: implements `Findable`
 
     def begin_find(self) -> str:
         self._found_at = len(self.get_text_range((0, 0), min(self.selection)))

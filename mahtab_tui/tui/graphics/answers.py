@@ -1,4 +1,4 @@
-"""Asks the terminal which graphics it supports, and removes its answers from the typed input."""
+"""Queries the terminal for its graphics support, and removes its replies from the typed input."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Literal
 Protocol = Literal["kitty", "sixel"]
 
 QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
-"""Queries for Kitty's graphics, for the size of a cell, and for device attributes, which every
-terminal answers."""
+"""Queries for Kitty graphics, the size of a cell, and device attributes, which every terminal
+answers."""
 SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
-"""Queries for Sixel's number of colours and largest picture, sent only to terminals with Sixel."""
+"""Queries for the number of Sixel colours and the largest Sixel picture, sent only to terminals
+with Sixel."""
 
 KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
-"""Removes all of Kitty's graphics from the screen."""
+"""Deletes all Kitty graphics from the screen."""
 
 _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
@@ -22,22 +23,22 @@ _ANSWER = re.compile(
 )
 _INCOMPLETE = re.compile(r"\x1b(_(G[^\x1b]{0,256}\x1b?)?|\[(\?[\d;]{0,64}|6[\d;]{0,10})?)?\Z")
 _POSSIBLE_KEY = 2
-"""A held-back start of an answer that is no longer than this may also be a key."""
+"""Maximum characters of a pending reply that may be a key instead."""
 
 
 class TerminalAnswers:
-    """The terminal's answers. Called by the thread that reads the keys."""
+    """The terminal's replies. Used by the thread that reads the keys."""
 
     def __init__(self) -> None:
         self.protocol: Protocol | None = None
         self.cell: tuple[int, int] | None = None
         """Width and height in pixels; None if unknown."""
         self.colours = 16
-        """Maximum number of Sixel's colours; by default as many as its first terminals had."""
+        """Maximum number of Sixel colours; the default is that of the first Sixel terminals."""
         self.largest = (800, 480)
-        """Largest Sixel picture in pixels."""
+        """Maximum size of a Sixel picture, in pixels."""
         self.awaited = False
-        """Whether answers may still come."""
+        """Whether replies may still arrive."""
         self._pending = ""
         self._limits_asked = False
 
@@ -47,7 +48,7 @@ class TerminalAnswers:
         return QUESTIONS
 
     def filter_input(self, typed: str) -> tuple[str, str]:
-        """Remove answers from typed input; returns the rest, and further queries to send."""
+        """Remove replies from typed input; returns the rest, and further queries to send."""
         if not self.awaited:
             return typed, ""
         typed, self._pending = self._pending + typed, ""
@@ -59,13 +60,13 @@ class TerminalAnswers:
         return self._split_incomplete("".join((*rest, typed[start:]))), question
 
     def _split_incomplete(self, typed: str) -> str:
-        """Hold back an incomplete answer at the end of the input."""
+        """Hold back an incomplete reply at the end of the input."""
         if self.awaited and (begun := _INCOMPLETE.search(typed)):
             typed, self._pending = typed[: begun.start()], begun[0]
         return typed
 
     def flush_pending(self) -> str:
-        """Return the held-back text if it may be a key: nothing else came for a while."""
+        """Return the held-back text if it may be a key, because nothing followed for a while."""
         if len(self._pending) > _POSSIBLE_KEY:
             return ""
         pending, self._pending = self._pending, ""

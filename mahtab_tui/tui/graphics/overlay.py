@@ -1,4 +1,4 @@
-"""Draws the terminal's own graphics over pictures in half blocks."""
+"""Draws terminal graphics over pictures in half blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 4096
 _SAMPLE = 60_000
-"""Number of pixels from which a palette is computed."""
+"""Number of pixels sampled to compute a palette."""
 _WORKER = Path(__file__).with_name("sixel_worker.py")
 _PATIENCE = 60.0
 """Time limit for encoding a picture, in seconds."""
@@ -60,26 +60,26 @@ def encode_kitty(image: Image.Image, number: int) -> str:
 
 
 def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
-    """Return the sequence that draws a part of a stored picture at the cursor."""
+    """Return the escape sequence that draws a part of a stored picture at the cursor."""
     picture, (across, down) = part.picture, cell
     pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
     return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
 
 
 def kitty_remove(number: int, placement: int) -> str:
-    """Return the sequence that removes a drawn part; the picture stays stored."""
+    """Return the escape sequence that removes a drawn part; the picture stays stored."""
     return f"\x1b_Ga=d,d=i,i={number},p={placement},q=2\x1b\\"
 
 
 def kitty_delete(number: int) -> str:
-    """Return the sequence that deletes a stored picture and all its drawn parts."""
+    """Return the escape sequence that deletes a stored picture and all its drawn parts."""
     return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
 
 
 def encode_sixel(
     image: Image.Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
 ) -> list[GraphicsPiece]:
-    """Encode a picture as Sixel, in pieces of whole cells up to the terminal's largest size. Waits
+    """Encode a picture as Sixel, in pieces of whole cells no larger than the terminal allows. Waits
     for a process.
 
     Raises `OSError` and `subprocess.SubprocessError`.
@@ -110,8 +110,8 @@ def encode_sixel(
 
 
 def _quantize(image: Image.Image, colours: int) -> Image.Image:
-    """Reduce a picture to a palette, which is computed from a sample of the pixels: all of them
-    would take seconds."""
+    """Reduce a picture to a palette, computed from a sample of the pixels because using all of them
+    takes seconds."""
     from PIL import Image
 
     scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
@@ -131,7 +131,7 @@ CACHED = 8
 
 
 class _Graphics(NamedTuple):
-    """The terminal's properties on which drawn and encoded pictures depend."""
+    """Terminal properties that drawn and encoded pictures depend on."""
 
     protocol: Protocol
     cell: tuple[int, int]
@@ -142,25 +142,25 @@ class _Graphics(NamedTuple):
 
 
 class _EncodedPicture(NamedTuple):
-    """An encoded picture; without number and pieces if encoding has failed."""
+    """An encoded picture; without number and pieces if encoding failed."""
 
     number: int = 0
-    """For Kitty: the number of the whole stored picture."""
+    """The number of the stored picture (Kitty)."""
     pieces: tuple[GraphicsPiece, ...] = ()
-    """For Sixel: the pieces of one part."""
+    """The pieces of one part (Sixel)."""
 
 
 class Overlay:
-    """Draws graphics when the screen is still, and removes those that move or are covered before an
-    update. Main thread only."""
+    """Draws graphics when the screen is still, and removes those that an update moves or covers.
+    Main thread only."""
 
     def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app
         self._graphics: _Graphics | None = None
         self._wanted: list[PicturePart] = []
         self._drawn: dict[PicturePart, str] = {}
-        """The drawn parts, with the sequence that removes each. Sixel's have none: they vanish when
-        their cells are painted."""
+        """The drawn parts, with the escape sequence that removes each. It is empty for Sixel, whose
+        pictures vanish when their cells are painted."""
         self._ready: dict[Hashable, _EncodedPicture] = {}
         self._encoding = False
         self._numbers = count(1)
@@ -199,7 +199,7 @@ class Overlay:
                 self._drawn[part] = self._send(terminal, self._graphics, part, ready)
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
-        """Drop everything drawn and encoded if the terminal's properties have changed."""
+        """Discard everything drawn and encoded if the terminal's properties have changed."""
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
@@ -213,7 +213,7 @@ class Overlay:
             self._graphics = graphics
 
     def _key(self, part: PicturePart) -> Hashable:
-        """Return the key of what is encoded together: for Kitty the whole picture."""
+        """Return the key of what is encoded together; with Kitty that is the whole picture."""
         whole = self._graphics is not None and self._graphics.protocol == "kitty"
         return part.picture if whole else (part.picture, part.top, part.rows)
 
@@ -228,7 +228,7 @@ class Overlay:
             try:
                 _lower_priority()
                 ready, data = _encode_part(part, graphics, number)
-            except Exception:  # the thread's outermost frame: the half blocks stay
+            except Exception:  # the thread's outermost frame; the half blocks stay
                 ready, data = _EncodedPicture(), ""
             self._app.call_later(self._add_encoded, graphics, key, ready, data)
 
@@ -260,7 +260,7 @@ class Overlay:
         part: PicturePart,
         ready: _EncodedPicture,
     ) -> str:
-        """Draw a part; returns the sequence that removes it."""
+        """Draw a part; returns the escape sequence that removes it."""
         pieces: Iterable[GraphicsPiece] = ready.pieces
         removal = ""
         if ready.number:
@@ -286,8 +286,8 @@ def _paints(update: RenderableType, region: Region) -> bool:
 
 
 def _lower_priority() -> None:
-    """Lower this thread's priority below the one that draws and reads keys. Only Linux has
-    priorities of threads."""
+    """Give this thread a lower priority than the one that draws and reads keys. Only Linux has
+    thread priorities."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(
@@ -298,7 +298,7 @@ def _lower_priority() -> None:
 def _encode_part(
     part: PicturePart, graphics: _Graphics, number: int
 ) -> tuple[_EncodedPicture, str]:
-    """Encode a picture, or a part of it; returns it with the data to send to the terminal first."""
+    """Encode a picture or a part of it; also returns the data to send to the terminal first."""
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell

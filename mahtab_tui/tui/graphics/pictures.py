@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image, Resampling
 
 STEP = 65_536
-"""Bytes to decode at once: other threads wait meanwhile."""
+"""Bytes to decode at once; other threads run in between."""
 _SEGMENTS = 1_000
-"""Maximum segments of a JPEG before its size; a file with more is hostile."""
+"""Maximum number of JPEG segments before the size; only a hostile file has more."""
 _NO_LENGTH = (0x01, *range(0xD0, 0xD9))
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG markers that are followed by the size."""
@@ -52,7 +52,7 @@ def read_size(data: str) -> tuple[int, int] | None:
 
 
 def open_picture(data: str, largest: int) -> Image:
-    """Open a picture; it is decoded when its pixels are used. Raises Pillow's errors for broken
+    """Open a picture, which is decoded when its pixels are used. Raises Pillow's errors for broken
     files, and `ValueError` if it is too large."""
     from PIL import Image
 
@@ -119,7 +119,7 @@ class _Base64(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a size in cells."""
+    """A picture, with its size in cells."""
 
     key: Hashable
     columns: int
@@ -127,15 +127,15 @@ class Picture:
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread. Raises Pillow's errors for broken files."""
     faded: tuple[int, int, int] | None = None
-    """The colour toward which it is dimmed."""
+    """The colour toward which it is faded."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Scale the picture, on white if it is transparent. Called on a thread. Raises Pillow's
+        """Scale the picture; transparent parts become white. Called on a thread. Raises Pillow's
         errors for broken files."""
         from PIL import Image
 
         image = self.pixels()
-        image.draft("RGB", (width, height))  # decodes a JPEG no larger than needed
+        image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
         small = image.convert("RGBA").resize((width, height), resampling)
         drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
         return (
@@ -146,13 +146,13 @@ class Picture:
 
 
 class PicturePart(NamedTuple):
-    """Some rows of a picture, and the cell of the widget or screen where they start."""
+    """Some rows of a picture, and the cell of the widget or screen at which they start."""
 
     picture: Picture
     x: int
     y: int
     top: int = 0
-    """Rows of the picture above them."""
+    """Rows of the picture above this part."""
     rows: int = 1
 
     @property
@@ -161,8 +161,8 @@ class PicturePart(NamedTuple):
 
 
 class PictureWidget:
-    """A widget that draws pictures in half blocks, over which the terminal's own graphics may be
-    drawn."""
+    """A widget that draws pictures in half blocks, over which the terminal may draw its own
+    graphics."""
 
     def pictures(self) -> Iterable[PicturePart]:
         """Return the visible parts as they were last drawn."""
@@ -192,7 +192,7 @@ def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
 
 
 PAUSE = 0.001
-"""Seconds between two rows, in which the thread that reads keys can run."""
+"""Seconds to pause between two rows, so that the thread that reads keys can run."""
 
 
 def half_blocks(picture: Picture, console: Console) -> list[Strip]:
@@ -212,7 +212,7 @@ def half_blocks(picture: Picture, console: Console) -> list[Strip]:
 
 
 def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
-    """Yield the segments of a row; adjacent cells of the same colours form one."""
+    """Yield the segments of a row; adjacent cells of the same colours form one segment."""
     cells = zip(
         upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
     )
@@ -226,7 +226,7 @@ CELLS = 20_000
 
 
 class HalfBlockCache:
-    """Draws the visible pictures one at a time, and drops a result that is no longer visible. Main
+    """Draws the visible pictures one at a time, and drops results that are no longer visible. Main
     thread only."""
 
     def __init__(
@@ -237,23 +237,23 @@ class HalfBlockCache:
         on_drawn: Callable[[Picture], None],
         on_failed: Callable[[Picture], None],
     ) -> None:
-        """seen: returns the visible pictures. came, failed: called when a picture is drawn, or
-        cannot be drawn."""
+        """visible: returns the visible pictures. on_drawn, on_failed: called when a picture was
+        drawn, or could not be drawn."""
         self._fetcher = fetcher
         self._console = console
         self._visible = visible
         self._on_drawn = on_drawn
         self._on_failed = on_failed
         self._drawn: dict[Picture, list[Strip]] = {}
-        """No rows for a picture that cannot be drawn."""
+        """An empty list for a picture that cannot be drawn."""
         self._drawing = False
 
     def get(self, picture: Picture) -> list[Strip] | None:
-        """Return the rows of a picture; None if it is not drawn."""
+        """Return the rows of a picture; None if it is not drawn yet."""
         return self._drawn.get(picture) or None
 
     def draw_next(self) -> None:
-        """Draw the next picture, after the visible ones may have changed."""
+        """Draw the next picture. Called after the visible ones may have changed."""
         if (
             self._drawing
             or (picture := next((one for one in self._visible() if one not in self._drawn), None))

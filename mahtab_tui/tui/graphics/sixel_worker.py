@@ -1,8 +1,7 @@
-"""Encodes pictures as Sixel in a process of its own, so that keys do not wait. Standard library
-only.
+"""Encodes pictures as Sixel in a separate process, so that keys do not wait. Standard library only.
 
-It reads a line of JSON (the picture's width, its palette as numbers, and left, top, width and
-height of each piece), then a byte for each pixel; it writes a JSON list of the encoded pieces.
+Input: a line of JSON (the picture's width, its palette as numbers, and left, top, width and height
+of each piece), then one byte per pixel. Output: a JSON list of the encoded pieces.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from itertools import groupby
 
 
 def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
-    """Encode lines of pixels, each the number of a colour in the palette."""
+    """Encode lines of pixels, each an index into the palette."""
     used = sorted(set().union(*lines))
     registers = "".join(
         f"#{colour};2;"
@@ -27,8 +26,8 @@ def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
 
 def _band(lines: Sequence[bytes]) -> Iterator[str]:
-    """Encode six lines of pixels, colour by colour, in a single pass, so that more colours take no
-    longer."""
+    """Encode six lines of pixels, colour by colour, in a single pass, so that the time does not
+    depend on the number of colours."""
     drawn: dict[int, list[str]] = {}
     ends: dict[int, int] = {}
     x = 0
@@ -52,7 +51,7 @@ def _run(character: str, times: int) -> str:
 
 
 def main() -> None:
-    os.nice(max(0, 10 - os.nice(0)))  # the application goes first
+    os.nice(max(0, 10 - os.nice(0)))  # give the application priority
     width, palette, pieces = json.loads(sys.stdin.buffer.readline())
     pixels = sys.stdin.buffer.read()
     lines = [pixels[start : start + width] for start in range(0, len(pixels), width)]

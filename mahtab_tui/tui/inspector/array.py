@@ -1,4 +1,4 @@
-"""Arrays, plots and pictures."""
+"""Views of arrays, plots and pictures."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Slice = tuple[int | None, ...]
 
 
 def first_slice(shape: Sequence[int]) -> Slice:
-    """Show the last two dimensions, at index 0 of the others."""
+    """Return the slice that shows the last two dimensions, at index 0 of the others."""
     return tuple(None if index >= len(shape) - 2 else 0 for index in range(len(shape)))
 
 
 def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
-    """Whether an array of a shape has the slice. None stands for all of an array of at most two
-    dimensions."""
+    """Return whether a slice fits an array of this shape. None stands for a whole array of at most
+    two dimensions."""
     if slice is None:
         return len(shape) <= 2
     return len(slice) == len(shape) > 2 and all(
@@ -55,7 +55,7 @@ def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
 
 
 def step_slice(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
-    """The neighbouring slice, along a dimension that has an index."""
+    """Return the neighbouring slice along an indexed dimension."""
     index = slice[dimension]
     if index is None:
         return slice
@@ -67,17 +67,17 @@ def step_slice(slice: Slice, shape: Sequence[int], dimension: int, step: int) ->
 
 
 def fixed_dimensions(slice: Slice) -> list[int]:
-    """The dimensions that have an index."""
+    """Return the dimensions that have an index."""
     return [dimension for dimension, index in enumerate(slice) if index is not None]
 
 
 def format_slice(slice: Slice) -> list[str]:
-    """Write a slice as in code."""
+    """Format a slice as in code."""
     return [":" if index is None else str(index) for index in slice]
 
 
 def parse_slice(text: str, shape: Sequence[int]) -> Slice:
-    """Read what a user typed, as in ``3, :, :``. Raises `ValueError` with a sentence."""
+    """Parse a typed slice, such as ``3, :, :``. Raises `ValueError` with a sentence."""
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     if len(parts) != len(shape):
         raise ValueError(f"The array has {len(shape)} dimensions: enter a number or : for each.")
@@ -100,7 +100,7 @@ def parse_slice(text: str, shape: Sequence[int]) -> Slice:
 
 
 class PlotView(View, Vertical, can_focus=True):
-    """Draws an object, or a slice of it: a line or a heat map of the values, or their histogram."""
+    """Draws an object, or a slice of it: its values as a line or heat map, or their histogram."""
 
     BINDINGS = bindings(PLOT_COMMANDS)
 
@@ -108,7 +108,7 @@ class PlotView(View, Vertical, can_focus=True):
         super().__init__(subject)
         self._kind: Literal["line", "histogram"] = "line"
         self._path: ObjectPath | None = None if "array" in subject.opened.views else subject.path
-        """The drawn plot; None until the slice of an array is known."""
+        """The drawn plot; None until the array's slice is known."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())
@@ -217,9 +217,9 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
 
 
 LARGEST = 50_000_000
-"""Pixels; a larger picture is not decoded."""
+"""Maximum pixels; a larger picture is not decoded."""
 CACHED_BYTES = 8_000_000
-"""Pixels to which a larger picture is reduced: more than a screen has."""
+"""Maximum pixels kept; a larger picture is scaled down. This is more than a screen shows."""
 KEY_REPEAT_S = 0.3
 """Seconds within which a second press counts as the key being held down."""
 
@@ -228,31 +228,31 @@ class DecodedPicture(NamedTuple):
     """A picture from a file."""
 
     content: bytes
-    """The file itself."""
+    """The file's content."""
     suffix: str
-    """Suffix of files of this format, as in ".png"."""
+    """The file suffix of this format, such as ".png"."""
     image: Image
     width: int
-    """Pixels, before it was reduced."""
+    """Pixels, before scaling."""
     height: int
 
 
 class PictureView(View, PictureWidget, can_focus=True):
-    """A picture, as large as fits on the screen."""
+    """Shows a picture as large as fits on the screen."""
 
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
-        """file: gets another picture than the object's; called on a thread, may raise
+        """file: returns a picture other than the object's; called on a thread, may raise
         `KernelError`."""
         super().__init__(subject)
         self._file = file
         self._pressed = time.monotonic()
         self._opened: DecodedPicture | None = None
         self._fitted: Picture | None = None
-        """The picture at the size of the screen."""
+        """The picture, scaled to the screen."""
         self._picture: Picture | None = None
-        """The picture whose rows are drawn now."""
+        """The picture whose rows are drawn."""
         self._rows: list[Strip] = []
         self._drawings = HalfBlockCache(
             self.fetcher,
@@ -293,7 +293,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._drawings.draw_next()
 
     def action_open_outside(self) -> None:
-        """Show it in the system's viewer, once while the key is held down."""
+        """Open it in the system's viewer, only once while the key is held down."""
         repeated, self._pressed = time.monotonic() - self._pressed < KEY_REPEAT_S, time.monotonic()
         if repeated or self._opened is None:
             return
@@ -328,7 +328,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
-    """Decode the picture in a file. Raises `KernelError` if it cannot be read."""
+    """Decode a picture file. Raises `KernelError` if it cannot be read."""
     from PIL import Image as images
     from PIL import UnidentifiedImageError
 
@@ -358,21 +358,21 @@ def decode_picture(data: bytes) -> DecodedPicture:
 
 
 class ArrayView(View, Vertical):
-    """Lets the user choose the slice of an array that a table or a plot shows. All views of an
-    array show the same slice."""
+    """Lets the user choose which slice of an array a table or a plot shows. All views of an array
+    share the slice."""
 
     BINDINGS = bindings(ARRAY_COMMANDS)
 
     def __init__(self, subject: Subject, content: TableView | PlotView) -> None:
-        """content: shows the slice."""
+        """content: the view that shows the slice."""
         super().__init__(subject)
         self._content = content
         self._facts: ArrayFacts | None = None
         self._statistics: ArrayStatistics | None = None
         self._dimension = 0
-        """The number of the dimension, among those that have an index, along which keys step."""
+        """The dimension that keys step along, counted among those that have an index."""
         self._shown: tuple[int | None, ...] | None = ()
-        """The slice on the screen; None for all of the array, empty for none yet."""
+        """The slice on the screen; None for the whole array, empty for none yet."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="array-head", markup=False)
@@ -407,7 +407,7 @@ class ArrayView(View, Vertical):
         self._draw_head()
 
     def _show_slice(self) -> None:
-        """Show the chosen slice, unless it is on the screen already."""
+        """Show the chosen slice, unless it is already shown."""
         if self._facts is not None and self.subject.slice != self._shown:
             self._shown = self.subject.slice
             self._draw_head()
@@ -479,7 +479,7 @@ class ArrayView(View, Vertical):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only arrays of three or more dimensions have slices."""
+        """Only offer slice actions for arrays of three or more dimensions."""
         return (
             self.subject.slice is not None
             if action in ("step_slice", "dimension", "enter_slice")
@@ -523,13 +523,13 @@ class ArrayView(View, Vertical):
 
 
 def make_plot_view(subject: Subject) -> View:
-    """A view that plots an array by slices, and any other object as a whole."""
+    """Make a view that plots an array by slices, and any other object as a whole."""
     plot = PlotView(subject)
     return ArrayView(subject, plot) if "array" in subject.opened.views else plot
 
 
 def _format_size(count: int) -> str:
-    """Write a size with its unit."""
+    """Format a size with its unit."""
     size = float(count)
     for unit in ("kB", "MB", "GB"):
         size /= 1000

@@ -1,4 +1,4 @@
-"""The inspector: shows an object, and from there the objects inside it."""
+"""The inspector: shows an object, and the objects inside it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NAMES: dict[ViewKind, str] = {
 
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
-    """Show the path to an object; if it is too long, its beginning and its end."""
+    """Show the path to an object; if it is too long, only its start and its end."""
     first, *others = shown = [one_line(label) for label in labels]
     while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
         del others[0]
@@ -67,7 +67,7 @@ def breadcrumbs(labels: Sequence[str], room: int) -> Content:
 
 
 def type_and_size(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
-    """Show type and size, cut to so many cells. private: say that the variable is private."""
+    """Show type and size, cut to a number of cells. private: add that the variable is private."""
     text = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
     return Content.styled(text, "$muted").truncate(max(1, room), ellipsis=True)
 
@@ -107,7 +107,7 @@ class Tab(NamedTuple):
 
 
 class Level:
-    """An object, and those of its views that were opened."""
+    """An object, and its views that have been opened."""
 
     def __init__(self, path: ObjectPath, label: str) -> None:
         self.path = path
@@ -118,15 +118,15 @@ class Level:
         self.current = 0
 
     def view_at(self, number: int) -> View:
-        """A view by its number; it is made when it is first asked for."""
+        """Return a view by its number, creating it at first use."""
         if number not in self.views:
             tab = self.tabs[number]
             self.views[number] = VIEWS[tab.kind](tab.subject)
         return self.views[number]
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
-        """Take in what the kernel says about the object. Returns whether its views are the same as
-        before."""
+        """Update from the kernel's description of the object. Returns whether it has the same views
+        as before."""
         subject = Subject(client, opened.path, opened)
         tabs = [
             Tab(
@@ -154,10 +154,10 @@ class Level:
 
 
 class InspectorScreen(Dialog[None]):
-    """Shows the last of the objects that the user has opened one inside the other. Opens at once;
-    everything is fetched on threads."""
+    """Shows an object; objects opened inside it form a stack. Opens at once, and fetches everything
+    on threads."""
 
-    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(INSPECTOR_COMMANDS),
         Binding("shift+tab", "step_view(-1)", "View before", show=False),
@@ -173,10 +173,10 @@ class InspectorScreen(Dialog[None]):
         private: bool = False,
         path: ObjectPath | None = None,
     ) -> None:
-        """name: of the variable. run: runs code as a cell of the user's. private: no model is told
-        what is in the variable.
+        """name: the variable's name. run: runs code as a cell of the user's. private: whether the
+        variable is hidden from models.
 
-        path: of a value that is no variable.
+        path: the path to a value that is not a variable.
         """
         super().__init__()
         self._private = private
@@ -199,11 +199,11 @@ class InspectorScreen(Dialog[None]):
         self._open()
 
     def on_unmount(self) -> None:
-        # On a thread, because the kernel may answer late.
+        # On a thread, because the kernel may be slow to answer.
         threading.Thread(target=self._close_client, name="inspector", daemon=True).start()
 
     def _close_client(self) -> None:
-        with contextlib.suppress(KernelError):  # a dead kernel holds nothing to release
+        with contextlib.suppress(KernelError):  # a dead kernel has nothing to release
             self._client.close()
 
     def on_resize(self, event: Resize) -> None:
@@ -258,7 +258,7 @@ class InspectorScreen(Dialog[None]):
         self.call_later(self._mount, view)
 
     async def _mount(self, view: View) -> None:
-        """Display a view and focus it, unless the user has gone on to another one."""
+        """Display a view and focus it, unless the user has moved on to another one."""
         if view is self.view and not view.is_attached:
             await self.viewer.body.mount(view)
         view.display = view is self.view
@@ -294,8 +294,8 @@ class InspectorScreen(Dialog[None]):
     # Actions
 
     def action_back(self) -> None:
-        """Close the input line; else go back to the object outside; from the first object,
-        leave."""
+        """Close the input line; else go back to the outer object; from the first object, close the
+        inspector."""
         if self.viewer.close_line():
             return
         if len(self._levels) == 1:
@@ -327,8 +327,8 @@ class InspectorScreen(Dialog[None]):
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Copy the object's repr. This runs the object's own code, which is why the user has to ask
-        for it."""
+        """Copy the object's repr. This runs the object's own code, so it only happens on
+        request."""
         path = self._level.path
         self._fetcher.ask(
             "copy",
@@ -338,7 +338,7 @@ class InspectorScreen(Dialog[None]):
         )
 
     def action_export(self) -> None:
-        """Write the object to a file; ask whether to write all of it if only a part is shown."""
+        """Export the object to a file; if only a part is shown, ask whether to export all of it."""
         opened, view = self._level.opened, self.view
         if opened is None:
             return
@@ -387,7 +387,8 @@ class InspectorScreen(Dialog[None]):
 
     @on(View.QuestionAsked)
     def _question_asked(self, message: View.QuestionAsked) -> None:
-        """Search the text by a cell of the user's, so that the search appears in the transcript."""
+        """Ask about the text in a cell of the user's, so that the search appears in the
+        transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
             self.viewer.fail(
@@ -399,7 +400,7 @@ class InspectorScreen(Dialog[None]):
 
 
 class ExportChoice(Dialog[bool | None]):
-    """Returns True for all of the object, False for the part that is shown, None after Escape."""
+    """Returns True for the whole object, False for the shown part, None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 

@@ -1,4 +1,4 @@
-"""A table: its columns, its rows, and drawing them."""
+"""A table's columns and rows, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from mahtab_tui.tui.rows.row import fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 MIN_WIDTH, MAX_WIDTH = 5, 36
-"""Cells of a column."""
+"""Minimum and maximum cells of a column."""
 COLUMN_GAP = 2
 """Cells between two columns."""
 _MARKS = " ▲/"
-"""The marks of a sorted and filtered column, behind its name."""
+"""Marks after the name of a sorted or filtered column."""
 BARS = " ▁▂▃▄▅▆▇█"
 
 
 class TableColumns:
-    """Columns by number. Widths only grow, so that nothing jumps while the user scrolls."""
+    """Columns by number. Widths only grow, so that nothing jumps while scrolling."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.headings: dict[int, Heading] = {}
         self.statistics: dict[int, ColumnStatistics | None] = {}
-        """None for a column that has none."""
+        """None for a column without statistics."""
         self._widths: dict[int, int] = {}
 
     def name(self, column: int) -> str:
@@ -60,7 +60,7 @@ class TableColumns:
             self._grow(column, [self.name(column) + _MARKS, self.type(column)])
 
     def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
-        """Take in figures; None for a column that has none."""
+        """Set a column's statistics; None for a column that has none."""
         self.statistics[column] = statistics
         if statistics is not None:
             self._grow(
@@ -75,11 +75,11 @@ class TableColumns:
             )
 
     def widen(self, column: int, cells: Iterable[str | None]) -> None:
-        """Widen a column for its values."""
+        """Widen a column to fit its values."""
         self._grow(column, (cell or "—" for cell in cells))
 
     def visible(self, left: int, room: int) -> list[int]:
-        """The columns from `left` on that are visible in so many cells; at least one."""
+        """Return the columns from `left` on that fit in that many cells; at least one."""
         found: list[int] = []
         used = 0
         for column in range(left, self.count):
@@ -90,8 +90,7 @@ class TableColumns:
         return found
 
     def scroll_to_show(self, column: int, left: int, room: int) -> int:
-        """The first visible column, after scrolling as little as possible to make all of `column`
-        visible."""
+        """Return the first visible column after scrolling just enough to show all of `column`."""
         if column <= left:
             return column
         used = self.width(column)
@@ -113,11 +112,11 @@ def bars(counts: Sequence[int]) -> str:
 
 
 BLOCK_ROWS = 100
-"""Rows of a block."""
+"""Rows per block."""
 _MAX_BLOCKS = 24
-"""Blocks that are kept."""
+"""Maximum number of cached blocks."""
 _MARGIN_COLUMNS = 2
-"""Columns that are fetched on either side of the visible ones."""
+"""Columns fetched on either side of the visible ones."""
 
 
 class BlockPart(NamedTuple):
@@ -128,7 +127,7 @@ class BlockPart(NamedTuple):
 
 
 class Block:
-    """Some rows, with the columns that were fetched."""
+    """Some rows, with their fetched columns."""
 
     def __init__(self, page: TablePage) -> None:
         self.positions = page.positions
@@ -137,17 +136,17 @@ class Block:
 
 
 class TableCache:
-    """The blocks of rows that were used last."""
+    """A cache of the blocks used last."""
 
     def __init__(self) -> None:
         self._blocks: OrderedDict[int, Block] = OrderedDict()
 
     def clear(self) -> None:
-        """Drop everything, because it is out of date."""
+        """Discard everything, because it is out of date."""
         self._blocks.clear()
 
     def add(self, wanted: BlockPart, page: TablePage) -> None:
-        """Take in a page that was fetched."""
+        """Add a fetched page."""
         block = self._blocks.get(wanted.block)
         if block is None or block.positions != page.positions:
             block = self._blocks[wanted.block] = Block(page)
@@ -156,14 +155,14 @@ class TableCache:
             self._blocks.popitem(last=False)
 
     def block(self, row: int) -> Block | None:
-        """The block that has a row; None if it is not here."""
+        """Return the block that contains a row; None if it is not cached."""
         block = self._blocks.get(row // BLOCK_ROWS)
         if block is not None:
             self._blocks.move_to_end(row // BLOCK_ROWS)
         return block
 
     def missing(self, first: int, last: int, columns: Sequence[int]) -> list[BlockPart]:
-        """Return the missing rows between `first` and `last`, exclusive."""
+        """Return the uncached rows between `first` and `last`, exclusive."""
         found = []
         for number in range(first // BLOCK_ROWS, max(first, last - 1) // BLOCK_ROWS + 1):
             block = self._blocks.get(number)
@@ -174,15 +173,15 @@ class TableCache:
 
 
 class TableRequest(NamedTuple):
-    """Request for the visible part of a table."""
+    """A request for the visible part of a table."""
 
     headings: tuple[int, ...]
-    """The columns whose names and types are not here."""
+    """The columns whose names and types are not cached."""
     parts: tuple[BlockPart, ...]
     arranged: TableArrangement
 
     def fetch(self, client: InspectorClient, path: ObjectPath) -> TableAnswer:
-        """Ask the kernel; waits. Raises `KernelError`."""
+        """Ask the kernel, and wait. Raises `KernelError`."""
         headings = client.headings(path, self.headings) if self.headings else ()
         pages = [
             client.rows(
@@ -207,28 +206,28 @@ class TableAnswer(NamedTuple):
 
 
 class TableModel:
-    """Main thread only."""
+    """A table with its cached rows and its arrangement. Main thread only."""
 
     def __init__(self, opened: InspectedObject) -> None:
         self.rows = self.total_rows = opened.rows
-        """Rows that pass the filters, and all rows."""
+        """The number of rows that pass the filters, and of all rows."""
         self.columns = TableColumns(opened.columns)
         self.cache = TableCache()
         self.arranged = TableArrangement()
         self.busy = ""
         """Activity of the kernel, as in "sorting …"."""
         self._previous: TableArrangement | None = None
-        """The arrangement to return to if the new one fails."""
+        """The arrangement to restore if the new one fails."""
         self._request: TableRequest | None = None
         self._statistics_column: int | None = None
-        """The column whose figures are being fetched."""
+        """The column whose statistics are being fetched."""
 
     @property
     def filtered(self) -> bool:
         return self.rows != self.total_rows
 
     def arrange(self, arranged: TableArrangement, busy: str) -> None:
-        """Sort and filter in another way from now on."""
+        """Change how the table is sorted and filtered."""
         self._previous = self._previous or self.arranged
         self.arranged = arranged
         self.busy = busy
@@ -237,8 +236,8 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """Return the request for the visible rows and columns; None if all of it is here or was
-        asked for."""
+        """Return a request for the visible rows and columns; None if everything is cached or
+        already requested."""
         around = range(
             max(0, columns[0] - _MARGIN_COLUMNS),
             min(self.columns.count, columns[-1] + 1 + _MARGIN_COLUMNS),
@@ -252,7 +251,7 @@ class TableModel:
         return request
 
     def apply(self, answer: TableAnswer) -> bool:
-        """Take in an answer; returns False if the table has other columns by now."""
+        """Apply an answer; returns False if the table's columns have changed meanwhile."""
         if any(page.columns != self.columns.count for page in answer.pages):
             return False
         self.busy = ""
@@ -260,9 +259,8 @@ class TableModel:
         if answer.headings:
             self.columns.set_headings(answer.request.headings, answer.headings)
         for part, page in zip(answer.request.parts, answer.pages, strict=True):
-            if (
-                page.total_rows != self.total_rows
-            ):  # rows were added or removed meanwhile: what is here is out of date
+            # Rows were added or removed meanwhile, so the cache is out of date.
+            if page.total_rows != self.total_rows:
                 self.cache.clear()
                 self.columns.statistics.clear()
             self.cache.add(part, page)
@@ -272,7 +270,7 @@ class TableModel:
         return True
 
     def revert(self) -> bool:
-        """A request has failed: return to the arrangement before. Returns whether there was another
+        """Restore the previous arrangement after a failed request. Returns whether there was
         one."""
         self.busy = ""
         self._request = None
@@ -282,8 +280,8 @@ class TableModel:
         return True
 
     def next_statistics(self, columns: Sequence[int], first: int) -> int | None:
-        """The visible column whose figures to fetch next, `first` before others; None if there is
-        none, or it was asked for."""
+        """Return the next visible column whose statistics to fetch, starting with `first`; None if
+        there is none, or if a request is under way."""
         missing = (
             [column for column in columns if column not in self.columns.statistics]
             if self.rows
@@ -301,11 +299,11 @@ class TableModel:
 
 
 STATISTICS = ("missing", "min", "max", "mean")
-"""The lines of figures in a high header, below the histogram."""
+"""Lines of statistics in a tall header, below the histogram."""
 
 
 class TableDrawing(NamedTuple):
-    """Common settings of all lines of a table."""
+    """Settings shared by all lines of a drawn table."""
 
     columns: TableColumns
     visible: list[int]
@@ -315,12 +313,12 @@ class TableDrawing(NamedTuple):
     arranged: TableArrangement
     label_width: int
     filtered: bool
-    """Whether rows are left out; the figures are those of all rows."""
+    """Whether rows are filtered out; the statistics still cover all rows."""
     palette: Palette
 
     def header(self, line: int, waits: bool, base: Style) -> Strip:
-        """Draw a line of the header: names, types, histograms, figures. waits: whether missing
-        figures are being fetched."""
+        """Draw a line of the header: names, types, histograms, statistics. waits: whether missing
+        statistics are being fetched."""
         names = ("", "", "of all" if self.filtered else "", *STATISTICS)
         segments = self._label(names[line], base)
         for column in self.visible:
@@ -332,7 +330,7 @@ class TableDrawing(NamedTuple):
         return Strip(segments)
 
     def row(self, row: int, block: Block | None, has_cursor: bool, base: Style) -> Strip:
-        """Draw a row. block: has the row, if it was fetched. here: whether the cursor is in it."""
+        """Draw a row. block: the block that contains it, if fetched."""
         row_in_block = row % BLOCK_ROWS
         background = base + self.palette.panel if has_cursor else base
         segments = self._label(one_line(row_label(block, row_in_block)), background)
@@ -380,7 +378,7 @@ class TableDrawing(NamedTuple):
         statistics = self.columns.statistics[column]
         if statistics is None:
             return "", palette.muted
-        if statistics.top and line != 3:  # a column of texts shows its commonest values instead
+        if statistics.top and line != 3:  # for a text column, show its most common values instead
             column_line = line - 2 - (line > 3)
             return one_line(statistics.top[column_line]) if column_line < len(
                 statistics.top
@@ -402,14 +400,14 @@ class TableDrawing(NamedTuple):
 
 
 def row_label(block: Block | None, row: int) -> str:
-    """The name of a row, or its number; empty if it was not fetched."""
+    """Return the label of a row, or its number; empty if it was not fetched."""
     if block is None or row >= len(block.positions):
         return ""
     return block.labels[row] if block.labels is not None else str(block.positions[row])
 
 
 def status_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
-    """Say where the cursor is, and what is known of its column, for the status line."""
+    """Describe the cursor's position and column for the status line."""
     where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
     if table.filtered:
         where = (

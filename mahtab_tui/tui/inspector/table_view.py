@@ -1,4 +1,4 @@
-"""A table of any length, and code that writes objects to files."""
+"""A view of tables of any length, and code that exports objects to files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
-# {e}: the object; {f}: the file.
+# {e} is the object, {f} the file.
 _CSV = {
     "pandas.DataFrame": "{e}.to_csv({f})",
     "pandas.Series": "{e}.to_csv({f})",
@@ -66,11 +66,11 @@ try:
 except BaseException:
     __import__('os').remove({f})
     raise"""
-"""An existing file is not changed, and an incomplete one is removed."""
+"""Never overwrites an existing file, and removes an incomplete one."""
 
 
 def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns) -> str:
-    """Write the code of a table's rows as they are sorted and filtered."""
+    """Write code for a table's rows as they are sorted and filtered."""
 
     def column(number: int) -> str:
         heading = columns.headings.get(number)
@@ -95,7 +95,7 @@ def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns
 
 
 def base_name(opened: InspectedObject) -> str:
-    """The last name in an object's expression."""
+    """Return the last name in an object's expression."""
     name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
     return next(
         (word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value"
@@ -103,7 +103,7 @@ def base_name(opened: InspectedObject) -> str:
 
 
 def suggest_file(opened: InspectedObject) -> str:
-    """Suggest a file for an object, named after the last name in its expression."""
+    """Suggest a file name for an object, from the last name in its expression."""
     ending = (
         ".csv"
         if opened.known in _CSV
@@ -117,8 +117,8 @@ def suggest_file(opened: InspectedObject) -> str:
 
 
 def export_code(opened: InspectedObject, file: str) -> str:
-    """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does
-    not fit the object."""
+    """Write the cell that exports an object. Raises `ValueError` with a sentence if the file's
+    suffix is unknown, or does not suit the object."""
     if not opened.expression:
         raise ValueError(
             "No expression refers to this object: assign it to a variable in a cell, and export that."
@@ -139,12 +139,12 @@ def export_code(opened: InspectedObject, file: str) -> str:
 
 
 TALL = 22
-"""Rows of the view from which the header shows all figures."""
+"""Height of the view from which the header shows all statistics."""
 
 
 class TableView(View, ScrollView, can_focus=True):
-    """Has a cursor in one of the cells. The cell can be opened; its column can be sorted, filtered
-    and opened."""
+    """A table with a cell cursor. The cell can be opened; its column can be sorted, filtered and
+    opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
@@ -163,13 +163,12 @@ class TableView(View, ScrollView, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._row = self._column = self._first_column = 0
-        """The cell of the cursor, and the first visible column."""
+        """The cursor's row and column, and the first visible column."""
         self._show_statistics = True
         self._reset()
 
     def _reset(self) -> None:
-        """Forget what is known of the table; the cursor stays where it is, if there is such a
-        cell."""
+        """Discard what is known about the table; keep the cursor's position if it still exists."""
         opened = self.subject.opened
         self._table = TableModel(opened)
         self._row = max(0, min(self._row, opened.rows - 1))
@@ -182,7 +181,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def show_path(self, path: ObjectPath) -> None:
-        """Open the table at a path, and show it."""
+        """Open and show the table at a path."""
         client = self.subject.client
 
         def show(opened: InspectedObject) -> None:
@@ -194,7 +193,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def reload(self) -> None:
-        """Keep sorting and filters, unless the columns have changed."""
+        """Reload the table. Sorting and filters stay, unless the columns have changed."""
         before = self._table
         self._reset()
         if self._table.columns.count == before.columns.count:
@@ -205,14 +204,14 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _header_height(self) -> int:
-        """Rows of the header."""
+        """The number of rows of the header."""
         if not self._show_statistics:
             return 2
         return 3 + len(STATISTICS) if self.size.height >= TALL else 3
 
     @property
     def _page_height(self) -> int:
-        """Rows below the header."""
+        """The number of rows below the header."""
         return max(1, self.size.height - self._header_height)
 
     @property
@@ -244,7 +243,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _columns_room(self) -> int:
-        """Cells for columns."""
+        """Cells available for columns."""
         return max(1, self.scrollable_content_region.width - self._label_width - COLUMN_GAP - 1)
 
     def _measure(self) -> None:
@@ -264,7 +263,7 @@ class TableView(View, ScrollView, can_focus=True):
     # Fetching
 
     def _fetch(self) -> None:
-        """Fetch what is visible and not here, and draw what is here."""
+        """Fetch the visible parts that are not cached, and draw the rest."""
         if self.size and self._table.columns.count:
             client, path = self.subject.client, self.subject.path
             if (
@@ -309,7 +308,8 @@ class TableView(View, ScrollView, can_focus=True):
             self._show_status()
             self.refresh()
 
-        # A failure counts as a column without figures, so that the other columns still get theirs.
+        # After a failure, treat the column as one without statistics, so that the other columns
+        # still get theirs.
         self.fetcher.ask(
             "figures", lambda: client.figures(path, column), take, lambda _: take(None)
         )
@@ -351,7 +351,7 @@ class TableView(View, ScrollView, can_focus=True):
         return "It has no rows." if self._table.columns.count else "It has no columns."
 
     def _show_status(self) -> None:
-        """Show the position of the cursor and the figures of its column in the status line."""
+        """Show the cursor's position and its column's statistics in the status line."""
         if self._table.busy:
             self.show_status((self._table.busy, "$moon"))
         else:
@@ -385,15 +385,15 @@ class TableView(View, ScrollView, can_focus=True):
         self.action_move(direction * max(1, self._page_height - 1), 0)
 
     def action_go(self, column: int) -> None:
-        """Go to the first column (0) or the last one (-1)."""
+        """Go to the first (0) or last (-1) column."""
         self._go_to(self._row, 0 if column == 0 else self._table.columns.count - 1)
 
     def action_go_row(self, row: int) -> None:
-        """Go to the first row (0) or the last one (-1)."""
+        """Go to the first (0) or last (-1) row."""
         self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
 
     def _go_to(self, row: int, column: int) -> None:
-        """Put the cursor on a cell, or on the nearest one, and scroll to it."""
+        """Move the cursor to a cell, or to the nearest one, and scroll to it."""
         self._row = max(0, min(self._table.rows - 1, row))
         self._column = max(0, min(self._table.columns.count - 1, column))
         top = self.scroll_offset.y
@@ -440,7 +440,7 @@ class TableView(View, ScrollView, can_focus=True):
         self.post_message(self.ObjectOpened((*self.subject.path, step), label, self))
 
     def action_sort(self) -> None:
-        """Sort by the column at the cursor: ascending, descending, not at all."""
+        """Cycle the sort order of the cursor's column: ascending, descending, unsorted."""
         now = self._table.arranged.sort
         following = (
             None if now == (self._column, True) else (self._column, now == (self._column, False))
@@ -458,7 +458,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def _filter(self, condition: str) -> None:
         """Show only rows whose value in the cursor's column meets a condition; an empty condition
-        shows all again."""
+        shows all rows."""
         others = tuple(one for one in self._table.arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()
         self._arrange(TableArrangement(self._table.arranged.sort, (*others, *mine)), "filtering …")

@@ -1,4 +1,4 @@
-"""A text of any length, with line numbers, colours, wrapping and search."""
+"""A view of texts of any length, with line numbers, highlighting, wrapping and search."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from mahtab_tui.tui.rows.text_window import LINE, LongTextView, StyledPart, Text
 from mahtab_tui.tui.theme import Palette
 
 BLOCK = 65_536
-"""Characters."""
+"""Characters per block."""
 _BLOCKS = 64
-"""Blocks that are kept."""
+"""Maximum number of cached blocks."""
 
 
 class BlockMissing(Exception):
-    """A block has to be fetched first."""
+    """A block must be fetched first."""
 
     def __init__(self, block: int) -> None:
         super().__init__()
@@ -47,22 +47,22 @@ class BlockMissing(Exception):
 
 
 class TextSource(Protocol):
-    """A text that is read in blocks."""
+    """A text that is read block by block."""
 
     size: int
-    """Characters."""
+    """Length in characters."""
 
     def block(self, number: int) -> TextPart:
-        """Return a block that is here. Raises `BlockMissing`."""
+        """Return a cached block. Raises `BlockMissing`."""
 
     def fetch(self, number: int) -> TextPart:
-        """Get a block; waits for the kernel. Raises `KernelError`."""
+        """Fetch a block; waits for the kernel. Raises `KernelError`."""
 
     def add(self, number: int, part: TextPart) -> None:
-        """Keep a block that was fetched."""
+        """Cache a fetched block."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
-        """Find the next place of some words, or the previous one; waits. Raises `KernelError`."""
+        """Find the next or previous match of words; waits. Raises `KernelError`."""
 
 
 class KernelText:
@@ -95,7 +95,7 @@ class KernelText:
 
 
 class LocalText:
-    """A text that is here."""
+    """A text in this process."""
 
     def __init__(self, text: str, first_line: int = 1) -> None:
         self.size = len(text)
@@ -114,7 +114,7 @@ class LocalText:
         return self.block(number)
 
     def add(self, number: int, part: TextPart) -> None:
-        """Do nothing: all blocks are here."""
+        """Do nothing: all blocks are already here."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
         return TextWindow(lambda first, last: self.text[first:last], self.size).find(
@@ -123,15 +123,15 @@ class LocalText:
 
 
 class BlockWindow(TextWindow):
-    """Moves through a text in blocks. Raises `BlockMissing` if it needs a block that is not
-    here."""
+    """Moves through a text block by block. Raises `BlockMissing` if a block must be fetched
+    first."""
 
     def __init__(self, source: TextSource) -> None:
         super().__init__(self._get, source.size)
         self._source = source
 
     def line_number(self, offset: int) -> int:
-        """The number of the line that has a place, from 1."""
+        """Return the number of the line that contains an offset, from 1."""
         if not self.chars:
             return 1
         block, rest = divmod(offset, BLOCK)
@@ -150,11 +150,11 @@ class BlockWindow(TextWindow):
 
 
 MAX_COLOURED = 200_000
-"""Characters of a text that is coloured."""
+"""Maximum characters of a text that is highlighted."""
 SECONDS = 3.0
-"""How long that may take."""
+"""Time limit for highlighting."""
 _SAMPLE = 20_000
-"""Characters at the beginning from which the language is guessed."""
+"""Characters at the start from which the language is guessed."""
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
 _MARKDOWN = re.compile(
@@ -167,7 +167,7 @@ _CODE = re.compile(
 
 
 def guess_language(text: str) -> str:
-    """Guess ``json``, ``xml``, ``html``, ``python``, ``markdown``, or an empty text for plain
+    """Guess the language: ``json``, ``xml``, ``html``, ``python``, ``markdown``, or empty for plain
     text."""
     begins = text[:2000].lstrip()
     if begins[:1] in ("{", "[") and _parses(text):
@@ -180,14 +180,14 @@ def guess_language(text: str) -> str:
 
 
 class Colours:
-    """The kinds of the characters of a text."""
+    """Token types of a text's characters."""
 
     def __init__(self, text: str, language: str) -> None:
-        """Raises `TimeoutError` after `SECONDS`, because a text in another language can keep a
+        """Raises `TimeoutError` after `SECONDS`, because a text in the wrong language can keep a
         lexer busy for hours."""
         self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
-        """Starts, ends and kinds."""
+        """Start, end and token type of each token."""
         end = time.monotonic() + SECONDS
         for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
             self._tokens.append((start, start + len(value), kind))
@@ -196,15 +196,15 @@ class Colours:
         self._starts = [token[0] for token in self._tokens]
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
-        """Yield the styles of a part, with their places in the text."""
+        """Yield the styles of a part of the text, with their offsets."""
         index = max(0, bisect_right(self._starts, start) - 1)
         for first, after, kind in self._tokens[index : bisect_left(self._starts, end)]:
             yield max(start, first), min(end, after), palette.token(kind)
 
 
 def colour_text(text: str, language: str = "") -> Colours | None:
-    """Colour a text in a language, by default the guessed one; None if it is not known, or takes
-    too long."""
+    """Highlight a text, by default in the guessed language; None if the language is unknown or this
+    takes too long."""
     written = language or guess_language(text)
     try:
         return Colours(text, written) if written else None
@@ -221,8 +221,8 @@ def _parses(text: str) -> bool:
 
 
 def _is_code(text: str) -> bool:
-    """Whether the beginning of a text, up to an empty line, is Python. No more is parsed, because
-    parsing blocks the other threads."""
+    """Return whether the start of a text, up to an empty line, is Python. No more is parsed,
+    because parsing blocks other threads."""
     if len(text) > _SAMPLE:
         text = text[: max(text.rfind("\n\n", 0, _SAMPLE), 0)]
     try:
@@ -233,18 +233,18 @@ def _is_code(text: str) -> bool:
 
 
 PART = 2.0
-"""Seconds that one block may take."""
+"""Time limit for one block, in seconds."""
 WHOLE = 20.0
-"""Seconds that a search may take."""
+"""Time limit for a whole search, in seconds."""
 
 
 def find_pattern(
     source: TextSource, words: str, start: int, *, backwards: bool
 ) -> MatchSpan | None:
-    """Find the next match from a place on, or the last one before it; wraps around. A pattern
+    """Find the next match from an offset, or the last one before it; wraps around. A pattern
     without capitals ignores case.
 
-    A match lies in one line, or in one block of a longer line. Raises `KernelError`.
+    A match lies within one line, or within one block of a longer line. Raises `KernelError`.
     """
     until = time.monotonic() + WHOLE
     try:
@@ -269,7 +269,7 @@ def find_pattern(
 
 
 def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> MatchSpan | None:
-    """Find the first match (backwards: the last one) that begins in a range of places."""
+    """Find the first (backwards: the last) match that starts within a range of offsets."""
     found = None
     for span in pattern.spans(text, PART, begins.start):
         if span[0] >= begins.stop:
@@ -281,7 +281,7 @@ def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> Ma
 
 
 def _steps(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield the blocks in search order, each with the range in which a match may begin."""
+    """Yield the blocks in search order, each with the range in which a match may start."""
     count, here = -(-size // BLOCK), min(start, max(0, size - 1)) // BLOCK
     if backwards:
         yield from ((block, 0, start) for block in range(here, -1, -1))
@@ -292,8 +292,8 @@ def _steps(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int
 
 
 def _lines(source: TextSource, block: int) -> tuple[str, int]:
-    """Read the lines that begin in a block, and return where they begin; of a line longer than a
-    block, only the block."""
+    """Read the lines that start in a block, and return the offset of the first; for a line longer
+    than a block, only the block."""
     text, begin = source.fetch(block).text, block * BLOCK
     if block and not source.fetch(block - 1).text.endswith("\n") and "\n" in text:
         cut = text.index("\n") + 1
@@ -311,7 +311,7 @@ _ABOVE = 4
 
 
 class TextView(View, LongTextView, can_focus=True):
-    """A text that is here, or that is fetched from the kernel block by block."""
+    """Shows a text from this process, or one that is fetched from the kernel block by block."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TEXT_COMMANDS),
@@ -326,8 +326,8 @@ class TextView(View, LongTextView, can_focus=True):
         source: TextSource | None = None,
         load: Callable[[], TextSource] | None = None,
     ) -> None:
-        """source: a text other than the object itself. load: gets that text on a thread, again with
-        each `reload`; may raise `KernelError`."""
+        """source: a text other than the object itself. load: returns that text; called on a thread,
+        again at each `reload`, and may raise `KernelError`."""
         self._load = load
         self._source: TextSource = (
             LocalText("")
@@ -338,7 +338,7 @@ class TextView(View, LongTextView, can_focus=True):
         self.problem = ""
         """A sentence that says why there is no text, or what is wrong with it."""
         self._language = ""
-        """Empty: to be guessed from the text."""
+        """The language; empty to guess it from the text."""
         self._marked = range(0)
         self._colours: Colours | None = None
         self._wrapped = True
@@ -358,8 +358,8 @@ class TextView(View, LongTextView, can_focus=True):
     def show(
         self, source: TextSource, language: str = "", problem: str = "", marked: range = range(0)
     ) -> None:
-        """Show another text. language: of pygments. problem: see there. marked: the characters of a
-        line that is marked."""
+        """Show another text. language: a Pygments name. problem: see the attribute. marked: the
+        character range of a line to mark."""
         self.problem = problem
         self._source, self._language, self._marked = source, language, marked
         self.window = BlockWindow(source)
@@ -409,7 +409,7 @@ class TextView(View, LongTextView, can_focus=True):
         self.fetcher.ask("text", lambda: source.fetch(block), came, failed)
 
     def _colour(self) -> None:
-        """Guess the language and colour the text, on a thread."""
+        """Guess the language and highlight the text, on a thread."""
         source, language = self._source, self._language
         self.fetcher.forget("colours")
         if not 0 < source.size <= MAX_COLOURED:
@@ -432,7 +432,7 @@ class TextView(View, LongTextView, can_focus=True):
 
     @property
     def _gutter(self) -> int:
-        """Cells of the line numbers on the screen."""
+        """Cells used for line numbers."""
         return len(f"{max((row.number or 0 for row in self.lines), default=0):,}") + 3
 
     @property
@@ -479,7 +479,7 @@ class TextView(View, LongTextView, can_focus=True):
         return min(_ABOVE, self.size.height // 2) if self._marked else 0
 
     def edge(self, y: int) -> Span:
-        """Draw a scrollbar's thumb and track; nothing if all of the text is visible."""
+        """Draw the scrollbar's thumb and track; nothing if the whole text is visible."""
         chars, height = self._source.size, self.size.height
         end = self.lines[-1].end if len(self.lines) >= height else chars
         here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
@@ -505,7 +505,7 @@ class TextView(View, LongTextView, can_focus=True):
         self.rewrap()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only a text of the kernel has an expression to ask about."""
+        """Only texts in the kernel have an expression to ask about."""
         return (
             isinstance(self._source, KernelText)
             if action == "ask"
@@ -577,7 +577,7 @@ class TextView(View, LongTextView, can_focus=True):
 
 
 def make_repr_view(subject: Subject) -> TextView:
-    """A view of the object's repr. The object's own code runs for it, because the user opened this
+    """Make a view of the object's repr. It runs the object's own code, because the user opened this
     view."""
 
     def load() -> TextSource:
@@ -592,11 +592,11 @@ def character_count(characters: int) -> str:
 
 
 _DOC = 8
-"""Lines of the docstring that are shown above the source."""
+"""Maximum lines of the docstring shown above the source."""
 
 
 class SourceView(View, Vertical):
-    """Signature and docstring above the source; without a source, the docstring alone."""
+    """Shows the signature and docstring above the source; without a source, the docstring alone."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="source-head", markup=False)

@@ -1,4 +1,4 @@
-"""Contents of an object, as a tree that the user unfolds."""
+"""A view of an object's contents as a tree."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 ITEMS = 100
-"""Children of a page."""
+"""Children per page."""
 MOST = 1_000_000_000
-"""Children of a branch at most: a range may have more than a screen can scroll over."""
+"""Maximum children of a branch: a range may have more than a screen can scroll over."""
 _BRANCHES = 50
-"""Pages that a branch keeps."""
+"""Maximum cached pages of a branch."""
 MOST_LINES = 20_000
-"""Lines that one search reads at most."""
+"""Maximum lines that one search reads."""
 
 
 class Branch:
@@ -38,26 +38,26 @@ class Branch:
     def __init__(
         self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
     ) -> None:
-        """above: the line below which the children are shown; None for the root."""
+        """above: the line above the children; None for the root."""
         self.path = path
         self.depth = depth
         self.above = above
         self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
-        """The unfolded children, by position."""
+        """The expanded children, by position."""
         self.asked: set[int] = set()
-        """Pages that are being fetched."""
+        """Pages being fetched."""
         self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
 
     @property
     def lines(self) -> int:
-        """How many lines it takes, unfolded children included."""
+        """Number of lines, including expanded children."""
         return self.count + sum(branch.lines for branch in self.open.values())
 
     def set_page(self, page: int, count: int, children: Sequence[Child]) -> None:
         self.count = min(count, MOST)
         self._pages[page] = children
-        # Drop what was unfolded and is gone now, or has become empty.
+        # Drop expanded children that are gone, or are empty now.
         self.open = {
             at: branch
             for at, branch in self.open.items()
@@ -67,7 +67,7 @@ class Branch:
             self._pages.popitem(last=False)
 
     def child(self, position: int) -> Child | None:
-        """A child; None if its page is not here."""
+        """Return a child; None if its page is not cached."""
         page = self._pages.get(position // ITEMS)
         index = position % ITEMS
         return page[index] if page is not None and index < len(page) else None
@@ -79,13 +79,13 @@ class Branch:
             self._pages[position // ITEMS] = page
 
     def forget(self) -> None:
-        """Drop all pages, which are out of date; keep what is expanded."""
+        """Discard all pages, which are out of date; keep what is expanded."""
         self._pages.clear()
         for branch in self.open.values():
             branch.forget()
 
     def without_pages(self) -> Branch:
-        """Copy the lines without their pages, for another thread."""
+        """Copy the lines without their pages, for use on another thread."""
         copy = Branch(self.path, self.depth, self.count)
         copy.open = {at: branch.without_pages() for at, branch in self.open.items()}
         return copy
@@ -96,8 +96,8 @@ class Branch:
         )
 
     def child_path(self, child: Child) -> ObjectPath:
-        """The path to a child. The kernel holds an object that was made on demand under a path of
-        its own."""
+        """Return the path to a child. The kernel keeps objects created on demand under paths of
+        their own."""
         return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
 
 
@@ -132,7 +132,7 @@ def line_at(branch: Branch, number: int) -> TreeLine | None:
 
 
 def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
-    """Yield the lines from `first` up to, without, `last`."""
+    """Yield the lines from `first` up to but not including `last`."""
     for number in range(first, last):
         line = line_at(branch, number)
         if line is None:
@@ -141,22 +141,22 @@ def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
 
 
 def line_number(line: TreeLine) -> int:
-    """The number of a line, from 0."""
+    """Return the number of a line, from 0."""
     branch, position = line
     number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
     return number if branch.above is None else line_number(branch.above) + 1 + number
 
 
 Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
-"""Returns how many children a branch has, and one page of them; raises `KernelError`."""
+"""Returns the number of children of a branch, and one page of them; raises `KernelError`."""
 
 
 def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """Find the first line whose name, type or value has the words: from `start` on, in the
-    direction of `step`, and around the end.
+    """Find the first line whose name, type or value contains the words, from `start` in the
+    direction of `step`, wrapping around.
 
-    Waits. Raises `KernelError` with a sentence if no line has them. root: a copy of the tree, which
-    this fills.
+    Waits. Raises `KernelError` with a sentence if there is no match. root: a copy of the tree,
+    which this fills.
     """
     wanted, lines = words.lower(), root.lines
     for offset in range(min(lines, MOST_LINES)):
@@ -177,19 +177,19 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
 
 
 _LABEL, _TYPE = 44, 20
-"""Cells of a label and a type at most."""
+"""Maximum cells of a label and a type."""
 
 
 class TreeRows:
-    """A `RowSource` of the lines that were fetched."""
+    """A `RowSource` of the fetched lines."""
 
     def __init__(self, root: Branch, empty: str) -> None:
-        """empty: the sentence for an object with nothing inside."""
+        """empty: the sentence for an object without contents."""
         self.root = root
         self.loaded = False
         """Whether the kernel has answered."""
         self.problem = ""
-        """Why there is no tree."""
+        """Why there is no tree; empty if there is one."""
         self._empty = empty
         self._label = 8
         self._type = 4
@@ -241,12 +241,12 @@ class TreeRows:
 
 
 TreeKind = Literal["items", "attributes", "variables"]
-"""Content of the tree: the items of an object, its attributes, or the variables of a frame, which
+"""What the tree shows: the items of an object, its attributes, or the variables of a frame, which
 have no screens of their own."""
 
 
 class TreeView(View, RowsView, can_focus=True):
-    """Each line is an object inside: its name, its type, a summary."""
+    """Shows an inner object per line, with its name, type and summary."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
 
@@ -259,7 +259,7 @@ class TreeView(View, RowsView, can_focus=True):
         self.set_reactive(TreeView.cursor, 0)
         self._kind = kind
         self._words = ""
-        """The words that the user searched for."""
+        """The words the user searched for."""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
@@ -279,7 +279,8 @@ class TreeView(View, RowsView, can_focus=True):
         self._fetch_page(self._tree.root, 0)
 
     def fail(self, sentence: str) -> None:
-        """Show an error: of variables, which have no status line, in place of the tree."""
+        """Show an error: in the status line, or in place of the tree for variables, which have
+        none."""
         if self._kind == "variables":
             self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
             self.refresh_view()
@@ -318,7 +319,7 @@ class TreeView(View, RowsView, can_focus=True):
         )
 
     def _page_fetcher(self, root: Branch) -> Fetch:
-        """Return what gets the pages of a tree, on threads."""
+        """Return a function that fetches pages of a tree; called on threads."""
         client, attributes = self.subject.client, self._kind == "attributes"
         return lambda branch, page: client.children(
             branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
@@ -326,9 +327,8 @@ class TreeView(View, RowsView, can_focus=True):
 
     def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
-        if (
-            self._kind == "variables" and branch is self._tree.root
-        ):  # names, without the quotes that they have as the keys of a dict
+        # Names are dict keys here; show them without quotes.
+        if self._kind == "variables" and branch is self._tree.root:
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.set_page(branch, page, count, children)
         self.refresh_view()
@@ -377,7 +377,7 @@ class TreeView(View, RowsView, can_focus=True):
             self.action_open_row()
 
     def action_search(self) -> None:
-        """Ask for words, and go to the first line from the cursor on that has them."""
+        """Ask for words, and go to the first match from the cursor on."""
 
         def entered(words: str) -> None:
             self._words = words
@@ -386,7 +386,7 @@ class TreeView(View, RowsView, can_focus=True):
         self.ask("names, types and values", self._words, entered, "search:")
 
     def action_find(self, step: int) -> None:
-        """Go to the next line that has the words (1), or to the previous one (-1)."""
+        """Go to the next (1) or previous (-1) match."""
         self._find(self.cursor + step, step)
 
     def _find(self, start: int, step: int) -> None:
@@ -426,7 +426,7 @@ class TreeView(View, RowsView, can_focus=True):
         child = line.child if line is not None else None
         if line is None or child is None:
             return
-        if self._kind == "variables":  # no way leads back from a screen of their own
+        if self._kind == "variables":  # variables have no screens of their own
             self.action_unfold()
         elif child.state == "property":
             self._ask_property(line, child)
@@ -434,7 +434,7 @@ class TreeView(View, RowsView, can_focus=True):
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
-        """Run the property's code, because the user asked for its value."""
+        """Evaluate the property, because the user asked for its value."""
         subject, branch = self.subject, line.branch
         self.show_status((f"{plain(child.label)} …", "$moon"))
 

@@ -1,4 +1,4 @@
-"""Common base of the views of an object."""
+"""Base classes of the views of an object."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from mahtab_tui.tui.workers import Fetcher
 
 @dataclass
 class Subject:
-    """The object that a view shows. All views of an object share one."""
+    """The object that views show; all views of an object share one."""
 
     client: InspectorClient
     path: ObjectPath
     opened: InspectedObject
     slice: tuple[int | None, ...] | None = None
-    """The slice of an array that is shown: an index for each dimension, None for a whole one."""
+    """The shown slice of an array: an index for each dimension, None for a whole dimension."""
 
 
 class Excerpt(NamedTuple):
     """The part of an object that a view shows, such as the rows that pass a filter."""
 
     opened: InspectedObject
-    """Its `expression` is the code of the part."""
+    """Its `expression` is code for this part."""
     description: str = ""
-    """As in "40 of 100 rows"; empty if the view shows all of the object."""
+    """For example "40 of 100 rows"; empty if the view shows the whole object."""
 
 
 @ignores_removed
 class View(Widget):
-    """Shows an object of the kernel in one way. It fetches what is on the screen, and keeps little
+    """Shows an object of the kernel in one way. It fetches what is visible and caches little
     more."""
 
     @dataclass
     class ObjectOpened(Message):
-        """The user opens an object inside the one that is shown."""
+        """The user opened an object inside the shown one."""
 
         path: ObjectPath
         label: str
@@ -57,37 +57,37 @@ class View(Widget):
 
     @dataclass
     class StatusChanged(Message):
-        """The status line has to show something else: the position, or an error."""
+        """The status line must change: a new position, or an error."""
 
         content: Content
         view: View
 
     @dataclass
     class LineRequested(Message):
-        """The view asks the user for a line of text."""
+        """The view needs a line of text from the user."""
 
         placeholder: str
         value: str
         then: Callable[[str], object]
         prompt: str
-        """Label before the line."""
+        """Label of the input line."""
 
     @dataclass
     class CellRequested(Message):
-        """The view wants to run a cell for the user."""
+        """The view asks to run a cell for the user."""
 
         code: str
         description: str
-        """A sentence that tells the user what the cell does."""
+        """A sentence that says what the cell does."""
 
     @dataclass
     class QuestionAsked(Message):
-        """The user asks a question about the text that is shown."""
+        """The user asked a question about the shown text."""
 
         question: str
 
     def __init__(self, subject: Subject, **options: Any) -> None:
-        """options: for the widget class that draws the view."""
+        """options: passed to the widget class that draws the view."""
         super().__init__(**options)
         self.subject = subject
         self.fetcher = Fetcher(self)
@@ -98,24 +98,24 @@ class View(Widget):
 
     @property
     def excerpt(self) -> Excerpt:
-        """Return the visible content, for exporting it."""
+        """Return the visible content, for export."""
         return Excerpt(self.subject.opened)
 
     def reload(self) -> None:
-        """Fetch again what is shown."""
+        """Fetch the shown content again."""
         raise NotImplementedError
 
     def take_focus(self) -> None:
-        """Focus the widget that has the view's keys."""
+        """Focus the widget that handles the view's keys."""
         self.focus()
 
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
     ) -> None:
-        """Ask the user for a line, and call `then` with it. value: the suggestion. prompt: what it
-        is for."""
-        # In a message of this view's own: what another widget sent from here would not bubble past
-        # that widget.
+        """Ask the user for a line, and call `then` with it. value: the initial text. prompt: its
+        label."""
+        # Posted as a message of this view, because one sent by another widget would not bubble
+        # beyond that widget.
         self.post_message(
             self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt)
         )
@@ -130,21 +130,21 @@ class View(Widget):
 
 
 class Viewer(Vertical):
-    """Has a body with views, a status line, and an input line in its place while the user is asked
-    for a line."""
+    """A body with views, and a status line that becomes an input line while the user is asked for
+    text."""
 
     def __init__(self, *, id: str) -> None:
-        """id: of the body."""
+        """id: the body's id."""
         super().__init__()
         self.body = Vertical(id=id)
         self.view: View | None = None
-        """The view that writes to the status line and gets the focus; None until one is shown."""
+        """The view that uses the status line and gets the focus; None before the first one."""
         self._status = Static(id="viewing-status", markup=False)
         self._line = LineInput(id="viewing-line", compact=True)
         self._prompt = Static(id="viewing-prompt", markup=False)
         self._line.display = self._prompt.display = False
         self._entered: Callable[[str], object] | None = None
-        """Called with the line that the user enters."""
+        """Called with the submitted line."""
 
     def compose(self) -> ComposeResult:
         yield self.body
@@ -154,14 +154,14 @@ class Viewer(Vertical):
             yield self._line
 
     async def show(self, view: View) -> None:
-        """Replace what the body holds by a view."""
+        """Replace the content of the body by a view."""
         self.view = view
         await self.body.remove_children()
         await self.body.mount(view)
         view.take_focus()
 
     def shows(self, view: View) -> bool:
-        """Whether a view is the one on the screen, or a part of it."""
+        """Return whether a view is on the screen, alone or as part of another."""
         return self.view is not None and self.view in view.ancestors_with_self
 
     def show_status(self, content: Content) -> None:
@@ -184,7 +184,7 @@ class Viewer(Vertical):
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""
     ) -> None:
-        """Show the input line. prompt: stands before it."""
+        """Show the input line. prompt: its label."""
         self._entered = then
         self._line.placeholder, self._line.value = placeholder, value
         self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$moon"))

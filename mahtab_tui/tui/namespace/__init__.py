@@ -1,4 +1,4 @@
-"""The namespace pane: every variable, and who created or last changed it."""
+"""The namespace pane: every variable, and who last changed it."""
 
 from mahtab_tui.tui.namespace.pane import NamespacePane
 

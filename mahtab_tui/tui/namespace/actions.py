@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def rename_variable(
     app: App[Any], port: NamespacePort, name: str, used: Callable[[str], bool], *, private: bool
 ) -> None:
-    """Ask for a new name, and rename the variable. used: returns whether there is a variable with
-    a name. private: whether this one is private."""
+    """Ask for a new name, and rename the variable. used: returns whether a name is taken. private:
+    whether the variable is private."""
 
     def chosen(new: str | None) -> None:
         if not new or new == name:
@@ -66,18 +66,19 @@ def _is_name(text: str) -> bool:
 
 
 def _variable_expression(name: str) -> str:
-    """Return code for a variable. Code may put any text into the namespace as a name."""
+    """Return code that evaluates to a variable. Needed because code may put any text into the
+    namespace as a name."""
     return name if _is_name(name) else f"globals()[{name!r}]"
 
 
 _COLUMN = 16
-"""Cells of a table's column at most."""
+"""Maximum cells of a table's column."""
 _TEXT = 4_000
-"""Characters of a text that are fetched."""
+"""Characters of a text to fetch."""
 
 
 def load_preview(inspector: InspectorClient, name: str, height: int, width: int) -> Preview:
-    """Fetch what a variable begins with; waits for the kernel. Raises `KernelError`."""
+    """Fetch the start of a variable's value; waits for the kernel. Raises `KernelError`."""
     path: ObjectPath = (["name", name],)
     try:
         opened = inspector.open(path)
@@ -97,8 +98,8 @@ def load_preview(inspector: InspectorClient, name: str, height: int, width: int)
 def _table_lines(
     inspector: InspectorClient, opened: InspectedObject, height: int, width: int
 ) -> list[str]:
-    """Return the first rows of the first columns, as many as fit."""
-    from mahtab_tui.kernel.inspector_client import TableArrangement  # no part of the first picture
+    """Return the first rows, with as many columns as fit."""
+    from mahtab_tui.kernel.inspector_client import TableArrangement  # loaded late
 
     columns = range(min(opened.columns, width // 4))
     headings = inspector.headings(opened.path, columns)

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.workers import Fetcher
 
 _PREVIEW_FROM = 160
-"""Columns of the screen from which there is a preview."""
+"""Width of the screen from which a preview is shown."""
 _PREVIEW_LEAST = 5
-"""Lines that it needs."""
+"""Minimum lines for a preview."""
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
-    """Shows every variable in a line. Enter opens one; Ctrl+F filters while typing."""
+    """Shows one variable per line. Enter opens one; Ctrl+F filters while typing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(VARIABLE_COMMANDS),
@@ -51,7 +51,7 @@ class NamespacePane(RowsView, can_focus=True):
     head = 2
 
     def __init__(self, port: NamespacePort | None = None, *, id: str | None = None) -> None:
-        """port: None if the user can only read the list."""
+        """port: None if the list is read-only."""
         self._port = port
         self._rows = VariableRows()
         self._drawn = NamespaceRows(self._rows, opens=port is not None)
@@ -103,7 +103,7 @@ class NamespacePane(RowsView, can_focus=True):
         self._fetch_preview()
 
     def _fetch_preview(self) -> None:
-        """Fetch the beginning of the variable at the cursor, if there is room below the list."""
+        """Fetch the start of the variable at the cursor, if there is room below the list."""
         if not self.is_attached or self._port is None:
             return
         port, row, height = (
@@ -115,7 +115,7 @@ class NamespacePane(RowsView, can_focus=True):
             self._show_preview(Preview())
         else:
             if self._fetcher is None:
-                from mahtab_tui.tui.workers import Fetcher  # no part of the first picture
+                from mahtab_tui.tui.workers import Fetcher  # not needed for the first picture
 
                 self._fetcher = Fetcher(self)
             name, width = row.name, self.width - 2
@@ -164,13 +164,13 @@ class NamespacePane(RowsView, can_focus=True):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Ignore keys that change something while the list can only be read."""
+        """Ignore keys that change something if the list is read-only."""
         return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(
             action, parameters
         )
 
     def action_filter(self) -> None:
-        """Filter by what is typed next."""
+        """Filter by the text typed next."""
         self.filtering = True
         self.refresh()
 
@@ -203,7 +203,7 @@ class NamespacePane(RowsView, can_focus=True):
     def _filter(self, text: str) -> None:
         self._rows.filter = text
         self._refresh_rows()
-        if text:  # watched variables stay on top, even if they do not match
+        if text:  # watched variables stay at the top, even if they do not match
             self.go_to(
                 next(
                     (
@@ -225,7 +225,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def _existing_row(self) -> VariableRow | None:
-        """The row on which keys act; None if there is none, or its variable is gone."""
+        """The row that keys act on; None if there is none, or if its variable is gone."""
         row = self._row_at_cursor
         return None if row is None or row.name not in self._rows else row
 
@@ -234,7 +234,7 @@ class NamespacePane(RowsView, can_focus=True):
         return self._rows.shown[self.cursor] if self._rows.shown else None
 
     def action_open(self) -> None:
-        """Look inside; of a variable that is not kept, bring the cells that made it into the
+        """Open the variable; for one that was not kept, put the cells that made it into the
         editor."""
         if (
             (row := self._row_at_cursor) is not None
@@ -283,7 +283,7 @@ class NamespacePane(RowsView, can_focus=True):
         return self._rows.changes
 
     def show_changes(self, shown: bool) -> None:
-        """Show what the last cell of the model changed, or all variables."""
+        """Show only what the model's last cell changed, or all variables."""
         self._rows.changes = shown
         self._refresh_rows()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Preview(NamedTuple):
-    """The beginning of a variable's value, as lines."""
+    """The start of a variable's value, as lines."""
 
     name: str = ""
     lines: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Preview(NamedTuple):
 
 class VariableRow(NamedTuple):
     name: str
-    """The unsanitised name; draw `label` instead."""
+    """The raw name; draw `label` instead."""
     type: str
     summary: str
     kind: str
@@ -37,17 +37,17 @@ class VariableRow(NamedTuple):
     uncertain: bool
     """Whether a later cell may have changed it in place."""
     number: int
-    """The number of the change; a higher one is more recent."""
+    """The sequence number of its last change; higher is more recent."""
     time: float
-    """When it changed, in seconds since the epoch."""
+    """Time of its last change, in seconds since the epoch."""
     agent_index: int | None = None
-    """The number of the colour of the agent who changed it."""
+    """Colour index of the agent who changed it."""
     sign: str = ""
-    """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
+    """In a list of changes, one of ``+``, ``~``, ``?`` and ``−``; otherwise empty."""
     not_restored: bool = False
-    """Whether an earlier kernel had it, and this one does not, or not yet."""
+    """Whether it belongs to an earlier kernel, and this one does not have it yet."""
     absent: bool = False
-    """Whether it does not come back; `summary` says why."""
+    """Whether it will not be restored; `summary` says why."""
 
     @property
     def shown_name(self) -> str:
@@ -55,23 +55,24 @@ class VariableRow(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name, safe to draw in one line."""
+        """The name, safe to draw on one line."""
         return one_line(self.name)
 
     @property
     def value(self) -> str:
-        """The summary; the fields of an object after its type, as in ``Order(id=7)``."""
+        """The summary; if it lists an object's fields, the type comes first, as in
+        ``Order(id=7)``."""
         return f"{self.type}{self.summary}" if self.has_fields else self.summary
 
     @property
     def has_fields(self) -> bool:
-        """Whether the summary is the fields of an object."""
+        """Whether the summary lists an object's fields."""
         return self.kind == "data" and self.summary.startswith("(")
 
     @property
     def by(self) -> str:
-        """A mark of who created or last changed it, and in which cell; with a ``?`` if a later cell
-        may have changed it."""
+        """Mark and cell number of the last author, with a ``?`` if a later cell may have changed
+        it."""
         if not self.cell:
             return self.author
         mark = "◇" if self.agent_index is not None else "❯" if self.author == "you" else "◈"
@@ -79,18 +80,18 @@ class VariableRow(NamedTuple):
 
     @property
     def clock(self) -> str:
-        """When it changed, as ``12:34``; empty if no cell created it."""
+        """Time of its last change, such as ``12:34``; empty if no cell created it."""
         return time.strftime("%H:%M", time.localtime(self.time)) if self.cell else ""
 
     @property
     def special(self) -> bool:
-        """Whether it is hidden by default: modules, functions, classes and names that begin with
-        ``_``."""
+        """Whether it is hidden by default, as are modules, functions, classes and names starting
+        with ``_``."""
         return self.kind != "data" or self.name.startswith("_")
 
 
 def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
-    """Convert a change of a `namespace` record."""
+    """Convert a change from a `namespace` record."""
     return VariableRow(
         name=change.name,
         type=plain(change.type or ""),
@@ -108,16 +109,16 @@ def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
 
 
 class NamespaceChanges:
-    """The rows of the variables that one cell changed, with old and new values."""
+    """Rows for the variables that one cell changed, with old and new values."""
 
     def __init__(self) -> None:
         self.by = ""
-        """The author and number of the cell; empty if there was none."""
+        """Author and number of the cell; empty if there is none."""
         self.rows: list[VariableRow] = []
         self._cell: int | None = None
 
     def fold(self, record: Record, known: Mapping[str, VariableRow]) -> bool:
-        """Add a record; returns whether the rows have changed. known: the namespace before the
+        """Add a record; returns whether the rows changed. known: the namespace before the
         record."""
         from mahtab_tui.bus.records import AssistantReplOut, Namespace
 
@@ -148,7 +149,7 @@ def _add_old_value(
     """Add the previous type and value to a row."""
     from mahtab_tui.kernel.values import CHANGE_SIGNS
 
-    row = row._replace(uncertain=False)  # its sign shows this
+    row = row._replace(uncertain=False)  # its sign already shows this
     sign = CHANGE_SIGNS.get(change.change, "~")
     before = known.get(row.name)
     if sign == "−":
@@ -170,8 +171,7 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
 
 
 class VariableRows:
-    """All variables, and those that are shown, in order. Call `arrange` after changing how they are
-    shown."""
+    """All variables, and the shown ones in order. Call `arrange` after changing what is shown."""
 
     def __init__(self) -> None:
         self._rows: dict[str, VariableRow] = {}
@@ -181,12 +181,12 @@ class VariableRows:
         self.filter = ""
         self.specials = False
         self.changes = False
-        """Whether only the changes of the last cell of the model are shown."""
+        """Whether only the changes of the model's last cell are shown."""
         self.difference = NamespaceChanges()
         self.private: set[str] = set()
-        """Names of variables that are hidden from models."""
+        """Variables hidden from models."""
         self.watched: set[str] = set()
-        """Names that stay on top, whatever the filter."""
+        """Names that stay at the top, whatever the filter."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Add records; returns whether anything changed."""
@@ -206,7 +206,7 @@ class VariableRows:
         return changed
 
     def arrange(self) -> None:
-        """Choose and sort the shown variables again."""
+        """Select and sort the shown variables again."""
         self._shown = None
 
     def __len__(self) -> int:
@@ -218,7 +218,7 @@ class VariableRows:
 
     @property
     def created_count(self) -> int:
-        """How many variables cells have created, without modules and names that begin with
+        """The number of variables that cells have created, without modules and names starting with
         ``_``."""
         return sum(
             bool(row.cell) and row.kind != "module" and not row.name.startswith("_")
@@ -227,8 +227,7 @@ class VariableRows:
 
     @property
     def hidden_count(self) -> int:
-        """How many matching variables are hidden because they are modules, functions, classes or
-        begin with ``_``."""
+        """The number of variables that match but are hidden by default."""
         if self.specials or self.changes:
             return 0
         return sum(
@@ -246,7 +245,7 @@ class VariableRows:
                     (row for row in self._rows.values() if self._wanted(row, wanted)),
                     key=SORTS[self.sort],
                 )
-                # `df` typed in full means df, not pldf
+                # `df` typed in full means df, not pldf.
                 self._shown.sort(
                     key=lambda row: (row.name not in self.watched, row.name.lower() != wanted)
                 )
@@ -276,44 +275,45 @@ class VariableRows:
 
 
 FADE = 1.0
-"""Seconds for which a changed row is highlighted, fading."""
+"""Seconds over which the highlight of a changed row fades."""
 FADE_STEPS = 5
 
 PRIVATE = "⊘"
-"""Stands before the name of a private variable."""
+"""Shown before the name of a private variable."""
 
 _EMPTY = "Variables appear here as they are made: type, size, and who made or changed them."
 _OPENS_HINT = " Enter looks inside."
 _NO_CHANGES = "Shows what the model's last cell added, changed and deleted."
 
 _MEASURED_ROWS = 200
-"""Number of rows from which the column widths are computed."""
+"""Number of rows measured for the column widths."""
 _NAME, _VALUE, _TYPE = 20, 24, 14
-"""Columns of names and types at most, and of values before types are left out for them."""
+"""Columns: maximum for names, width up to which values take precedence over types, maximum for
+types."""
 _FIELDS = 16
-"""Columns of an object's fields for which types are left out."""
+"""As `_VALUE`, for values that list an object's fields."""
 _LEAST = 15
-"""Columns that a name leaves to the rest."""
+"""Minimum columns next to a name."""
 _WIDE = 60
-"""Width from which there is a column for the time."""
+"""Width from which the time has a column."""
 _TIME = len("12:34")
 
 
 class Columns(NamedTuple):
-    """The widths of the columns, which are one cell apart."""
+    """Widths of the columns, which are one cell apart."""
 
     name: int
     value: int
     type: int
-    """0 if the values need its room."""
+    """0 if the column's room goes to the values."""
     by: int
     time: int = 0
-    """0 if there is no room for it."""
+    """0 if there is no room."""
 
     @classmethod
     def fit(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
-        """Compute the widths for some rows: names as wide as needed, the rest for the value. marks:
-        room before the names."""
+        """Compute the widths for some rows: names as wide as needed, values get the rest. marks:
+        columns before the names."""
         seen = rows[:_MEASURED_ROWS]
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
@@ -341,12 +341,12 @@ class Columns(NamedTuple):
 
 
 class NamespaceRows:
-    """A `RowSource` with a row for each variable, or a sentence if there are none."""
+    """A `RowSource` with a row per variable, or a sentence if there are none."""
 
     def __init__(self, names: VariableRows, *, opens: bool = True) -> None:
-        """opens: whether Enter looks inside a variable."""
+        """opens: whether Enter opens a variable."""
         self.ground = Color(0, 0, 0)
-        """The pane's background, to which highlighted rows fade."""
+        """The pane's background, towards which highlights fade."""
         self._names = names
         self._opens = opens
         self._columns = Columns.fit([], 40)
@@ -357,7 +357,7 @@ class NamespaceRows:
         self.arrange()
 
     def arrange(self) -> None:
-        """Lay out again after other variables are shown."""
+        """Lay out again after the shown variables changed."""
         marks = len(PRIVATE) + 1 if self._names.private else 0
         self._columns = Columns.fit(self._names.shown, self._width, marks)
         self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
@@ -393,12 +393,10 @@ class NamespaceRows:
         return Row(spans, fill=self._glow(name))
 
     def _author(self, name: VariableRow) -> list[Span]:
-        """Draw who changed a variable last; the question mark for a possible later change is
-        muted."""
+        """Draw the last author; the question mark for a possible later change is muted."""
         text = fit_text(name.by, self._columns.by)
-        if (
-            not name.cell and name.author != "you"
-        ):  # it came from an earlier kernel, or does not come
+        # It belongs to an earlier kernel, or will not be restored.
+        if not name.cell and name.author != "you":
             return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.uncertain else (text, "", "")
         return [
@@ -427,7 +425,7 @@ class NamespaceRows:
         return _EMPTY + _OPENS_HINT * self._opens
 
     def title(self, filtering: bool, focused: bool) -> Row:
-        """Draw the title with filter and order. filtering: whether typing filters."""
+        """Draw the title with filter and sort order. filtering: whether keys edit the filter."""
         names, muted = self._names, self._palette.muted
         bright = self._palette.person + BOLD if focused else muted
         if names.changes:
@@ -449,7 +447,7 @@ class NamespaceRows:
         return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
 
     def heads(self) -> Row:
-        """Draw the titles of the columns, unless they are empty."""
+        """Draw the column titles, unless they are empty."""
         some = len(self._names.shown if self._names.changes else self._names)
         return Row(
             [

@@ -1,4 +1,4 @@
-"""Rows of code and of changes of names."""
+"""Rows that show code, and changes to variables."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
-"""Begins a row that continues a line of code; it is not copied."""
+"""Starts a row that continues a line of code; it is not copied."""
 PLAIN = TextLexer(stripnl=False, ensurenl=False)
-"""For code that is too long to be coloured."""
+"""For code that is too long to highlight."""
 _NO_CHARACTER = (sys.maxsize, "")
 
 
 class CodeRows(list[Row]):
-    """All rows of code; of long code its two ends."""
+    """Rows of code; only the two ends of long code."""
 
     def __init__(self, width: int, palette: Palette, bar: Style) -> None:
         super().__init__()
@@ -47,14 +47,14 @@ class CodeRows(list[Row]):
         self._bar = bar
         self._code = ""
         self._settled = 0
-        """Characters of the code whose highlighting cannot change any more."""
+        """Characters of the code whose highlighting is final."""
         self._settled_rows: list[Row] = []
         self._head = ""
-        """The beginning of long code, which stays while the code grows."""
+        """The start of long code, which does not change while the code grows."""
         self._head_rows: list[Row] = []
 
     def update(self, code: str) -> None:
-        """Draw this code; if it only grew, draw only its last lines again."""
+        """Show this code; if it only grew, redraw just its last lines."""
         if code == self._code and self:
             return
         if not code.startswith(self._code[: self._settled]):
@@ -79,7 +79,7 @@ class CodeRows(list[Row]):
 def code_rows(
     lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None
 ) -> Iterator[Row]:
-    """Draw all of the code. A long line goes on between words, with a mark."""
+    """Draw all of the code. Long lines are wrapped between words, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAPPED):
             spans = [(WRAPPED, palette.muted), *row.spans[1:]] if row.soft else row.spans
@@ -89,7 +89,7 @@ def code_rows(
 
 
 def two_ends(code: str) -> list[str]:
-    """Return the beginning and the end of long code, or all of it; long lines are shortened."""
+    """Return the start and end of long code, or all of short code; long lines are shortened."""
     count = code.count("\n") + 1
     if count <= LIMIT:
         return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
@@ -104,8 +104,8 @@ def _shorten_lines(lines: list[str]) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """Return the lines of code as spans. Each hidden character is a separate span: its symbol, in
-    the alarm style."""
+    """Highlight code, and return the spans of each line. Each hidden character is a span of its
+    own: its symbol, in the alarm style."""
     lines: list[list[Span]] = [[]]
     hidden = hidden_characters(code)
     offset, symbol = next(hidden, _NO_CHARACTER)
@@ -138,7 +138,7 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
         return
     wrong = ""
     for _, token, text in lexer.get_tokens_unprocessed(code):
-        if token is Token.Error:  # one for each character, and an emoji may have several
+        if token is Token.Error:  # one per character, and an emoji may have several
             wrong += text
             continue
         if wrong:
@@ -150,8 +150,8 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
 
 
 def safe_length(code: str) -> int:
-    """Return the length up to the last line break outside of strings, where highlighting can start
-    again."""
+    """Return the length up to the last line break outside strings, where highlighting can
+    resume."""
     safe = position = 0
     for token, text in tokens(PYTHON, code):
         position += len(text)
@@ -161,9 +161,9 @@ def safe_length(code: str) -> int:
 
 
 WAS = 24
-"""Characters of a name's previous summary."""
+"""Characters of a variable's previous summary."""
 NAMES = 200
-"""Maximum number of names that are listed; more are counted."""
+"""Maximum number of listed names; the rest is only counted."""
 
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
@@ -190,7 +190,7 @@ def describe_change(change: Change) -> str:
 
 
 def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored]) -> list[Content]:
-    """Return a line for each change, and then for each thing that an undo leaves as it is."""
+    """Return a line for each change, then one for each thing that an undo does not restore."""
     lines = [_line(change) for change in changes[:NAMES]] or [Content("No variable changes.")]
     lines += _count_of_others(len(changes))
     if not_restored:
@@ -204,7 +204,7 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
 
 
 def _line(change: Change) -> Content:
-    from mahtab_tui.kernel.values import CHANGE_SIGNS  # no part of the first picture
+    from mahtab_tui.kernel.values import CHANGE_SIGNS  # not needed for the first picture
 
     sign = CHANGE_SIGNS.get(change.change, "~")
     return Content.assemble(

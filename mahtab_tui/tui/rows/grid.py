@@ -1,4 +1,4 @@
-"""Draws a table of data: one row per line, numbers aligned right; a wide one from any of its
+"""Draws a data table: one row per line, numbers aligned right. A wide table can be scrolled by
 columns."""
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ SPACE = 2
 WIDEST = 40
 """Maximum width of a column if the table is too wide."""
 LINES = 400
-"""Maximum number of lines; of longer tables the two ends are drawn."""
+"""Maximum number of lines; longer tables show their two ends."""
 
 _EMPTY = TableCell("", False)
 
 
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
-    """Return the rows of the header, a rule, the lines (both ends if there are very many), and the
+    """Return the rows of the header, a rule, the lines (only the two ends of a long table), and the
     notes.
 
-    offset: columns of a wide table that are scrolled over; those with the names of lines stay.
+    offset: number of columns scrolled past; index columns stay.
     """
     head, foot = table.body, []
     if (omitted := len(table.body) - LINES) > 0:
@@ -49,7 +49,7 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
 
 
 def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
-    """Return the natural width of each column."""
+    """Return each column's natural width."""
     wanted: list[int] = []
     for line in lines:
         wanted += [0] * (len(line) - len(wanted))
@@ -59,7 +59,7 @@ def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
 
 
 def last_offset(table: HtmlTable, width: int) -> int:
-    """Return the offset at which the last columns of a table are seen; 0 if all fit."""
+    """Return the offset at which the last columns are visible; 0 if all columns fit."""
     lines = [*table.header, *table.body]
     wanted = _natural_widths(lines)
     named = _count_index_columns(table.body, wanted, width)
@@ -72,8 +72,8 @@ def last_offset(table: HtmlTable, width: int) -> int:
 def _count_index_columns(
     body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int
 ) -> int:
-    """Return how many columns at the left hold the names of the lines, and stay: one if they are
-    wide, none if there are no others."""
+    """Return the number of index columns at the left, which always stay visible: one if they are
+    wide, none if there are no other columns."""
     least = min(map(len, body), default=0)
     headings = (all(line[column].heading for line in body) for column in range(least))
     named = sum(1 for _ in takewhile(bool, headings))
@@ -85,8 +85,8 @@ def _count_index_columns(
 def _fit_columns(
     wanted: Sequence[int], named: int, width: int, offset: int
 ) -> tuple[list[int], list[int]]:
-    """Choose the columns that are shown, and their widths: those with names, then as many as fit
-    from the offset."""
+    """Select the visible columns and their widths: index columns first, then as many as fit from
+    the offset."""
     every = list(range(len(wanted)))
     if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
         return every, list(wanted)
@@ -104,7 +104,7 @@ def _fit_columns(
 
 
 def _scroll_note(shown: Sequence[int], named: int, columns: int) -> list[str]:
-    """Say which columns of a wide table are seen."""
+    """Describe which columns of a wide table are visible."""
     if len(shown) == named + columns:
         return []
     first, last = shown[min(named, len(shown) - 1)] - named + 1, shown[-1] - named + 1

@@ -1,4 +1,4 @@
-"""Draws Markdown as rows, block by block."""
+"""Renders Markdown as rows, block by block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
     match node.type:
         case "code_inline":
             yield plain(node.content), style + palette.panel
-        case "softbreak" | "hardbreak":  # models list things in lines
+        case "softbreak" | "hardbreak":  # models use single line breaks for lists
             yield "\n", style
         case "link":
             yield from _link(node, style, palette)
@@ -37,7 +37,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
                 style + palette.muted,
             )
         case "text":
-            # Entities were resolved after the text was sanitised.
+            # Entities were resolved only after the text was sanitised.
             yield plain(node.content).replace("\n", " "), style
         case kind:
             for child in node.children:
@@ -45,7 +45,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
 
 
 def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """Yield the link's text, and its address if that differs."""
+    """Yield the link's text, and its address if it is different."""
     address = plain(str(node.attrs.get("href", "")))
     words = [
         span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
@@ -68,13 +68,13 @@ def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
 SPACE = 2
 """Cells between columns."""
 NARROWEST_COLUMN = 6
-"""A column is not made narrower than this."""
+"""Columns are not made narrower than this."""
 
 
 def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
-    """Return the rows of the header, a rule, and the lines. mark: changes the styles of a cell's
+    """Return the rows of the header, a rule, and the lines. mark: modifies the styles of a cell's
     spans."""
     lines = [node for part in table.children for node in part.children]
     cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
@@ -90,7 +90,8 @@ def table_rows(
 
 
 def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    """Return column widths that fit in a width: the widest columns shrink, down to `NARROWEST`."""
+    """Return column widths that fit into a width: the widest columns shrink, down to
+    `NARROWEST_COLUMN`."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -109,7 +110,7 @@ def _width(spans: Sequence[Span]) -> int:
 def _line(
     cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette
 ) -> Iterator[Row]:
-    """Yield the rows of one line of the table, as many as its highest cell has."""
+    """Yield the rows of one line of the table, as many as its tallest cell needs."""
     columns = [
         [
             _trim(row)
@@ -136,12 +137,12 @@ def _trim(spans: list[Span]) -> list[Span]:
 
 
 FIGURE = "figure"
-"""In the metadata of a style: the number of the cell that a figure comes from."""
+"""Key in a style's metadata for the number of the cell that a figure comes from."""
 
 
 class FigureMarks:
-    """Adds styles to the figures in a line of spans. A figure is known by its text, because
-    positions in Markdown change when it is drawn."""
+    """Adds styles to the figures in a line of spans. Figures are matched by text, because rendering
+    changes positions in Markdown."""
 
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
@@ -153,8 +154,8 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Return the spans with the figures' styles. Code among words gets back its backticks while
-        figures are looked for."""
+        """Return the spans with the figures styled. Inline code gets its backticks back while
+        figures are searched."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
@@ -168,7 +169,8 @@ class FigureMarks:
 def _apply_marks(
     spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
 ) -> Iterator[Span]:
-    """Yield the spans, cut where a mark starts or ends. Positions of marks count the backticks."""
+    """Yield the spans, split where a mark starts or ends. Positions of marks count the
+    backticks."""
     number, position = 0, 0
     for (text, style), tick in zip(spans, ticks, strict=True):
         position += len(tick)
@@ -187,7 +189,7 @@ def _apply_marks(
 
 
 def underline_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline the figures of a row that lead to a cell. hovered: only the one that starts at this
+    """Underline the figures in a row that link to a cell. hovered: only the one that starts at this
     character."""
     spans: list[Span] = []
     position = 0
@@ -199,15 +201,15 @@ def underline_links(row: Row, hovered: int | None = None) -> Row:
 
 
 READING_WIDTH = 100
-"""Cells of a row of prose; wider rows are hard to read."""
+"""Maximum cells of a row of prose; wider rows are hard to read."""
 NARROWEST = 8
 """Minimum width of nested blocks."""
 
 _LEXED = 20_000
-"""Characters of a fenced block that are highlighted; a longer one stays plain, so that no lexer
-blocks the screen."""
+"""Maximum characters of a fenced block that is highlighted; longer blocks stay plain, because a
+lexer could block the screen."""
 
-# HTML and link definitions are text: nothing in an answer may disappear.
+# HTML and link definitions are shown as text, so that nothing in an answer disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
 _PARSER.enable(["table", "strikethrough"]).disable(["code", "reference"])
 
@@ -215,7 +217,7 @@ Block = SyntaxTreeNode
 
 
 def parse(source: str) -> list[Block]:
-    """Parse a text to its outermost blocks."""
+    """Parse a text into its outermost blocks."""
     return SyntaxTreeNode(_PARSER.parse(source)).children
 
 
@@ -226,7 +228,7 @@ def first_line(block: Block) -> int:
 
 class Markdown:
     def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
-        """mark: changes the styles of the spans of a line of prose, or of a cell of a table."""
+        """mark: modifies the styles of the spans of a line of prose, or of a table cell."""
         self._palette = palette
         self._mark = mark
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {
@@ -241,8 +243,8 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """Draw a block. lead: spans before the first words, or in a row above a block that is not a
-        paragraph."""
+        """Draw a block. lead: spans before the first words; if the block is not a paragraph, in a
+        row above it."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
         drawn = (
@@ -253,7 +255,7 @@ class Markdown:
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """Draw all blocks of a text, with an empty row between blocks, and a bar."""
+        """Draw all blocks of a text, separated by empty rows, with a bar."""
         return [
             row._replace(bar=bar)
             for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
@@ -325,7 +327,7 @@ class Markdown:
         return table_rows(block, width, self._palette, self._mark)
 
     def _stack(self, block: Block, width: int, *, loose: bool = True) -> list[Row]:
-        """Draw the blocks inside another. loose: with empty rows between them."""
+        """Draw nested blocks. loose: with empty rows between them."""
         rows: list[Row] = []
         for child in block.children:
             if rows and loose:

@@ -1,4 +1,4 @@
-"""Rows of text on the screen, and a view that scrolls over them."""
+"""Rows of text, and a view that scrolls over them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ FRAME_RATE = 10
 Span = tuple[str, Style]
 
 LIMIT = 400
-"""Maximum lines of a piece of code; of longer ones the two ends are drawn."""
+"""Maximum lines of code; longer code shows its two ends."""
 
 WIDEST = 10_000
-"""Maximum characters of a line; of longer ones the two ends are drawn."""
+"""Maximum characters of a line; longer lines show their two ends."""
 
 _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 
 
 def add_separators(summary: str) -> str:
-    """Separate the thousands of a shape, as in ``10,000 × 5``."""
+    """Add thousands separators to a shape, as in ``10,000 × 5``."""
     return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def shorten_line(line: str) -> str:
-    """Shorten a long line to its two ends, with the number of characters left out."""
+    """Shorten a long line to its two ends, and say how many characters are left out."""
     if len(line) <= WIDEST:
         return line
     head, tail = WIDEST * 8 // 10, WIDEST // 10
@@ -53,21 +53,21 @@ def shorten_line(line: str) -> str:
 
 
 class Row(NamedTuple):
-    """One row of the screen, from the bar on."""
+    """One row of the screen, starting at the bar."""
 
     spans: Sequence[Span] = ()
     bar: Style | None = None
-    """None for an empty bar."""
+    """The bar's style; None for an empty bar."""
     soft: bool = False
-    """Whether the row continues the one above: there is no line break in copied text."""
+    """Whether the row continues the one above, without a line break in copied text."""
     fill: Style | None = None
-    """A background up to the right edge."""
+    """A background that extends to the right edge."""
     indent: int = 0
     """Characters at the start of a soft row that are not copied."""
     right: Sequence[Span] = ()
     """Spans at the right edge, which are not copied."""
     picture: tuple[Picture, int] | None = None
-    """The picture that the row shows, and the number of the picture's row."""
+    """The picture that the row shows, and the row's number within it."""
 
     @property
     def text(self) -> str:
@@ -76,7 +76,7 @@ class Row(NamedTuple):
 
 
 class Rows(Protocol):
-    """A sequence of rows, made on demand."""
+    """A sequence of rows, created on demand."""
 
     def __len__(self) -> int: ...
 
@@ -84,21 +84,21 @@ class Rows(Protocol):
 
 
 class GrowingRows(Rows, Protocol):
-    """Rows of an entry that may grow."""
+    """Rows of an entry that may still grow."""
 
     def update(self) -> None:
-        """Update the rows after the entry has changed."""
+        """Update the rows after the entry changed."""
 
 
 def fit_text(text: str, width: int) -> str:
-    """Pad or cut a text, with …, to a width in cells."""
+    """Pad or truncate a text (with …) to a width in cells."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
 def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return where each row of a text starts, in characters, if rows are filled to the last cell.
+    """Return the offsets at which the rows of a text start if each row is filled to the last cell.
     first: the width of the first row."""
     limit = width if first is None else first
     if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
@@ -115,8 +115,8 @@ def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 
 def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return where each row starts if rows end between words. first: the width of the first row.
-    Too wide words are cut."""
+    """Return the offsets at which rows start if they end between words. first: the width of the
+    first row. Words that are too wide are split."""
     cuts, used, limit = [0], 0, width if first is None else first
     start = 0
     while start < len(text):
@@ -140,7 +140,7 @@ def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 
 def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]]:
-    """Yield the spans of each row, given where rows start."""
+    """Yield the spans of each row, given the offsets at which rows start."""
     limits = [*cuts[1:], None]
     row: list[Span] = []
     position, line = 0, 0
@@ -172,7 +172,7 @@ def hard_rows(
 def paragraph(
     spans: Sequence[Span], width: int, bar: Style | None, indent: str = ""
 ) -> Iterator[Row]:
-    """Wrap text between words; the rows after the first start with the indent."""
+    """Wrap text between words; rows after the first start with the indent."""
     text = "".join(part for part, _ in spans)
     cuts = word_cuts(text, max(1, width - len(indent)), first=width)
     for number, row in enumerate(cut_spans(spans, cuts)):
@@ -182,10 +182,10 @@ def paragraph(
 
 
 MARGIN = 1
-"""Cells left of the bar."""
+"""Cells to the left of the bar."""
 BAR, MARK = "▌", "▐"
 EDGE = MARGIN + 2
-"""Cells left of the text: margin, bar, a space."""
+"""Cells to the left of the text: margin, bar, a space."""
 RIGHT = 1
 """Empty cells at the right edge."""
 
@@ -202,12 +202,12 @@ def to_strip(
     """Convert a row to a strip of exactly this width.
 
     y: identifies the row in a selection; None if it cannot be selected. selected: a range of
-    characters; -1 is the end of the text. picture: replaces the text.
+    characters, where -1 means the end of the text. picture: shown instead of the text.
     """
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
-    # One segment per cell, so that a click anywhere left of the text starts the selection at its
-    # first character.
+    # One segment per cell, so that a click anywhere to the left of the text starts a selection at
+    # its first character.
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
@@ -232,7 +232,7 @@ def to_strip(
 
 
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
-    """Convert a row without a bar to a strip of exactly this width. margin: empty cells at the
+    """Convert a row without a bar to a strip of exactly this width. margin: empty cells on the
     left."""
     ground = base + row.fill if row.fill else base
     segments = [
@@ -248,7 +248,7 @@ def _origin(offset: int, y: int | None) -> Style:
 def _highlight_selection(
     spans: Sequence[Span], selected: tuple[int, int], selection: Style
 ) -> Iterator[Span]:
-    """Yield the spans with the selection's style in the selected range."""
+    """Yield the spans, with the selection's style in the selected range."""
     start, end = selected
     position = 0
     for text, style in spans:
@@ -265,7 +265,7 @@ def _highlight_selection(
 
 
 def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
-    """Highlight the matches of a pattern in a row. Raises `TooSlow`."""
+    """Highlight the matches of a pattern in a row. Raises `PatternTimeout`."""
     spans = list(pattern.spans(row.text))
     drawn: Sequence[Span] = row.spans
     for span in spans:
@@ -274,7 +274,7 @@ def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
 
 
 def mark_strip(strip: Strip, style: Style) -> Strip:
-    """Mark a strip of the current entry at its left, unless it is empty."""
+    """Mark a strip of the current entry on its left, unless it is empty."""
     if not strip.cell_length:
         return strip
     first, *rest = strip
@@ -302,14 +302,14 @@ CURSOR_KEYS: tuple[Binding, ...] = (
     Binding("home", "move_to(0)", "First", show=False),
     Binding("end", "move_to(-1)", "Last", show=False),
 )
-"""The keys of a view with a cursor. Other views have Textual's keys, which scroll."""
+"""Keys of a view with a cursor. Other views have Textual's keys, which scroll."""
 
 
 class RowSource(Rows, Protocol):
-    """Supplies the rows of a `RowsView`."""
+    """The rows of a `RowsView`."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        """Make rows for this width in cells, in these colours, from now on."""
+        """From now on, create rows for this width in cells, with these colours."""
 
 
 class RowsView(ScrollView, can_focus=True):
@@ -317,12 +317,12 @@ class RowsView(ScrollView, can_focus=True):
     and `head_row`."""
 
     bars: ClassVar[bool] = False
-    """Whether rows have a bar at their left, as in the transcript."""
+    """Whether rows have a bar on their left, as in the transcript."""
     margin: ClassVar[int] = 1
-    """Cells left of rows without bars."""
+    """Cells to the left of rows without bars."""
 
     cursor: reactive[int] = reactive(-1)
-    """The chosen row; -1 for none."""
+    """The selected row; -1 for none."""
 
     def __init__(self, source: RowSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -333,11 +333,11 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def head(self) -> int:
-        """The number of rows at the top that do not scroll."""
+        """The number of fixed rows at the top."""
         return 0
 
     def head_row(self, y: int) -> Row:
-        """Return a row at the top that does not scroll."""
+        """Return a fixed row at the top."""
         raise NotImplementedError
 
     @property
@@ -350,26 +350,26 @@ class RowsView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def refresh_view(self) -> None:
-        """Lay out and draw again, after rows or the size have changed."""
+        """Lay out and draw again after the rows or the size changed."""
         if self.is_attached and self.size:
             self.lay_out()
             self.set_row_count(self.head + len(self._source))
             self.refresh()
 
     def lay_out(self) -> None:
-        """Tell the source the current width and colours, if they have changed."""
+        """Update the source's width and colours, if they have changed."""
         layout = self.width, get_palette(self.app)
         if layout != self._laid_out:
             self._laid_out = layout
             self._source.lay_out(*layout)
 
     def reload(self) -> None:
-        """Let the source make all rows again, and draw them."""
+        """Let the source create all rows again, and draw them."""
         self._laid_out = None
         self.refresh_view()
 
     def set_row_count(self, rows: int) -> None:
-        """Set the number of rows to scroll over, including those at the top."""
+        """Set the total number of rows, including the fixed ones at the top."""
         size = Size(self.width, rows)
         stays = (
             self.show_vertical_scrollbar
@@ -377,8 +377,8 @@ class RowsView(ScrollView, can_focus=True):
             and rows > self.scroll_offset.y + self.size.height
         )
         if stays or self.styles.overflow_y == "scroll":
-            # Only the scrollbar depends on it, but a plain assignment would lay out the whole
-            # screen.
+            # Only the scrollbar depends on it, but a plain assignment would trigger a layout of the
+            # whole screen.
             self.set_reactive(Widget.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = rows
         else:
@@ -418,7 +418,7 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def marked_row(self) -> int:
-        """The highlighted row, -1 for none: the cursor's while the view has the focus."""
+        """The highlighted row: the cursor's while the view has the focus; -1 for none."""
         return self.cursor if self.has_focus else -1
 
     def on_focus(self) -> None:
@@ -430,28 +430,28 @@ class RowsView(ScrollView, can_focus=True):
     # The cursor
 
     def row_at(self, y: int) -> int | None:
-        """Return the row at a line of the view; None at the title and below the last row."""
+        """Return the row at a line of the view; None for the title and below the last row."""
         index = self.scroll_offset.y + y - self.head
         return index if y >= self.head and index < len(self._source) else None
 
     def go_to(self, row: int) -> None:
-        """Move the cursor to a row, or the nearest one, and scroll to it."""
+        """Move the cursor to a row, or to the nearest one, and scroll to it."""
         self.cursor = max(0, min(len(self._source) - 1, row))
         self.show_row(self.cursor)
 
     def show_row(self, row: int) -> None:
-        """Scroll as little as possible to make a row visible."""
+        """Scroll just enough to make a row visible."""
         self.scroll_to_region(Region(0, row, 1, self.head + 1), animate=False, force=True)
         self.refresh()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor down by `step` rows, or up if it is negative."""
+        """Move the cursor down by `step` rows; up if negative."""
         self.go_to(self.cursor + step)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the cursor a page down (1) or up (-1)."""
+        """Move the cursor one page down (1) or up (-1)."""
         self.action_move(direction * max(1, self.page - 1))
 
     def action_move_to(self, row: int) -> None:
-        """Move the cursor to the first row (0) or the last one (-1)."""
+        """Move the cursor to the first (0) or last (-1) row."""
         self.go_to(0 if row == 0 else len(self._source) - 1)

@@ -1,4 +1,4 @@
-"""A view over a text of any length; only visible rows are made."""
+"""A view of a text of any length, which creates only the visible rows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Fetch = Callable[[int, int], str | None]
 """Returns a part of the text; None if the text is gone."""
 
 LINE = 16_384
-"""Maximum characters of a line; a longer one is treated as several."""
+"""Maximum characters of a line; longer ones are split into several."""
 BLOCK = 1_000_000
-"""Characters counted or searched at a time."""
+"""Characters to count or search at a time."""
 
 
 class TextRow(NamedTuple):
@@ -37,7 +37,7 @@ class TextRow(NamedTuple):
 
 
 class TextWindow:
-    """Moves through a text by rows, reading only what is near."""
+    """Moves through a text by rows, reading only the nearby parts."""
 
     def __init__(self, fetch: Fetch, chars: int) -> None:
         self.chars = chars
@@ -51,7 +51,7 @@ class TextWindow:
         return self._fetch(0, 1) is not None
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
-        """Return `count` rows from the one that starts at a position."""
+        """Return `count` rows, beginning with the one that starts at an offset."""
         rows: list[TextRow] = []
         line = self.line_start(start)
         number = self.line_number(line)
@@ -75,7 +75,7 @@ class TextWindow:
         return rows
 
     def row_at(self, offset: int, width: int) -> int:
-        """Return the start of the row that contains a position."""
+        """Return the start of the row that contains an offset."""
         line = self.line_start(min(max(0, offset), max(0, self.chars - 1)))
         _, text = self._line(line)
         return max(
@@ -96,7 +96,7 @@ class TextWindow:
         return rows[-1].start if rows else start
 
     def line_start(self, offset: int) -> int:
-        """Return the start of the line that contains a position."""
+        """Return the start of the line that contains an offset."""
         first = max(0, offset - LINE)
         found = self._part(first, offset).rfind("\n")
         if found >= 0:
@@ -104,7 +104,7 @@ class TextWindow:
         return 0 if first == 0 else offset - offset % LINE
 
     def line_number(self, offset: int) -> int:
-        """Return the number of the line that contains a position, from 1."""
+        """Return the number of the line that contains an offset, from 1."""
         while len(self._ends) * BLOCK <= offset:
             first = (len(self._ends) - 1) * BLOCK
             self._ends.append(self._ends[-1] + self._part(first, first + BLOCK).count("\n"))
@@ -112,8 +112,8 @@ class TextWindow:
         return 1 + self._ends[block] + self._part(block * BLOCK, offset).count("\n")
 
     def find(self, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
-        """Find the next or previous match of words, wrapping around. Words without capitals match
-        any case."""
+        """Find the next or previous match of words, wrapping around. Words without capitals ignore
+        case."""
         if not words:
             return None
         pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
@@ -163,7 +163,7 @@ class TextWindow:
 
 def _visible_text(text: str) -> str:
     """Replace each hidden character of a line by one visible character, and unusual blanks by
-    spaces; positions stay the same."""
+    spaces; offsets stay the same."""
     hidden = dict(hidden_characters(text))
     if not hidden and "\t" not in text:
         return text
@@ -180,21 +180,21 @@ def _visible_character(character: str, symbol: str) -> str:
 
 
 _WHEEL = 3
-"""Rows that the wheel moves."""
+"""Rows to scroll with the wheel."""
 
 StyledPart = tuple[int, int, Style]
-"""Start and end in the text, and the style."""
+"""Start, end and style of a part of the text."""
 
 
 class LongTextView(Widget, can_focus=True):
-    """Moves through the text by `row.CURSOR_KEYS`, the wheel, and clicks at the right edge,
-    which represents the whole text."""
+    """A scrolling view of a long text, moved by `row.CURSOR_KEYS`, the wheel, and clicks at the
+    right edge, which represents the whole text."""
 
     def __init__(self, window: TextWindow) -> None:
         super().__init__()
         self.window = window
         self.top = 0
-        """The position of the first visible row."""
+        """The offset of the first visible row."""
         self.found: tuple[int, int] | None = None
         """The match of the last search."""
         self.lines: list[TextRow] = []
@@ -205,11 +205,11 @@ class LongTextView(Widget, can_focus=True):
 
     @property
     def text_width(self) -> int:
-        """Cells of a row's text."""
+        """Cells available for a row's text."""
         raise NotImplementedError
 
     def row_prefix(self, row: TextRow) -> Sequence[Span]:
-        """Return what is left of a row's text: the line number."""
+        """Return what precedes a row's text: the line number."""
         raise NotImplementedError
 
     def edge(self, y: int) -> Span:
@@ -220,11 +220,11 @@ class LongTextView(Widget, can_focus=True):
         return get_palette(self.app).text
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
-        """Return styles of parts of a row, later ones over earlier ones."""
+        """Return styles for parts of a row; later ones override earlier ones."""
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
     def line_style(self, row: TextRow) -> Style | None:
-        """Return a style for the whole line, if any."""
+        """Return a style for the whole line, or None."""
         return None
 
     def render_line(self, y: int) -> Strip:
@@ -253,11 +253,11 @@ class LongTextView(Widget, can_focus=True):
     # Moving
 
     def load_then(self, work: Callable[[], None]) -> None:
-        """Run work on the text, after missing parts of it are fetched."""
+        """Call `work` once the parts of the text that it needs are loaded."""
         work()
 
     def refresh_view(self) -> None:
-        """Draw the rows from `top` on."""
+        """Draw the rows, starting at `top`."""
         self.lines = (
             self.window.rows(self.top, max(1, self.size.height), self.text_width)
             if self.size
@@ -283,7 +283,7 @@ class LongTextView(Widget, can_focus=True):
         self.rewrap()
 
     def rewrap(self) -> None:
-        """Wrap rows to a new width, and keep the text at the top."""
+        """Wrap rows to a new width, keeping the text at the top."""
 
         def wrap() -> None:
             self.top = self.window.row_at(self.top, self.text_width)
@@ -292,7 +292,7 @@ class LongTextView(Widget, can_focus=True):
         self.load_then(wrap)
 
     def action_move(self, step: int) -> None:
-        """Move down by `step` rows, or up if it is negative."""
+        """Move down by `step` rows; up if negative."""
 
         def move() -> None:
             if step < 0:
@@ -319,15 +319,14 @@ class LongTextView(Widget, can_focus=True):
 
     def _go_to_end(self) -> None:
         width = 0
-        while (
-            width != self.text_width
-        ):  # longer line numbers make rows narrower, which moves the end down
+        # Longer line numbers make rows narrower, which moves the end further down.
+        while width != self.text_width:
             width = self.text_width
             self.top = self._last_top()
             self.refresh_view()
 
     def _last_top(self) -> int:
-        """Return the position of the top row when the end is visible."""
+        """Return the offset of the top row when the end of the text is visible."""
         return self.window.up(
             self.window.row_at(self.window.chars - 1, self.text_width),
             max(0, self.size.height - 1),
@@ -343,7 +342,7 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(-_WHEEL)
 
     def on_click(self, event: Click) -> None:
-        """Go to a part of the text by a click at the right edge."""
+        """Jump to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
             self.go_to(event.y * self.window.chars // max(1, self.size.height))
 
@@ -351,7 +350,7 @@ class LongTextView(Widget, can_focus=True):
 def _style_segments(
     text: str, start: int, styles: Sequence[StyledPart], base: Style
 ) -> list[Segment]:
-    """Return the segments of a row that starts at a position of the text."""
+    """Return the segments of a row that starts at an offset."""
     end = start + len(text)
     limits = sorted(
         {

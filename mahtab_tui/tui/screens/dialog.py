@@ -31,14 +31,14 @@ Answer = TypeVar("Answer")
 
 @ignores_removed
 class Dialog(ModalScreen[ScreenResultType]):
-    """A screen over the others.
+    """Base class of screens over the others.
 
-    A dialog is answered once: `dismiss` ignores later keys of the same burst, so that they cannot
-    close the screen below.
+    A dialog is answered only once: `dismiss` ignores later keys of the same burst, so that they
+    cannot close the screen below.
     """
 
     asks: ClassVar[bool] = True
-    """Whether it waits for an answer, so that no command opens anything over it."""
+    """Whether it waits for an answer, so that no command opens anything on top of it."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self.is_active:
@@ -62,13 +62,13 @@ def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], o
 
 
 class TextDialog(Dialog[None]):
-    """A heading over a text that scrolls; commands may open other screens over it."""
+    """A heading above scrollable text; commands may open other screens over it."""
 
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
     def __init__(self, heading: str, text: str = "", *, id: str) -> None:
-        """id: of the text."""
+        """id: the text's id."""
         super().__init__()
         self.heading = Static(heading, classes="quiet", markup=False)
         self.text = Static(text, id=id, markup=False)
@@ -81,7 +81,7 @@ class TextDialog(Dialog[None]):
 
 
 class Confirm(Dialog[bool]):
-    """Returns True for yes; Escape means no."""
+    """Asks a yes-or-no question; Escape means no."""
 
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -121,7 +121,7 @@ def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: st
 
 
 class Prompt(Dialog[str | None]):
-    """Returns the line, or None after Escape or if it is empty."""
+    """Asks for a line; returns it, or None if it is empty or after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -141,7 +141,7 @@ class Prompt(Dialog[str | None]):
 
 
 class EditQuery(Dialog[str | None]):
-    """Returns the new query, or None after Escape."""
+    """Asks for a new query; returns it, or None after Escape."""
 
     AUTO_FOCUS = "#query-again"
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
@@ -168,13 +168,13 @@ class EditQuery(Dialog[str | None]):
 
 
 _KEYS = 5
-"""Columns of the key."""
+"""Columns for the key."""
 _TITLES = 19
-"""Columns of the title."""
+"""Columns for the title."""
 
 
 class ActionMenu(Dialog[str | None]):
-    """Returns the chosen action, or None.
+    """A menu of actions; returns the selected one, or None.
 
     A letter acts at once. If the action runs code, asks a model or cannot be undone, the letter
     only selects it and Enter runs it. Letters without an action go to the editor.
@@ -184,7 +184,7 @@ class ActionMenu(Dialog[str | None]):
 
     @dataclass
     class Typed(Message):
-        """The user typed keys for the editor."""
+        """The user typed keys meant for the editor."""
 
         keys: Sequence[Key]
 
@@ -196,10 +196,10 @@ class ActionMenu(Dialog[str | None]):
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
         self._chosen = 0
-        """The row at the cursor once the rows are drawn."""
+        """The selected row once the rows are drawn."""
         self._pending: list[Key] = []
-        """The letter that selected an action which waits for Enter. If another letter follows, both
-        are the beginning of a text."""
+        """The letter that selected an action which needs Enter. If another letter follows, both are
+        treated as typed text."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog menu"):
@@ -256,7 +256,7 @@ class ActionMenu(Dialog[str | None]):
 
 
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
-    """Show a menu of actions, and run the one that the user chooses on `owner`."""
+    """Show a menu of actions, and run the selected one on `owner`."""
 
     ask(
         owner.app,

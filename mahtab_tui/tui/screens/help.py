@@ -26,12 +26,12 @@ from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.theme import Palette
 
 KEYS = "keys"
-"""The topic whose page is made from the registry, and so shows the user's own keys."""
+"""The topic whose page is generated from the registry, and so shows the user's own keys."""
 
 _KEYS = 18
-"""Columns of the keys."""
+"""Columns for the keys."""
 _NARROWEST = 20
-"""The smallest width of a page."""
+"""Minimum width of a page."""
 
 
 HelpRow = tuple[str, str, str]
@@ -41,7 +41,7 @@ HelpRow = tuple[str, str, str]
 def help_rows(
     commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, first: str = "Editor"
 ) -> list[HelpRow]:
-    """List all commands and the panes' keys, with the user's own keys. first: the group that stands
+    """List all commands and the panes' keys, with the user's own keys. first: the group to list
     first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:
@@ -67,7 +67,7 @@ def _key_names(keys: str) -> str:
 
 
 def _key_name(key: str) -> str:
-    """Name a key as on the keyboard: ``/`` for Textual's slash."""
+    """Name a key as on the keyboard, such as ``/`` for Textual's slash."""
     character = key_to_character(REPLACED_KEYS.get(key.strip(), key.strip())) or ""
     return (
         character
@@ -77,8 +77,8 @@ def _key_name(key: str) -> str:
 
 
 class HelpScreen(Dialog[None]):
-    """Shows the topics, and the page of the chosen one. Typing keeps only the topics, and the parts
-    of the page, that match."""
+    """Shows the topics, and the page of the selected one. Typing shows only matching topics, and
+    matching parts of the page."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -90,7 +90,7 @@ class HelpScreen(Dialog[None]):
     ]
 
     def __init__(self, rows: Sequence[HelpRow], topic: str = KEYS) -> None:
-        """rows: the keys. topic: the one that is shown first."""
+        """rows: the keys. topic: the initial topic."""
         super().__init__()
         self._rows = rows
         self._topic = topic
@@ -170,9 +170,8 @@ class HelpScreen(Dialog[None]):
     def _page(self, wanted: str, width: int) -> Text:
         text = page(self._topic).text
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        markdown = Markdown(
-            replace(palette, panel=palette.surface)
-        )  # the dialog has the colour of a panel
+        # The dialog's background is a panel colour.
+        markdown = Markdown(replace(palette, panel=palette.surface))
         shown = Text()
         for block in parse(filter_page(text, wanted) if wanted else text):
             for row in markdown.rows(block, width):

@@ -1,4 +1,4 @@
-"""The one picker, and pickers of models, kernels and inputs."""
+"""The base class of pickers, and pickers of models, kernels, themes and earlier inputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Row = TypeVar("Row")
 
 
 class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
-    """A screen with a listing, and what it says about the rows."""
+    """A screen with a list. Subclasses define the rows and what is shown about them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -48,15 +48,15 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         yield self.listing
 
     def rows(self, typed: str) -> Sequence[Row]:
-        """The rows that match what was typed."""
+        """Return the rows that match the typed text."""
         raise NotImplementedError
 
     def line(self, row: Row, width: int) -> Content:
-        """A row on one line."""
+        """Format a row as one line."""
         raise NotImplementedError
 
     def heading(self, row: Row) -> str:
-        """The heading of the group that a row belongs to; empty for none."""
+        """Return the heading of a row's group; empty for none."""
         return ""
 
     def describe(self, row: Row | None) -> Content:
@@ -64,7 +64,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return Content("")
 
     def find(self) -> object:
-        """Show the rows that match; called when other text was typed."""
+        """Show the matching rows; called when the typed text changes."""
         self.listing.fill(0)
         return None
 
@@ -78,7 +78,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
 @ignores_removed
 class Listing(Vertical, Generic[Row]):
-    """Typing filters, the arrows move the cursor, Enter or a click takes the row."""
+    """A filterable list: typing filters, the arrows move the cursor, Enter or a click selects the
+    row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("down,ctrl+n", "move(1)", "Down"),
@@ -97,8 +98,8 @@ class Listing(Vertical, Generic[Row]):
         side: Widget | None = None,
         below: Widget | None = None,
     ) -> None:
-        """side, below: widgets that show the row at the cursor, beside the list and below it; by
-        default its description stands below."""
+        """side, below: widgets beside and below the list that show the row at the cursor; by
+        default its description is shown below."""
         super().__init__(classes="dialog large listing")
         self.rows: Sequence[Row] = ()
         self._source = source
@@ -109,7 +110,7 @@ class Listing(Vertical, Generic[Row]):
         self._side, self._below = side, below
         self._description = Static(classes="listing-about", markup=False)
         self._rows: list[int] = []
-        """The place of each row among the options, which include the headings."""
+        """The index of each row among the options, which include headings."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="listing-title"):
@@ -158,13 +159,13 @@ class Listing(Vertical, Generic[Row]):
 
     @property
     def _row(self) -> int | None:
-        """The number of the row at the cursor."""
+        """The index of the row at the cursor."""
         highlighted = self._options.highlighted
         return self._rows.index(highlighted) if highlighted in self._rows else None
 
     def fill(self, cursor: int | None = None) -> None:
-        """Show the rows anew. cursor: the number of the row that it goes to; by default it stays on
-        its line."""
+        """Fill the list again. cursor: the index of the row to move to; by default the cursor stays
+        on its line."""
         chosen_row = self._row if cursor is None else cursor
         self.rows, self._rows = self._source.rows(self.typed.strip()), []
         width = max(1, self._options.scrollable_content_region.width)
@@ -188,7 +189,7 @@ class Listing(Vertical, Generic[Row]):
         self._description.update(self._source.describe(self.chosen))
 
     def show_count(self, text: str) -> None:
-        """Show a text at the end of the title, such as how many rows match."""
+        """Show a text at the end of the title, such as the number of matches."""
         self.query_one(".listing-count", Static).update(Content(text))
 
     def show_status(self, text: str, style: str = "$bad") -> None:
@@ -203,7 +204,7 @@ class Listing(Vertical, Generic[Row]):
 
 
 class ChooseOne(ListScreen[str | None, str]):
-    """Returns one of a few values, or None after Escape."""
+    """Lets the user pick a value; returns it, or None after Escape."""
 
     def __init__(self, title: str, values: Sequence[str], present: str) -> None:
         super().__init__()
@@ -232,7 +233,7 @@ class ChooseOne(ListScreen[str | None, str]):
 
 
 class ChooseTheme(ChooseOne):
-    """Shows each theme at once, the present one marked. Escape goes back to it."""
+    """Previews each theme at once, and marks the current one. Escape restores it."""
 
     def __init__(self, themes: Sequence[str], present: str) -> None:
         super().__init__("Theme", themes, present)
@@ -248,7 +249,7 @@ class ChooseTheme(ChooseOne):
 
 
 def short_path(path: str, project: Path) -> str:
-    """Shorten the project's folder to `.` and the user's to `~`."""
+    """Abbreviate the project's folder to `.` and the home folder to `~`."""
     for folder, short in ((project, "."), (Path.home(), "~")):
         if path.startswith(f"{folder}/"):
             return f"{short}{path.removeprefix(str(folder))}"
@@ -256,7 +257,7 @@ def short_path(path: str, project: Path) -> str:
 
 
 _MODEL_WIDTH = 26
-"""Columns of a model's name."""
+"""Columns for a model's name."""
 _NO_SERVER = "no server answers on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
 
 
@@ -270,7 +271,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         used: Sequence[str],
         access: Mapping[str, Any],
     ) -> None:
-        """present: the model to replace; empty for none. The rest: as for
+        """present: the model to replace; empty for none. The other arguments are those of
         `available.found_models`."""
         super().__init__()
         self.listing = Listing(self, "Model", "Enter chooses · any name can be typed · Esc cancels")
@@ -282,7 +283,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
 
     def on_mount(self) -> None:
         self.listing.show_count("looking…")
-        # A thread of the pool would delay the end of the program.
+        # A pool's thread would delay the end of the program.
         threading.Thread(target=self._find_models, name="models", daemon=True).start()
 
     def _find_models(self) -> None:
@@ -299,7 +300,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         self.listing.fill()
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
-        """Add the models of servers, before the providers whose models must be typed."""
+        """Add the models of servers, above the providers whose models must be typed."""
         known = {model.spec for model in self._models}
         index = next(index for index, model in enumerate(self._models) if model.is_provider)
         self._models[index:index] = [model for model in models if model.spec not in known]
@@ -369,16 +370,17 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
 
 
 _KERNEL_WIDTH = 34
-"""Columns of a kernel's name."""
+"""Columns for a kernel's name."""
 
 
 class KernelChoice(NamedTuple):
-    """A kernel to go on with."""
+    """A kernel to switch to."""
 
     kind: str
-    """"here", "python" (an interpreter), "address" or "session" (whose kernel waits)."""
+    """One of "here", "python" (an interpreter), "address", and "session" (the waiting kernel of a
+    session)."""
     name: str
-    """The interpreter, the address or the session's id."""
+    """The interpreter, the address, or the session's id."""
     about: str
 
 
@@ -386,7 +388,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     """Returns a kernel, or None after Escape. Any address can be typed."""
 
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
-        """present: the kernel of now. find: returns the others; waits."""
+        """present: the current kernel. find: returns the other kernels; waits."""
         super().__init__()
         self.listing = Listing(self, "Kernel", "Enter switches · or type ssh://host · Esc cancels")
         self._current = present
@@ -437,7 +439,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
 
 def choose_kernel(context: CommandContext, address: str) -> None:
-    """Go on with the kernel at an address; without one, let the user choose."""
+    """Switch to the kernel at an address; without one, let the user choose."""
     from mahtab_tui.session.kernel import check_address
 
     def chosen(choice: KernelChoice) -> None:
@@ -508,11 +510,11 @@ def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoi
 
 
 PAUSE = 0.05
-"""Seconds without a key after which a search begins, so that fast typing causes one search only."""
+"""Seconds without a key press before a search starts, so that fast typing causes only one."""
 
 
 class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
-    """Returns the chosen entry, or None after Escape."""
+    """Searches earlier inputs; returns the chosen entry, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "previous", "Up")]
 
@@ -526,7 +528,7 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         self._history = history
         self._found: list[HistoryEntry] = []
         self._found_for: str | None = None
-        """The query that the shown entries match."""
+        """The query that produced the shown entries."""
 
     def on_mount(self) -> None:
         self.find()
@@ -538,7 +540,7 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
 
     async def _find(self, query: str) -> None:
         found = await asyncio.to_thread(self._history.search, query)
-        if not self.is_current:  # the user left while it searched
+        if not self.is_current:  # the user left during the search
             return
         self._found, self._found_for = found, query
         self.listing.fill(0)
@@ -548,8 +550,8 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         return self._found
 
     def line(self, row: HistoryEntry, width: int) -> Content:
-        """Show an entry's mode, its first line with the query highlighted, and how many more lines
-        it has."""
+        """Show an entry's mode, its first line with the query highlighted, and its number of
+        further lines."""
         query = self._found_for or ""
         first, *more = plain(row.text).expandtabs(4).split("\n")
         text = Content(first)

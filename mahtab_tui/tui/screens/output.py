@@ -1,4 +1,4 @@
-"""Screens for the output of a cell: its text, its pictures, the frames of its error."""
+"""Screens for the output of a cell: text, pictures, and the frames of an error."""
 
 from __future__ import annotations
 
@@ -63,19 +63,18 @@ __all__ = ["FramesScreen", "PagerScreen", "PicturesScreen"]
 
 
 def make_local_subject(client: InspectorClient, kind: ViewKind) -> Subject:
-    """Make a subject for a view of something that is no object of the kernel: the view asks the
-    kernel nothing."""
+    """Make a subject for a view whose content does not come from the kernel."""
     return Subject(client, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
 
 
 class OutputScreen(Dialog[None]):
-    """A title, a viewer, and the keys that they share."""
+    """A title, a viewer, and the keys they share."""
 
-    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
     def __init__(self, client: InspectorClient, folder: Path) -> None:
-        """folder: for a saved file whose name has none."""
+        """folder: where to save a file whose name has no folder."""
         super().__init__()
         self.viewer = Viewer(id="output-body")
         self.fetcher = Fetcher(self)
@@ -95,8 +94,8 @@ class OutputScreen(Dialog[None]):
             self.dismiss(None)
 
     def save(self, name: str, content: bytes) -> None:
-        """Ask for a file, write the content on a thread, and show the outcome. name: the
-        suggestion."""
+        """Ask for a file, write the content on a thread, and show the outcome. name: the suggested
+        name."""
 
         def chosen(entered: str) -> None:
             path, viewer = self._folder / os.path.expanduser(entered), self.viewer
@@ -111,12 +110,12 @@ class OutputScreen(Dialog[None]):
 
 
 def write_new_file(path: Path, content: bytes) -> Path:
-    """Write a new file. Raises `KernelError` with a sentence if it exists, or cannot be written."""
+    """Write a new file. Raises `KernelError` with a sentence if it exists or cannot be written."""
     try:
         file = path.open("xb")
     except FileExistsError:
         raise KernelError(f"{path} exists already and was not changed.") from None
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+    except (OSError, ValueError) as error:  # ValueError: not a valid file name
         raise KernelError(
             f"{path} cannot be written: {getattr(error, 'strerror', error)}."
         ) from None
@@ -130,19 +129,19 @@ def write_new_file(path: Path, content: bytes) -> Path:
 
 
 MAX_READ = 10_000_000
-"""Bytes of a file that are read."""
+"""Maximum bytes of a file to read."""
 
 
 class Code(NamedTuple):
-    """A source, and the line of the frame."""
+    """A source text, and the frame's position in it."""
 
     text: str
     line: range | None
-    """The positions of its characters; None if there is no such line."""
+    """The character range of the frame's line; None if there is no such line."""
 
 
 def frame_cell(frame: TracebackFrame) -> int | None:
-    """The number of the cell that a frame is in; None for a file."""
+    """Return the number of the cell that a frame is in; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
     return (
         int(number)
@@ -155,7 +154,7 @@ def frame_cell(frame: TracebackFrame) -> int | None:
 
 
 def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
-    """Read the source of a frame; waits. cell: gets the code of a cell. Raises `KernelError` with a
+    """Read a frame's source; waits. cell: returns a cell's code. Raises `KernelError` with a
     sentence if it cannot be read."""
     number = frame_cell(frame)
     if number is None:
@@ -167,10 +166,10 @@ def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
 
 
 def is_file(frame: TracebackFrame) -> bool:
-    """Whether a frame is in a file that exists."""
+    """Return whether a frame is in an existing file."""
     try:
         return os.path.isabs(frame.file) and os.path.isfile(frame.file)
-    except ValueError:  # the name has a NUL
+    except ValueError:  # the name contains a NUL
         return False
 
 
@@ -189,7 +188,7 @@ def _read(path: str) -> str:
     if not os.path.isabs(path):
         raise KernelError("This frame is in no file, and its source was not kept.")
     try:
-        # Reading a pipe or a device may never end.
+        # Non-blocking, because reading a pipe or device may never end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -207,7 +206,7 @@ def _read(path: str) -> str:
 
 
 MAX_LINES = 8
-"""Lines of the screen that the frames take at most."""
+"""Maximum lines of the screen for the frames."""
 
 
 class FrameRows:
@@ -241,12 +240,12 @@ class FrameRows:
 
 
 class FrameList(RowsView, can_focus=True):
-    """Lists frames in the order of the traceback: the last one raised the error."""
+    """Lists frames in the order of a traceback: the last one raised the error."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
     class FrameChanged(Message):
-        """The cursor is on another frame."""
+        """The cursor moved to another frame."""
 
     def __init__(self, frames: Sequence[TracebackFrame], at: int) -> None:
         self._frames = FrameRows(frames, at)
@@ -275,7 +274,7 @@ class FrameList(RowsView, can_focus=True):
 
 
 def _cut_start(text: str, width: int) -> str:
-    """Cut the beginning of a text that has more cells, because its end says more."""
+    """Truncate the start of a text that is too wide, because its end is more informative."""
     if cell_len(text) <= width:
         return text
     text = text[-width:]
@@ -285,8 +284,8 @@ def _cut_start(text: str, width: int) -> str:
 
 
 def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> ObjectPath:
-    """The path to the variables of a frame, which the kernel finds by the frame's place and its
-    number among the frames of the same place."""
+    """Return the path to a frame's variables. The kernel identifies the frame by its file and line,
+    and its index among the frames there."""
     frame = frames[at]
     frame_key = (frame.file, frame.line, frame.function)
     same = [
@@ -302,7 +301,7 @@ def _make_variables_subject(client: InspectorClient, path: ObjectPath) -> Subjec
 
 
 class FramesScreen(OutputScreen):
-    """Shows the exception, the frames, the source of the chosen frame, and its variables."""
+    """Shows an exception, its frames, and the source and variables of the selected frame."""
 
     BINDINGS = bindings(FRAMES_COMMANDS)
 
@@ -317,7 +316,7 @@ class FramesScreen(OutputScreen):
         folder: pathlib.Path,
         port: TranscriptPort,
     ) -> None:
-        """at: the frame that is chosen first. code: gets the code of a cell."""
+        """at: the frame to select first. code: returns a cell's code."""
         super().__init__(client, folder)
         self._cell = cell
         self._code_of = code
@@ -382,8 +381,8 @@ class FramesScreen(OutputScreen):
             self.save(name, self._code.text.encode("utf-8", "replace"))
 
     def action_back(self) -> None:
-        """Close the input line; else go from the source or the variables to the frames; else
-        leave."""
+        """Close the input line; else go from the source or the variables back to the frames; else
+        close the screen."""
         if self._source.has_focus or self._variables.has_focus:
             self._frames.focus()
         else:
@@ -399,15 +398,14 @@ class FramesScreen(OutputScreen):
         self._port.open_output(self._cell)
 
     def action_edit(self) -> None:
-        """Open a file at the line in the user's editor, the code of a cell in our own."""
+        """Open a file at the line in the user's editor, or put a cell's code into the input."""
         frame = self._frames.frame
         if frame_cell(frame) is not None and self._code.text:
             self._port.edit("python", self._code.text.strip("\n"))
             self.dismiss(None)
         elif is_file(frame):
-            self.call_later(
-                self._edit_file, frame
-            )  # within the key's own event the screen would not be drawn again
+            # Deferred, because the screen is not drawn while the key's own event is handled.
+            self.call_later(self._edit_file, frame)
         else:
             self.viewer.fail(self._source.problem or "There is nothing to edit.")
 
@@ -422,14 +420,14 @@ class FramesScreen(OutputScreen):
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _SAMPLE = 100_000
-"""Characters that are searched for the colours which the whole is likely to have."""
+"""Characters to scan for the colours that the whole text is likely to use."""
 
 
 def strip_controls(text: str) -> str:
     """Remove escape sequences and control characters. A million lines take less than a second."""
     if "\x1b" in text:
-        # An output has few different colours: replacing each is many times faster than a pattern
-        # over all of it.
+        # An output uses few different colours, so replacing each is many times faster than a
+        # regular expression over the whole text.
         for sequence in set(_SGR.findall(text, 0, _SAMPLE)):
             text = text.replace(sequence, "")
         if "\x1b" in text:
@@ -438,7 +436,7 @@ def strip_controls(text: str) -> str:
 
 
 class WholeOutput(LocalText):
-    """A text of any length: the lines before each block are counted once."""
+    """The whole text of an output. The number of lines before each block is counted only once."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -455,7 +453,7 @@ class WholeOutput(LocalText):
 
 
 class PagerScreen(OutputScreen):
-    """Opens at once; the text is read on a thread."""
+    """Shows a whole output. The screen opens at once, and reads the text on a thread."""
 
     BINDINGS = bindings(PAGER_COMMANDS)
 
@@ -467,8 +465,8 @@ class PagerScreen(OutputScreen):
         client: InspectorClient,
         folder: Path,
     ) -> None:
-        """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it
-        is saved. folder: for a saved file whose name has none."""
+        """read: returns the output; called on a thread, may raise `StoreError`. file: the suggested
+        file name. folder: where to save a file whose name has no folder."""
         super().__init__(client, folder)
         self._title_text = title
         self._file = file
@@ -510,15 +508,15 @@ class PagerScreen(OutputScreen):
 
 
 class DisplayedPicture(NamedTuple):
-    """A picture that a cell has displayed."""
+    """A picture displayed by a cell."""
 
     mime: str
     data: str
-    """base64."""
+    """Base64."""
 
 
 class PicturesScreen(OutputScreen):
-    """The arrows go from one picture to the next."""
+    """Shows a cell's pictures one at a time; the arrow keys switch between them."""
 
     BINDINGS = bindings(PICTURES_COMMANDS)
 

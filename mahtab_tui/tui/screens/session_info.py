@@ -33,13 +33,14 @@ _ROOM = "░"
 
 
 class ContextScreen(TextDialog):
-    """Counts on a thread, because the model may have to be loaded."""
+    """Shows what the next question would send. It is counted on a thread, because the model may
+    have to be loaded."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, count: Callable[[], ContextUse]) -> None:
-        """count: counts what the next question would send; may raise an exception with a
-        sentence."""
+        """count: counts what the next question would send; may raise an exception whose message is
+        a sentence."""
         super().__init__("Context · Esc closes", "counting …", id="context-rows")
         self._count = count
         self._fetcher = Fetcher(self)
@@ -55,9 +56,9 @@ class ContextScreen(TextDialog):
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
-    """Draw a bar of all parts, and a line for each."""
+    """Draw a bar of all parts, and a line for each part."""
     cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
-    if (over := sum(cells) - width) > 0:  # small parts have a cell each
+    if (over := sum(cells) - width) > 0:  # small parts get a cell each
         cells[cells.index(max(cells))] -= over
     bar = [("█" * count, _COLOURS[index % len(_COLOURS)]) for index, count in enumerate(cells)]
     lines: list[Content | str] = [
@@ -82,12 +83,12 @@ _REFRESH_INTERVAL = 0.5
 
 
 class UsageScreen(TextDialog):
-    """Shows a line for the session, each question and each search, and keeps them up to date."""
+    """Shows the usage of the session, each question and each search, and keeps it up to date."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, table: Callable[[int], str]) -> None:
-        """table: makes the current lines, for a width."""
+        """table: formats the current usage for a width."""
         super().__init__("Usage · Esc closes", id="usage-rows")
         self._table = table
 
@@ -105,7 +106,7 @@ _NO_INSTRUCTIONS = (
 
 
 class InstructionsScreen(TextDialog):
-    """Shows the text of every file, and lets the user trust the project's."""
+    """Shows the text of every instruction file, and lets the user trust the project's files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
@@ -148,7 +149,7 @@ class InstructionsScreen(TextDialog):
 
         def trust() -> None:
             try:
-                for each in untrusted:  # what was shown, even if a file has changed since
+                for each in untrusted:  # trust what was shown, even if a file has changed since
                     allow(each.path, each.value)
             except SettingsError as error:
                 self.app.notify(str(error), severity="error", markup=False)
@@ -169,8 +170,8 @@ OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
 class UndoScreen(Dialog[None]):
-    """Compares first, then asks, then undoes; each on a thread. Escape leaves everything as it
-    is."""
+    """Shows the changes, asks for confirmation, then undoes them; each step runs on a thread.
+    Escape changes nothing."""
 
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -185,8 +186,7 @@ class UndoScreen(Dialog[None]):
         preview: Callable[[], Restoration],
         undo: Callable[[], Restoration],
     ) -> None:
-        """cells: those that would be undone. preview, undo: wait for the kernel, and raise
-        `KernelError`."""
+        """cells: the cells to undo. preview, undo: wait for the kernel, and raise `KernelError`."""
         super().__init__()
         self._cells = cells
         self._preview = preview
@@ -224,7 +224,7 @@ class UndoScreen(Dialog[None]):
         self.action_undo() if event.button.id == "yes" else self.action_leave()
 
     def action_undo(self) -> None:
-        """Undo, once the changes are shown."""
+        """Undo, if the changes are already shown."""
         button = self.query_one("#yes")
         if not button.disabled:
             button.disabled = True
@@ -239,9 +239,9 @@ def _title(cells: Sequence[int]) -> str:
 
 
 _POLL_INTERVAL = 0.3
-"""Seconds: servers start and end by themselves."""
+"""Seconds between two checks, because servers may start and end at any time."""
 _SHOWN = 300
-"""Tools that are listed at most."""
+"""Maximum number of listed tools."""
 _MARKS = {
     "not started": ("○ ", "$muted"),
     "starting": ("◌ ", "$moon"),
@@ -252,8 +252,7 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 
 
 class ServersScreen(ListScreen[None, ServerState]):
-    """Enter shows what the server at the cursor has written; Ctrl+R starts it, or starts it
-    again."""
+    """Enter shows the messages of the server at the cursor; Ctrl+R starts or restarts it."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -282,7 +281,7 @@ class ServersScreen(ListScreen[None, ServerState]):
             side=VerticalScroll(self._tools, id="server-tools"),
         )
         self._drawn: object = None
-        """Data that the rows were drawn from."""
+        """The data that the drawn rows are based on."""
 
     def on_mount(self) -> None:
         self.set_interval(_POLL_INTERVAL, self._poll_servers)
@@ -324,7 +323,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         return Content.assemble((self._one_line(row.where), "$muted"), why)
 
     def _one_line(self, text: str) -> str:
-        """A text from outside on one line."""
+        """Format external text on one line."""
         return one_line(visible(self._mask(text)))
 
     def _matching(self, state: ServerState, typed: str) -> list[str]:

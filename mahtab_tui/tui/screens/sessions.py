@@ -1,4 +1,4 @@
-"""The screen of all saved sessions."""
+"""The screen of saved sessions."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 _RETRY_S = 0.05
-"""Seconds between two looks whether the transcript can be searched."""
+"""Seconds between two checks whether the preview is ready to be searched."""
 
 
 class PreviewTranscript(TranscriptView):
-    """The transcript; the arrows mark its entries."""
+    """A session's transcript, in which the arrow keys mark an entry."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "walk(-1)", "Up", show=False),
@@ -68,7 +68,7 @@ class PreviewTranscript(TranscriptView):
 
     @property
     def entry(self) -> str:
-        """The name of the marked entry in `bus.prompt.HiddenEntries`; empty if none is marked."""
+        """The marked entry's name in `bus.prompt.HiddenEntries`; empty if none is marked."""
         marked = self.marker.marked
         return "" if marked is None else marked.key
 
@@ -79,10 +79,10 @@ class Preview(Container):
     def __init__(self) -> None:
         super().__init__(id="session-preview")
         self.transcript: PreviewTranscript | None = None
-        """The view of the session that is shown."""
+        """The transcript of the shown session."""
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
-        """Show records in place of those before, at the newest one of the words."""
+        """Show these records, scrolled to the newest match of the words."""
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = reading = PreviewTranscript()
@@ -105,21 +105,21 @@ class Preview(Container):
 
 
 MAX_SESSIONS = 100
-"""Sessions that are shown at most."""
+"""Maximum number of listed sessions."""
 _WIDE_COLUMNS = 70
-"""Columns from which on a line says more than the day and the title."""
+"""Columns from which a line shows more than the date and the title."""
 _SIZE = len("999 KB")
 _HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
 _TYPE = "type to search · Tab reads · Esc leaves"
 _TYPING_PAUSE_S = 0.05
-"""Seconds without a key after which a search begins."""
+"""Seconds without a key press before a search starts."""
 _CATCH_UP_S = 0.2
-"""Seconds for which each search reads sessions into the index at most."""
+"""Maximum seconds that each search spends on indexing sessions."""
 
 
 @dataclass(frozen=True)
 class ListQuery:
-    """Query of the list."""
+    """A query for the list."""
 
     typed: str
     project: str | None
@@ -128,20 +128,20 @@ class ListQuery:
 
 @dataclass(frozen=True)
 class ListResult:
-    """Result of a query."""
+    """The result of a query."""
 
     query: ListQuery
     found: Found
     count: int
-    """How many sessions there are to list."""
+    """The number of matching sessions, listed or not."""
     open_now: dict[str, Holder] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
-    """Facts about the kernels without a screen, by session."""
+    """Descriptions of the kernels without a screen, by session."""
     problem: str = ""
 
 
 def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> SessionsScreen:
-    """Return the screen over a session. commands: see there."""
+    """Create the screen for a session. commands: see `SessionsScreen`."""
     try:
         project = str(project_folder())
     except SettingsError:
@@ -159,7 +159,7 @@ def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> Sessi
 
 
 class SessionsScreen(ListScreen[str | None, Hit]):
-    """Returns the id of the session to go to, or None after Escape."""
+    """Returns the id of the session to open, or None after Escape."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -183,10 +183,10 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         mask: Callable[[str], str] = str,
         commands: Sequence[SlashCommand] = (),
     ) -> None:
-        """present: the session that is open; empty if it is not saved. may_leave: why no other
-        session can be opened; empty if it can.
+        """current: the open session; empty if it is not saved. switch_problem: why no other session
+        can be opened; empty if it can.
 
-        mask: covers what an export must not hold. commands: those of the application, for the help.
+        mask: masks secrets in exports. commands: all commands of the application, for the help.
         """
         super().__init__()
         self._preview = Preview()
@@ -201,14 +201,14 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._result: ListResult | None = None
         self._detached: dict[str, str] = {}
         self._unindexed = 1
-        """How many sessions are not in the index, as far as is known. Only the thread that searches
-        changes it, while it runs."""
+        """The number of sessions not yet indexed, as far as known. Changed only by the search
+        thread."""
         self._pending_action: Callable[[], None] | None = None
-        """Action of a key that waits for the list to show the typed text."""
+        """The action of a key that waits until the list matches the typed text."""
         self._finder = LatestWorker(self._find, "sessions", _TYPING_PAUSE_S)
         self._reader = LatestWorker(self._read, "session-preview", _TYPING_PAUSE_S)
         self._shown: tuple[str, str] = "", ""
-        """The session in the preview, and the words that are marked in it."""
+        """The session in the preview, and the words marked in it."""
 
     def on_mount(self) -> None:
         self.listing.show_count("looking…")
@@ -323,7 +323,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         when = day(session)
-        if width < _WIDE_COLUMNS:  # the year matters more than the time if it is another one
+        if width < _WIDE_COLUMNS:  # if it is another year, show that instead of the time
             when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         first = (
             plain(one_line(session.first))
@@ -448,7 +448,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def action_stop_kernel(self) -> None:
-        """End the session's kernel, which runs without a screen."""
+        """Stop the session's kernel, which runs without a screen."""
         if (hit := self._chosen(self.action_stop_kernel)) is None:
             return
         if self._result is None or hit.session.id not in self._result.waiting:
@@ -464,7 +464,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def action_fork(self) -> None:
-        """Copy the session; while the preview has the focus, its beginning before the marked
+        """Copy the session; while the preview has the focus, only the part before the marked
         entry."""
         if (hit := self._chosen(self.action_fork)) is None:
             return
@@ -498,8 +498,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
-        """The session at the cursor; None if there is none, or while the list does not yet show
-        what was typed: then `act` is called later."""
+        """Return the session at the cursor; None if there is none, or if the list does not match
+        the typed text yet, in which case `act` is called later."""
         if self._result is None or self._result.query != self._query:
             self._pending_action = self._pending_action or act
             return None
@@ -517,8 +517,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self.dismiss(session)
 
     def _do(self, work: Callable[[], Callable[[], None] | str | None], outcome: str) -> None:
-        """Do something on a thread and say how it went. work: may return what to do afterwards, on
-        the main thread, or what to say."""
+        """Do something on a thread, and report the outcome. work: may return a function to call on
+        the main thread afterwards, or the text to report."""
 
         def act() -> None:
             then, sentence, style = None, outcome, "$good"

@@ -95,18 +95,18 @@ _POSITIONS = {
 
 
 def setting_group(key: str) -> str:
-    """The group of a setting, or of an entry of a table."""
+    """Return the group of a setting, or of a table entry."""
     return _POSITIONS.get(key.partition(".")[0], (0, "Others"))[1]
 
 
 def setting_order(key: str) -> int:
-    """The place of a setting among the others; the entries of a table stay together."""
+    """Return the sort position of a setting; the entries of a table stay together."""
     return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), ""))[0]
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
-    """Check a value. Raises `SettingsError` if it would be refused or ignored. provider: for a
-    model that is named without one."""
+    """Validate a value. Raises `SettingsError` if it would be rejected or ignored. provider: the
+    provider of a model named without one."""
     try:
         if is_model(key):
             split_spec(full_name(text, provider))
@@ -124,7 +124,7 @@ def check(key: str, text: str, provider: str | None = None) -> None:
 
 
 def is_model(key: str) -> bool:
-    """Whether the value of a setting is the name of a model that answers."""
+    """Return whether a setting's value is the name of a model that answers."""
     return key == "model" or (key.endswith("_model") and key != "embedding_model")
 
 
@@ -149,8 +149,8 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
 
 
 class SettingWriter:
-    """Each method returns a sentence that reports the outcome. Raises `SettingsError`, or
-    `ModelError`, which changes nothing."""
+    """Writes a setting. Each method returns a sentence that reports the outcome; if one raises
+    `SettingsError` or `ModelError`, nothing has changed."""
 
     def __init__(
         self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]
@@ -166,7 +166,7 @@ class SettingWriter:
         return await self.set("false" if getattr(self._settings, self._key) else "true")
 
     async def set(self, text: str) -> str:
-        """Set the value that the user typed."""
+        """Set the value typed by the user."""
         value = await asyncio.to_thread(self._checked, text)
         table = self._key.partition(".")[0]
         before = getattr(self._settings, table)
@@ -190,7 +190,7 @@ class SettingWriter:
         return f"Saved. {_effect_time(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
 
     async def unset(self) -> str:
-        """Remove it from the file, so that the other sources decide."""
+        """Remove the setting from the file, so that the other sources apply."""
         if not await asyncio.to_thread(unset, self._file, self._key):
             raise SettingsError(f"{self._file} does not set {self._key}.")
         table = self._key.partition(".")[0]
@@ -220,8 +220,7 @@ class SettingWriter:
             set_value(self._file, key, value)
 
     def _winner(self, key: str) -> str:
-        """A sentence that names the source which overrides the file at the next start; empty if
-        none does."""
+        """Name the source that will override the file at the next start; empty if none does."""
         try:
             origin = self._settings.origin(key)
         except SettingsError as error:
@@ -238,7 +237,7 @@ def _effect_time(at_once: bool) -> str:
 
 
 class EditSetting(Dialog[str | None]):
-    """Returns a valid text, an empty one to remove the setting from the file, or None after
+    """Returns a valid value, an empty text to remove the setting from the file, or None after
     Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
@@ -271,8 +270,8 @@ class EditSetting(Dialog[str | None]):
 
     @work(exclusive=True)
     async def _take(self, text: str) -> None:
-        """Check the text on a thread, because folders and programs are looked up; return it if it
-        is valid."""
+        """Validate the text on a thread, because this looks up folders and programs; return it if
+        it is valid."""
         try:
             if text:
                 await asyncio.to_thread(parse_value, self._entry.key, text)
@@ -288,11 +287,11 @@ class EditSetting(Dialog[str | None]):
 
 
 _KEY, _VALUE, _ORIGIN = 20, 44, 16
-"""Columns of the key, of the value at most, and of the source."""
+"""Columns for the key, the value (at most) and the source."""
 
 
 class SettingsScreen(ListScreen[None, SettingEntry]):
-    """Enter changes the setting at the cursor; Escape leaves."""
+    """Lists all settings. Enter changes the one at the cursor; Escape closes the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("tab", "other_file", "Other file"),
@@ -307,11 +306,11 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         make_picker: Callable[[str], ModelPicker],
         notify: Callable[[str, SeverityLevel], None],
     ) -> None:
-        """present: the values in effect of settings that are not set, by key. change: sets a value
-        for this session and returns whether it takes effect at once.
+        """present: values in effect of settings that are not set, by key. change: sets a value for
+        this session and returns whether it takes effect at once.
 
-        make_picker: makes a screen that replaces a model. notify: reports a change that ends after
-        the user has left the screen. Raises `SettingsError` if the project's folder was deleted.
+        make_picker: creates a screen to choose another model. notify: reports a change that ends
+        after the screen was closed. Raises `SettingsError` if the project's folder was deleted.
         """
         super().__init__()
         self.listing = Listing(
@@ -366,8 +365,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return "" if self.listing.typed.strip() else setting_group(row.key)
 
     def rows(self, typed: str) -> Sequence[SettingEntry]:
-        """The settings whose key begins with the text, then those whose key contains it, then the
-        others that match."""
+        """Return the settings whose key starts with the text, then those whose key contains it,
+        then other matches."""
         typed = typed.lower()
         words = typed.split()
         found = [
@@ -463,7 +462,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 outcome, style = str(error), "$bad"
             if not is_being_removed(self):
                 await self._load()
-            if is_being_removed(self):  # the user may leave while the sources are read
+            if is_being_removed(self):  # the screen may be closed while the sources are read
                 self._notify(outcome, "information" if style == "$good" else "error")
             else:
                 self.listing.show_status(outcome, style)

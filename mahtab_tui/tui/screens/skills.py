@@ -37,11 +37,11 @@ from mahtab_tui.tui.screens.listing import Listing, ListScreen, short_path
 from mahtab_tui.tui.theme import Palette
 
 LONGEST = 20_000
-"""Characters that are drawn; the preview says how many more there are."""
+"""Maximum characters to draw; the preview says how many more there are."""
 
 
 class MarkdownRows:
-    """A `RowSource`: the rows of one text."""
+    """A `RowSource` of one Markdown text."""
 
     def __init__(self) -> None:
         self.source = ""
@@ -58,7 +58,7 @@ class MarkdownRows:
 
 
 class MarkdownPreview(RowsView, can_focus=True):
-    """Draws Markdown as the transcript draws answers."""
+    """Renders Markdown as in the transcript's answers."""
 
     bars = True
 
@@ -76,27 +76,27 @@ class MarkdownPreview(RowsView, can_focus=True):
 
 
 MAX_FOUND = 500
-"""Skills that are shown at most."""
+"""Maximum number of listed skills."""
 _NAME = 24
-"""Columns of a name at most, so that all descriptions begin in one column."""
+"""Maximum columns of a name, so that all descriptions start in the same column."""
 _TOKEN_CHARACTERS = 4
 
 
 class SkillRow(NamedTuple):
-    """A skill in the list, or a file that is no valid skill."""
+    """A skill, or a file that is not a valid skill."""
 
     name: str
     description: str
-    """Or a sentence that says what is wrong with the file."""
+    """The description, or a sentence that says what is wrong with the file."""
     file: Path | None
     content: str = ""
     broken: bool = False
     untrusted: Skill | None = None
-    """A skill of the project that is not trusted."""
+    """The skill, if it belongs to the project and is not trusted."""
 
 
 class SkillsScreen(ListScreen[None, SkillRow]):
-    """Enter loads the skill at the cursor into the session, or unloads it; Escape leaves."""
+    """Lists all skills. Enter loads or unloads the one at the cursor; Escape closes the screen."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -124,19 +124,20 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._open_file = open_file
         self._found: list[SkillRow] = []
         self._found_for: str | None = None
-        """The text that the shown skills match; None while the skills are read for the first
+        """The query that produced the shown skills; None while skills are read for the first
         time."""
         self._count = 0
-        """How many skills match, shown or not."""
+        """The number of matching skills, listed or not."""
         self._names = 0
-        """Columns of the names."""
+        """Columns for the names."""
         self._edits = self._edits_read = 0
-        """How often the user edited a file, and the number of edits that the library has read."""
+        """The number of times the user edited a file, and how many of these edits the library has
+        read."""
         self._reading = threading.Lock()
         self._edited: set[Path] = set()
-        """Files whose changes the user made here."""
+        """Files that the user edited on this screen."""
         self._marked: frozenset[str] = frozenset()
-        """The names of the loaded skills."""
+        """Names of the loaded skills."""
 
     def on_mount(self) -> None:
         self._find(0)
@@ -164,13 +165,11 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self._fill(cursor)
 
     def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        """Return the matching skills, the best first (all by name if nothing was typed), then the
-        broken files; and how many skills match."""
-        with (
-            self._reading
-        ):  # the next search on another thread waits, so that it finds what was edited
+        """Return the matching skills, best first (by name if nothing was typed), then the invalid
+        files; also return the number of matches."""
+        with self._reading:  # a search on another thread waits, so that it finds the edits
             if self._edits_read < (edits := self._edits):
-                self._library.invalidate()  # waits for a reading that is under way
+                self._library.invalidate()  # waits for a read that is under way
                 self._edits_read = edits
                 self._trust_edits()
         index = self._library.index()
@@ -203,15 +202,14 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         return found, len(names) if wanted else len(skills)
 
     def _trust_edits(self) -> None:
-        """Trust what the user has written here into a skill of the project that was trusted
-        before."""
+        """Trust the user's own edits to a project skill that was trusted before."""
         self._library.skills()
         texts = {
             skill.file: instructions_text(skill)
             for skill in self._library.untrusted
             if skill.file in self._edited
         }
-        with suppress(SettingsError):  # it stays held back, which is shown
+        with suppress(SettingsError):  # the skill stays untrusted, which is shown
             if texts:
                 trust_texts(texts)
                 self._library.invalidate()
@@ -280,8 +278,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
     async def _do(
         self, act: Callable[[SkillRow], Awaitable[None]], typed: str, chosen: SkillRow | None
     ) -> None:
-        """Act on the skill that the user meant: the first match if the list did not yet show the
-        matches of what was typed."""
+        """Act on the skill that the user meant: the first match, if the list did not yet match the
+        typed text."""
         if typed != self._found_for:
             found, _ = await asyncio.to_thread(self._search, typed)
             chosen = found[0] if found else None
@@ -312,7 +310,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self.listing.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
-        """Ask whether models may use a skill of the project, with all its files as they are now."""
+        """Ask whether to trust a project skill, with all its files as they are now."""
         texts = {
             **await asyncio.to_thread(skill_texts, skill),
             skill.file: instructions_text(skill),
@@ -367,7 +365,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self._open(row.file)
 
     def _open(self, file: Path) -> None:
-        """Open a file in the editor, wait until the editor ends, and show what it saved."""
+        """Open a file in the editor, wait until the editor exits, and show the result."""
         try:
             self._open_file(file)
         except RuntimeError as error:
@@ -377,14 +375,14 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
 
 def _display_path(file: Path | None, project: Path) -> str:
-    """Name the place of a skill's file, shortened."""
+    """Return an abbreviated path of a skill's file."""
     if file is None or file.is_relative_to(resource_folder("skills")):
         return "" if file is None else "bundled with the program"
     return short_path(str(file), project)
 
 
 def _skill_name(file: Path | None) -> str:
-    """The name of the skill that a file would be."""
+    """Return the name that a file gives to its skill."""
     if file is None:
         return "?"
     return file.parent.name if file.stem == "SKILL" else file.stem

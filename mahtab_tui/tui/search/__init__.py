@@ -1,1 +1,1 @@
-"""Draws the calls of a search, for the pane with the tree and the screen of one call."""
+"""Draws a search's calls, for the pane with the tree and the screen of one call."""

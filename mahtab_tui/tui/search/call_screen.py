@@ -1,4 +1,4 @@
-"""The screen of one call: its query, turns and answer, beside its text."""
+"""The screen of one call: its query, turns and answer, next to its text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import Coverage, How, SearchNode
+from mahtab_tui.search.node import Coverage, CoverageCell, SearchNode
 from mahtab_tui.search.tree import SearchControl, Tree
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Span
@@ -27,7 +27,7 @@ from mahtab_tui.tui.rows.text_window import LongTextView, StyledPart, TextRow, T
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.search.call_story import CallPane
 from mahtab_tui.tui.search.drawing import (
-    COVER,
+    coverage_mark,
     describe_position,
     format_count,
     glyph,
@@ -46,7 +46,7 @@ __all__ = ["NodeScreen"]
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
-    """Show the path from the root to the call, and the call's state."""
+    """Show the path from the root to a call, and the call's state."""
     way: list[str] = []
     above: SearchNode | None = node
     while above is not None:
@@ -68,8 +68,8 @@ def _state(node: SearchNode) -> str:
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:
-    """Show what the call and those below it have used; if it is too wide, the first figures are
-    left out."""
+    """Show what a call and its descendants have used; if that is too wide, leave out the first
+    figures."""
     turn = (
         node.turn_label(node.turns[-1].number, "turn {} of {}")
         if node.turns and node.kind != "llm"
@@ -90,12 +90,12 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 
 
 class PositionBar(Static):
-    """Shows the whole text as a bar, and below it the call's own part. A click goes to that
+    """Shows the whole text as a bar, and below it the call's own part. A click jumps to that
     place."""
 
     @dataclass
     class Clicked(Message):
-        """The user clicked a place of the text."""
+        """The user clicked a position in the text."""
 
         at: int
 
@@ -107,7 +107,10 @@ class PositionBar(Static):
     def render(self) -> Content:
         width, chars = max(1, self.size.width), self._tree.coverage.chars
         bar = Content.assemble(
-            *((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width))
+            *(
+                (mark, f"${role}")
+                for mark, role in map(coverage_mark, self._tree.coverage.cells(width))
+            )
         )
         spans = self._node.spans
         if not chars or not spans or self._node is self._tree.root:
@@ -127,24 +130,24 @@ class PositionBar(Static):
 
 
 class TextRows(LongTextView, can_focus=True):
-    """Shows the text, and at the right edge which parts of it the search has covered."""
+    """Shows the text; the right edge shows which parts the search has covered."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
     def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage) -> None:
-        """spans: the parts of the text that the call got."""
+        """spans: the parts of the text that were passed to the call."""
         super().__init__(window)
         self.span: TextSpan | None = None
-        """The place that the user has opened."""
+        """The span opened by the user."""
         self.top = spans[0][0] if spans else 0
         self._spans = spans
         self._marks: Sequence[TextSpan] = ()
         self._coverage = coverage
-        self._cells: Sequence[How | None] = ()
+        self._cells: Sequence[CoverageCell] = ()
         """Uses of the text, for each row of the right edge."""
 
     def mark(self, spans: Sequence[TextSpan]) -> None:
-        """Mark the spans that the answer rests on."""
+        """Mark the spans that support the answer."""
         self._marks = spans
         self.refresh_view()
 
@@ -165,8 +168,8 @@ class TextRows(LongTextView, can_focus=True):
         return max(10, self.size.width - self._gutter - 2)
 
     def row_prefix(self, row: TextRow) -> list[Span]:
-        """Draw the line's number, and a bar for the call's own text and for what its answer rests
-        on."""
+        """Draw the line's number, and a bar for the call's own text and for what supports its
+        answer."""
         palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
         rests = any(start < row.end and row.start < end for start, end in self._marks)
         bar = (
@@ -183,13 +186,12 @@ class TextRows(LongTextView, can_focus=True):
 
     def edge(self, y: int) -> Span:
         """Draw what was covered at this height, and the position in the text."""
-        palette, role = (
-            get_palette(self.app),
-            COVER[self._cells[y] if y < len(self._cells) else None][1],
-        )
+        palette = get_palette(self.app)
+        cell = self._cells[y] if y < len(self._cells) else CoverageCell()
         if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
             return "◀", palette.text
-        return "▕" if role == "hairline" else "▐", getattr(palette, role)
+        mark = "▕" if cell.sparse or cell.how is None else "▐"
+        return mark, getattr(palette, coverage_mark(cell)[1])
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
@@ -202,7 +204,7 @@ class TextRows(LongTextView, can_focus=True):
 
 
 class TextPane(Vertical):
-    """Shows the text, and a line to search it."""
+    """Shows the text, with a line to search it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
@@ -254,8 +256,8 @@ class TextPane(Vertical):
             self.rows.go_to(span[0])
 
     def action_position(self, step: int) -> None:
-        """Go to the next place (1), or the previous one (-1), that a pattern matched or an answer
-        rests on."""
+        """Go to the next (1) or previous (-1) span that a pattern matched or that supports an
+        answer."""
         if not self.shown:
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
@@ -281,7 +283,7 @@ class TextPane(Vertical):
             self._find(self.query_one("#find", LineInput).value, backwards=backwards)
 
     def _find(self, words: str, *, backwards: bool) -> None:
-        """Search on a thread, because the text may be long, and go to the place."""
+        """Search on a thread, because the text may be long, and go to the match."""
         rows, window = self.rows, self._window
         at = rows.top if rows.found is None else rows.found[0] if backwards else rows.found[1]
 
@@ -307,12 +309,12 @@ class TextPane(Vertical):
 
 
 SIDE_BY_SIDE = 130
-"""Columns from which the text stands beside the story; on narrower screens only one of them is
+"""Width from which the text is shown next to the call; on narrower screens, only one of them is
 visible."""
 
 
 class NodeScreen(Dialog[None], NodeActions):
-    """Shows a call, and follows it while it runs."""
+    """Shows a call, and updates while it runs."""
 
     asks: ClassVar[bool] = False
 
@@ -329,7 +331,7 @@ class NodeScreen(Dialog[None], NodeActions):
         *,
         at: int | None = None,
     ) -> None:
-        """at: a place of the root's text to show first."""
+        """at: the part of the root's text to show first."""
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen
@@ -342,7 +344,7 @@ class NodeScreen(Dialog[None], NodeActions):
         self._clock = clock
         self._at = at
         self._shown_versions = (-1, -1)
-        """The versions of the call and of the tree that are shown."""
+        """The shown versions of the call and the tree."""
 
     @property
     def chosen(self) -> CallSelection:
@@ -419,7 +421,7 @@ class NodeScreen(Dialog[None], NodeActions):
             self._call_pane.focus()
 
     def action_menu(self) -> None:
-        """Open the chosen row; if none is chosen, show the actions on the call."""
+        """Open the selected row; if none is selected, show the actions on the call."""
         if not self._call_pane.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 

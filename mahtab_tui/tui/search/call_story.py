@@ -1,4 +1,4 @@
-"""A call as rows: its turns, its answer, the calls that it made."""
+"""Shows a call as rows: its turns, its answer, and its sub-calls."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.output import OutputBuffer, OutputRows
 
 LONGEST_POSITION = 60
-"""Places of an answer that are listed."""
+"""Maximum number of listed spans of an answer."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
-"""A line end within a paragraph, which is kept: most answers are put together by code."""
+"""A line end within a paragraph. It is preserved, because most answers are assembled by code."""
 _ENDINGS = {
     "interrupted": "was interrupted",
     "timed out": "was stopped: it ran too long",
@@ -51,9 +51,9 @@ class CallRow(NamedTuple):
     span: TextSpan | None = None
     """A span of the root's text."""
     child: SearchNode | None = None
-    """A call; the row is drawn when it is visible."""
+    """A call; its row is drawn when it becomes visible."""
     head: bool = False
-    """Whether the answer begins here."""
+    """Whether the answer starts here."""
 
     @property
     def is_link(self) -> bool:
@@ -61,7 +61,7 @@ class CallRow(NamedTuple):
 
 
 class CallRows:
-    """A `RowSource` of one call. Turns that did not change are not drawn again."""
+    """A `RowSource` of one call. Unchanged turns are not drawn again."""
 
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
         self.rows: list[CallRow] = []
@@ -127,7 +127,7 @@ class CallRows:
                 palette.model,
                 right=[(self._usage(turn), palette.muted)],
             )
-        if node.kind != "llm" or not node.finished:  # Its words are its answer.
+        if node.kind != "llm" or not node.finished:  # The words of a plain call are its answer.
             yield from self._markdown.document(plain(_prose(turn)), self._width, palette.model)
         if turn.code is not None:
             code = CodeRows(self._width, palette, palette.model)
@@ -230,7 +230,7 @@ class CallRows:
 
 
 def _prose(turn: Turn) -> str:
-    """The model's words, without the code that is shown below them."""
+    """Return the model's words, without the code that is shown below them."""
     if turn.code is None:
         return turn.words
     before, fence, _ = turn.words.partition("```")
@@ -251,7 +251,8 @@ def _with_retries(nodes: Sequence[SearchNode]) -> Iterator[SearchNode]:
 
 
 class CallPane(RowsView, can_focus=True):
-    """Tab goes to the next row that links to a place or a call; Enter or a click opens it."""
+    """Shows a call. Tab goes to the next row that links to a span or a call; Enter or a click opens
+    it."""
 
     bars = True
 
@@ -262,13 +263,13 @@ class CallPane(RowsView, can_focus=True):
 
     @dataclass
     class SpanOpened(Message):
-        """The user opens a place of the text."""
+        """The user opened a span of the text."""
 
         span: TextSpan
 
     @dataclass
     class CallOpened(Message):
-        """The user opens another call."""
+        """The user opened another call."""
 
         node: SearchNode
 
@@ -309,8 +310,7 @@ class CallPane(RowsView, can_focus=True):
     # Actions
 
     def action_next_link(self, step: int) -> None:
-        """Go to the next link (1) or the previous one (-1); after the last link, focus the next
-        widget."""
+        """Go to the next (1) or previous (-1) link; after the last link, focus the next widget."""
         rows = self._rows.rows
         start = (
             self.cursor
@@ -330,7 +330,7 @@ class CallPane(RowsView, can_focus=True):
         self.refresh()
 
     def open_link(self) -> bool:
-        """Open the chosen row; returns False if none is chosen."""
+        """Open the selected row; returns False if none is selected."""
         if self.cursor >= 0:
             self._open(self._rows.rows[self.cursor])
         return self.cursor >= 0

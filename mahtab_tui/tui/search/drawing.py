@@ -1,4 +1,4 @@
-"""Draws lines of the search tree as coloured text."""
+"""Draws the search tree's lines as coloured text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import STATES, BudgetLeft, FanOut, How, SearchNode, State, UsageSum
+from mahtab_tui.search.node import (
+    STATES,
+    BudgetLeft,
+    CoverageCell,
+    FanOut,
+    How,
+    SearchNode,
+    State,
+    UsageSum,
+)
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
-"""The name of a style in the palette."""
+"""The name of a palette style."""
 
 PHASES = "◐◓◑◒"
 _PHASE_RATE = 4
@@ -41,7 +50,7 @@ CELLS: Mapping[State, tuple[str, Role]] = {
     "error": ("✗", "bad"),
     "stopped": ("□", "muted"),
 }
-"""Glyphs of the cells of a field."""
+"""Symbols for the cells of a fan-out grid."""
 
 COVER: Mapping[How | None, tuple[str, Role]] = {
     None: ("▁", "hairline"),
@@ -59,8 +68,14 @@ LEGEND: Mapping[How, str] = {
 }
 
 
+def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
+    """Return the mark of a cell of the coverage bar; a stroke where little was covered."""
+    mark, role = COVER[cell.how]
+    return "▏" if cell.sparse else mark, role
+
+
 def legend() -> list[tuple[str, Role]]:
-    """Return the pieces of text that explain the coverage bar, and their styles."""
+    """Return the legend of the coverage bar, as texts with their styles."""
     pieces = [
         piece for how, words in LEGEND.items() for piece in (COVER[how], (f" {words} ", "muted"))
     ]
@@ -69,8 +84,8 @@ def legend() -> list[tuple[str, Role]]:
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
-    """Return a node's mark. It is animated while the model answers, or code runs without waiting
-    for other nodes."""
+    """Return a node's mark. It is animated while the model answers, or while code runs without
+    waiting for other nodes."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
     mark, role = GLYPHS[node.state]
@@ -82,11 +97,11 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
 
 
 _MAX_INPUT_CHARS = 400
-"""Characters of a text that are used for one line."""
+"""Maximum characters of a text used for one line."""
 
 
 def one_line(text: str) -> str:
-    """Return the start of a text from outside in one line, safe to draw."""
+    """Return the start of an external text on one line, safe to draw."""
     return " ".join(plain(text[:_MAX_INPUT_CHARS]).split())
 
 
@@ -105,14 +120,15 @@ def short_time(seconds: float) -> str:
 
 
 def short_cost(used: UsageSum) -> str:
-    """Format the cost: ``$0.03``; with a + if not all prices are known, empty if none is."""
+    """Format the cost, such as ``$0.03``; a + means that some prices are unknown, empty that all
+    are."""
     if used.unpriced == used.calls:
         return ""
     return short_dollars(used.cost) + ("+" if used.unpriced else "")
 
 
 def short_dollars(usd: float) -> str:
-    """Format US dollars: ``$0.03``; less than a cent as ``$.004``."""
+    """Format US dollars, such as ``$0.03``; below one cent, such as ``$.004``."""
     return f"${usd:.2f}" if usd >= 0.00995 or not usd else f"${usd:.3f}".replace("$0.", "$.")
 
 
@@ -121,7 +137,7 @@ def format_count(number: int, what: str) -> str:
 
 
 def describe_position(spans: Sequence[TextSpan]) -> str:
-    """Return the position of a node's text in the root's: ``2.1–4.2M``."""
+    """Return the position of a node's text within the root's text, such as ``2.1–4.2M``."""
     if not spans:
         return ""
     if len(spans) > 1 and any(start != end for (_, end), (start, _) in pairwise(spans)):
@@ -133,13 +149,13 @@ def describe_position(spans: Sequence[TextSpan]) -> str:
 
 
 def is_part(node: SearchNode) -> bool:
-    """Return whether the node is one of several with the same query; these are named by their
-    position in the text."""
+    """Return whether several nodes have this node's query; they are labelled by their position in
+    the text."""
     return node.batch is not None and node.batch.of > 1 and node.replaces is None
 
 
 def label(node: SearchNode) -> str:
-    """Return a node's name: the position in the text for a part, otherwise its query."""
+    """Return a node's label: its position in the text for a part, otherwise its query."""
     if is_part(node):
         return describe_position(node.spans) or f"part {node.index + 1}"
     query = one_line(node.query)
@@ -147,7 +163,7 @@ def label(node: SearchNode) -> str:
 
 
 def detail(node: SearchNode, now: float) -> str:
-    """Return what a node does now, or its result."""
+    """Return what a node is doing, or its result."""
     if any(batch.asks for batch in node.batches.values()):
         return "waits for you"
     if node.state == "waiting":
@@ -169,7 +185,7 @@ def detail(node: SearchNode, now: float) -> str:
 
 
 def totals(used: UsageSum, depth: str) -> str:
-    """Return what a search has used so far, and its depth."""
+    """Return a search's usage so far, and its depth."""
     words = [
         format_count(used.calls, "call"),
         f"{short_number(used.tokens)} tok",
@@ -180,7 +196,7 @@ def totals(used: UsageSum, depth: str) -> str:
 
 
 def budget(left: BudgetLeft) -> str:
-    """Return what is left of the budgets; empty if there are none."""
+    """Return the rest of the budgets; empty if there are none."""
     words = []
     if left.calls is not None:
         words.append(format_count(left.calls, "call"))
@@ -194,7 +210,7 @@ def budget(left: BudgetLeft) -> str:
 
 
 def tally(batch: FanOut) -> Iterator[tuple[State, int]]:
-    """Yield each state and its number of parts, if any; thinking counts as running."""
+    """Yield each state with its number of parts, unless it is zero; thinking counts as running."""
     for state in STATES:
         number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)
         if number and state != "thinking":
@@ -213,23 +229,23 @@ _STATE_PRIORITY: tuple[State, ...] = (
     "waiting",
     "done",
 )
-"""The order in which states take precedence if one cell stands for several parts."""
+"""Which state wins if a cell stands for several parts, highest first."""
 
 
 class FanOutGrid:
-    """Assigns the parts of a fan-out to cells, for a width."""
+    """Assigns the parts of a fan-out to the cells of a grid of some width."""
 
     def __init__(self, batch: FanOut, width: int) -> None:
         self._batch = batch
-        # Multiples of ten are easy to count.
+        # Round to multiples of ten, which are easy to count.
         self._width = max(1, width - width % 10 if width >= 20 else width)
         self.parts = -(-batch.of // (ROWS * self._width)) or 1
-        """Parts in each cell."""
+        """Parts per cell."""
         self._cells = -(-batch.of // self.parts)
         self.rows = -(-self._cells // self._width)
 
     def row(self, row: int) -> list[State]:
-        """Return the states of a line's cells."""
+        """Return the states of a row's cells."""
         first = row * self._width
         after = min(first + self._width, self._cells)
         return [self._state(cell) for cell in range(first, after)]
@@ -256,9 +272,9 @@ class FanOutGrid:
 
 
 GROUPED_PARTS = 12
-"""A fan-out with more parts is one line and a field of cells; otherwise each part has a line."""
+"""A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
 CACHED_LINES = 20_000
-"""Number of nodes whose lines are cached."""
+"""Maximum number of nodes with cached lines."""
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
@@ -270,16 +286,16 @@ class CallLine(NamedTuple):
     tree: Tree
     node: SearchNode
     prefix: str = ""
-    """The guide lines of the tree."""
+    """The tree's guide lines."""
     batch: FanOut | None = None
     row: int = 0
-    """The number of the line within a field."""
+    """The row within a grid."""
     open: bool | None = None
-    """Whether the line is expanded; None if there is nothing to expand."""
+    """Whether the line is expanded; None if it cannot be."""
 
     @property
     def key(self) -> Key:
-        """Identifies the line, so that the cursor can find it again."""
+        """Identifies the line, so that the cursor finds it again."""
         name = self.node.id if self.batch is None else f"{self.node.id}/{self.batch.id}"
         return self.tree.id, name
 
@@ -289,22 +305,22 @@ class CallLine(NamedTuple):
 
 
 class Outline:
-    """Remembers what the user has expanded and collapsed; by default, finished nodes are collapsed.
-    Lines of unchanged nodes are cached."""
+    """Remembers which nodes the user expanded or collapsed; by default, finished nodes are
+    collapsed. Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
         self._chosen: dict[Key, bool] = {}
         self._cached: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
-        """The lines of a node and its descendants, after what they depend on."""
+        """The lines of a node and its descendants, with the values they depend on."""
 
     def set_open(self, line: CallLine, open: bool) -> None:
-        """Expand or collapse a line for good."""
+        """Expand or collapse a line permanently."""
         if line.open is not None:
             self._chosen[line.key] = open
             self._cached.clear()
 
     def expand_to(self, tree: Tree, node: SearchNode) -> None:
-        """Expand all ancestors of a node for good."""
+        """Expand all ancestors of a node permanently."""
         while (above := node.parent) is not None:
             if node.batch is not None:
                 self._chosen[tree.id, f"{above.id}/{node.batch.id}"] = True
@@ -350,7 +366,7 @@ class Outline:
             yield from self._node(tree, other, "", width, last=True)
 
     def _below(self, tree: Tree, node: SearchNode, prefix: str, width: int) -> Iterator[CallLine]:
-        """Yield the lines of a node's children; a large fan-out takes the place of its first
+        """Yield the lines of a node's children; a large fan-out is shown in place of its first
         part."""
         grouped: set[str] = set()
         items: list[SearchNode | FanOut] = []
@@ -401,7 +417,7 @@ class Outline:
 
 
 def _reruns(node: SearchNode) -> Iterator[SearchNode]:
-    """Yield the reruns of a node, and theirs."""
+    """Yield the reruns of a node, recursively."""
     for each in node.again:
         yield each
         yield from _reruns(each)
@@ -410,14 +426,14 @@ def _reruns(node: SearchNode) -> Iterator[SearchNode]:
 _HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
-"""The columns at the right edge: width in cells, including the space before it, and the width of
-the pane from which it is shown."""
+"""Columns at the right edge: the width in cells, including the space before it, and the minimum
+width of the pane."""
 
 _SEEN = len(" 100%")
-"""Cells of the share of the text that was seen, at the end of the bar."""
+"""Cells for the share of the text that was seen, after the bar."""
 
 _POSITION = 12
-"""Cells of a part's position in the text."""
+"""Cells for a part's position in the text."""
 
 
 class Drawing:
@@ -438,10 +454,10 @@ class Drawing:
             "batch": self._batch,
             "field": self._field,
         }
-        self._covered: dict[str, tuple[int, list[How | None]]] = {}
+        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        """Draw a line. now: seconds since the epoch. chosen: the node under the cursor."""
+        """Draw a line. now: seconds since the epoch. chosen: the node at the cursor."""
         return self._drawers[line.kind](line, now, chosen)
 
     def style(self, role: Role) -> Style:
@@ -492,7 +508,8 @@ class Drawing:
         return [*left, *self._words(node, now, max(0, room), len(left[1][0])), *columns]
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
-        """Draw what a node is and does. For parts, the latter is aligned in a column."""
+        """Draw a node's label and what it is doing. For parts, the latter is aligned in a
+        column."""
         name, doing = label(node), detail(node, now)
         muted = node.state == "waiting" or bool(node.again) or node.state == "stopped"
         name_style = self.palette.muted if muted else self.palette.text
@@ -521,7 +538,7 @@ class Drawing:
         )
 
     def _columns(self, node: SearchNode, now: float) -> list[Span]:
-        """Draw turns, tokens, cost and time, as far as there is room."""
+        """Draw turns, tokens, cost and time, as far as they fit."""
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
             node.turn_label(turn, "{}/{}").removesuffix(" call"),
@@ -541,7 +558,7 @@ class Drawing:
 
     @property
     def heads(self) -> str:
-        """The titles of the columns, aligned to the right edge."""
+        """The column titles, aligned to the right edge."""
         return "".join(
             name.rjust(width) if width else ""
             for name, width in zip(_HEADS, self._column_widths, strict=True)
@@ -573,8 +590,7 @@ class Drawing:
         return spans
 
     def _tally(self, batch: FanOut, room: int) -> list[Span]:
-        """Draw how many parts are in which state: in words, or with the states' marks if there is
-        no room."""
+        """Draw the number of parts in each state, in words, or as symbols if there is no room."""
         words = ", ".join(
             f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch)
         )
@@ -622,17 +638,17 @@ class Drawing:
 
     def _bar(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]
-        for how, same in groupby(self.coverage_cells(line.tree)):
-            mark, role = COVER[how]
+        for cell, same in groupby(self.coverage_cells(line.tree)):
+            mark, role = coverage_mark(cell)
             spans.append((mark * len(list(same)), self.style(role)))
         return [*spans, (f"{line.tree.coverage.seen:{_SEEN}.0%}", self.palette.muted)]
 
     @property
     def bar_width(self) -> int:
-        """The width of the coverage bar, without the share of the text that was seen."""
+        """The width of the coverage bar, without the percentage."""
         return max(1, self.width - 2 - _SEEN)
 
-    def coverage_cells(self, tree: Tree) -> Sequence[How | None]:
+    def coverage_cells(self, tree: Tree) -> Sequence[CoverageCell]:
         """Return the cells of a tree's coverage bar."""
         version, cells = self._covered.get(tree.id, (-1, []))
         if version != tree.coverage.version:
@@ -641,7 +657,7 @@ class Drawing:
         return cells
 
     def _legend(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        """Mark the chosen node's text below the bar, or else explain the bar's cells."""
+        """Mark the selected node's text below the bar; without one, explain the bar's cells."""
         tree = line.tree
         if (
             chosen is not None

@@ -1,4 +1,4 @@
-"""The pane that shows every search as a tree, live."""
+"""The pane that shows every search as a live tree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["SearchTreePane"]
 
 
 class TreeLines:
-    """The visible lines of all trees and the cursor, without a screen."""
+    """The visible lines of all trees and the cursor, independent of a widget."""
 
     def __init__(self, trees: Trees) -> None:
         self.lines: list[CallLine] = []
@@ -39,11 +39,11 @@ class TreeLines:
         self._trees = trees
         self._outline = Outline()
         self._structure = -1
-        """The version of the trees for which `lines` were made."""
+        """The version of the trees that `lines` shows."""
         self._cursor: Key | None = None
-        """None for the first line, until a line is chosen."""
+        """None means the first line, until a line is selected."""
         self._row_of_key: dict[Key, int] | None = None
-        """Positions of the lines that can be chosen; computed on demand."""
+        """Indexes of the selectable lines; computed on demand."""
 
     @property
     def outdated(self) -> bool:
@@ -51,7 +51,7 @@ class TreeLines:
         return self._trees.structure != self._structure
 
     def arrange(self, width: int) -> None:
-        """Make the lines for a width. If the cursor's line is gone, the cursor moves to its nearest
+        """Make the lines for a width. If the cursor's line is gone, move the cursor to its nearest
         visible ancestor."""
         self._structure = self._trees.structure
         self.lines = self._outline.lines(list(self._trees), width)
@@ -67,7 +67,7 @@ class TreeLines:
         self._outline.set_open(line, open)
 
     def reveal(self, tree: Tree, node: SearchNode, width: int) -> None:
-        """Expand the ancestors of a node, and go to it."""
+        """Expand the ancestors of a node, and move the cursor to it."""
         self._outline.expand_to(tree, node)
         self.following = False
         self.arrange(width)
@@ -88,17 +88,17 @@ class TreeLines:
         self._cursor = line.key
 
     def choose_node(self, tree: str, node: str) -> None:
-        """Go to a node, or to its nearest visible ancestor."""
+        """Move the cursor to a node, or to its nearest visible ancestor."""
         self.following = False
         self._cursor = self._visible_key((tree, node))
 
     def step(self, step: int) -> None:
-        """Go to the next line that can be chosen (1), or the previous one (-1)."""
+        """Move the cursor to the next (1) or previous (-1) selectable line."""
         rows = range(self.cursor + step, len(self.lines) if step > 0 else -1, step)
         self._go(row for row in rows if self.lines[row].can_be_chosen)
 
     def go_near(self, wanted: int) -> None:
-        """Go to the line nearest to a position that can be chosen."""
+        """Move the cursor to the selectable line nearest to an index."""
         self._go(sorted(self._found.values(), key=lambda row: abs(row - wanted)))
 
     def go_to_parent(self) -> None:
@@ -115,7 +115,7 @@ class TreeLines:
             )
 
     def toggle_follow(self) -> None:
-        """Keep the cursor on the newest node, or stop doing so."""
+        """Follow the newest node, or stop following."""
         self.following = not self.following
         if self.following:
             self._cursor = self._newest()
@@ -142,7 +142,7 @@ class TreeLines:
         )
 
     def _visible_key(self, key: Key) -> Key | None:
-        """Return the key of a line if it is visible, or of its nearest visible ancestor."""
+        """Return a line's key if it is visible, or else the key of its nearest visible ancestor."""
         if key in self._found:
             return key
         tree = next((tree for tree in self._trees if tree.id == key[0]), None)
@@ -179,7 +179,7 @@ class SearchRows:
 
     @property
     def marked(self) -> SearchNode | None:
-        """The node whose position the bar shows: the chosen one while the pane has the focus."""
+        """The node whose position the bar shows: the selected one, while the pane has the focus."""
         line = self._view.line
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
@@ -190,7 +190,7 @@ class SearchRows:
         return Row(self.drawing.spans(self._view.lines[index], self._clock(), self.marked))
 
     def title(self, searches: int) -> Row:
-        """Draw the number of searches and the titles of the columns."""
+        """Draw the number of searches and the column titles."""
         palette = self.drawing.palette
         spans: list[Span] = [
             ("RECURSION", palette.person + BOLD if self.focused else palette.muted)
@@ -206,7 +206,7 @@ class SearchRows:
 
 
 def redraw_key(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
-    """Return a key that changes when the line must be drawn again."""
+    """Return a key that changes when the line must be redrawn."""
     tree, node, used = line.tree, line.node, line.node.used
     match line.kind:
         case "root" | "node" | "answer":
@@ -226,14 +226,14 @@ NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
 
 
 class CallSelection(NamedTuple):
-    """A call, and the search that it belongs to."""
+    """A call, and its search."""
 
     tree: Tree
     node: SearchNode
 
 
 class NodeActions(Widget):
-    """A mixin for a widget or a screen with actions on its chosen call.
+    """A mixin with actions on the selected call of a widget or screen.
 
     It must be the second base class, because Textual takes the default styles from the first one.
     """
@@ -248,11 +248,11 @@ class NodeActions(Widget):
         raise NotImplementedError
 
     def choose(self, node: SearchNode) -> None:
-        """Go to another call of the same search."""
+        """Select another call of the same search."""
         raise NotImplementedError
 
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
-        """Show a menu of actions on the chosen call."""
+        """Show a menu of actions on the selected call."""
         from mahtab_tui.tui.screens.dialog import open_menu
 
         if (chosen := self.chosen) is not None:
@@ -280,7 +280,7 @@ class NodeActions(Widget):
         shown = plain(node.query)
 
         def edited(query: str | None) -> None:
-            if query:  # None: the query is unchanged, though the editor may show only its ends
+            if query:  # None: the query is unchanged, even if the editor shows only its ends
                 self.control.retry(tree.id, node.id, None if query == shown else query)
 
         self.app.push_screen(EditQuery(shown), edited)
@@ -295,7 +295,8 @@ class NodeActions(Widget):
 
     @property
     def _answer(self) -> str | None:
-        """The chosen call's answer; None, and a notification, if it has none yet."""
+        """Return the selected call's answer; if it has none yet, notify the user and return
+        None."""
         if (chosen := self.chosen) is None:
             return None
         if not chosen.node.finished:
@@ -309,7 +310,8 @@ class NodeActions(Widget):
 
     @property
     def _changeable(self) -> CallSelection | None:
-        """The chosen call if it can be changed, else None and a notification that says why."""
+        """Return the selected call if it can be changed; otherwise tell the user why not and return
+        None."""
         chosen = self.chosen
         if chosen is not None and chosen.tree.closed:
             self._notify("The kernel of this search has ended; its calls cannot be changed.")
@@ -321,7 +323,7 @@ class NodeActions(Widget):
 
 
 MANY_LINES = 200
-"""With more lines, they are laid out at the frame rate only."""
+"""With more lines, the layout is updated only at the frame rate."""
 
 
 class SearchTreePane(RowsView, NodeActions, can_focus=True):
@@ -336,7 +338,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     head = 1
     searched: var[bool] = var(False)
-    """Whether there is a search to show; the screen watches it."""
+    """Whether there is a search to show; watched by the screen."""
 
     def __init__(
         self,
@@ -345,7 +347,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         *,
         id: str | None = None,
     ) -> None:
-        """clock: the clock of the records' times."""
+        """clock: the clock used for the records' times."""
         self.trees = Trees()
         self._view = TreeLines(self.trees)
         self._rows = SearchRows(self._view, clock)
@@ -353,9 +355,9 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.control = control
         self._clock = clock
         self._found: SearchNode | None = None
-        """The call that was found last."""
+        """The last call found by a search."""
         self._drawn_keys: list[tuple[object, ...]] = []
-        """The visible lines as they were drawn, from `look_of`."""
+        """Keys of the visible lines as last drawn, from `redraw_key`."""
         self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -366,13 +368,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if not self.size:
             return
         self._tick_if_needed()
-        # Many lines are laid out at the frame rate, not with every record.
+        # With many lines, the layout is updated at the frame rate, not for every record.
         if self._ticking is None or len(self._view.lines) < MANY_LINES:
             self._arrange_if_needed()
         self._draw_changed()
 
     def end(self) -> None:
-        """Mark unfinished searches as cut off: there will be no more records."""
+        """Mark unfinished searches as cut off, because there will be no more records."""
         for tree in self.trees:
             tree.close()
         self._arrange()
@@ -451,7 +453,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._ticking = None
 
     def _tick(self) -> None:
-        """Draw the lines that show the time."""
+        """Redraw the lines that show the time."""
         self._arrange_if_needed()
         self._draw_changed()
         top = self.scroll_offset.y
@@ -503,7 +505,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.refresh()
 
     def action_menu(self) -> None:
-        """Open the menu of a call; expand or collapse a fan-out."""
+        """Open the menu of a call, or expand or collapse a fan-out."""
         line = self._view.line
         if line is not None and line.kind == "batch":
             self._set_open(line, not line.open)
@@ -520,7 +522,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
 
     def action_collapse(self) -> None:
-        """Collapse the line, or go to its parent if it is collapsed."""
+        """Collapse the line, or go to its parent if it is already collapsed."""
         line = self._view.line
         if line is not None and line.open:
             self._set_open(line, False)
@@ -529,7 +531,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._show_cursor()
 
     def action_expand(self) -> None:
-        """Expand the line, or go to its first child if it is expanded."""
+        """Expand the line, or go to its first child if it is already expanded."""
         line = self._view.line
         if line is not None and line.open is False:
             self._set_open(line, True)
@@ -542,12 +544,12 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.refresh()
 
     def action_find(self) -> None:
-        """Open the find row that the screen has mounted below the pane."""
+        """Open the find row that the screen mounted below the pane."""
         for row in self.screen.query("#recursion-find").results(FindRow):
             row.open()
 
-    # Searching: the methods of `Findable`. Calls are found by query and answer, even collapsed
-    # ones, in the order in which they started.
+    # Searching: implements `Findable`. Calls are found by query and answer, even if they are
+    # collapsed, in the order in which they started.
 
     def begin_find(self) -> str:
         self._found = None

@@ -1,5 +1,5 @@
-"""Builds entries from the model's answers, as they stream and when they are complete, and from
-agents' code that waits or runs."""
+"""Builds entries from the model's answers, while they stream and when they are complete, and from
+agents' code."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ _Step = tuple[int | None, int | None]
 
 
 class AnswerEntries:
-    """Builds the entries of answers by two functions."""
+    """Builds the entries of a model's answers."""
 
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
         self._touch = touch
         self._pieces: dict[_Step, list[Words | Cell]] = {}
         self._thoughts: dict[_Step, Words] = {}
-        """The model's thoughts before an answer."""
+        """The model's thinking before an answer."""
         self.marked: set[int | None] = set()
         """Turns whose entries already say that the answer was stopped."""
 
     def begin(self) -> None:
-        """Begin a new question: earlier answers are complete, and a resumed session may reuse their
+        """Start a new question: earlier answers are complete, and a resumed session may reuse their
         numbers."""
         self._pieces.clear()
         self._thoughts.clear()
         self.marked.clear()
 
     def token(self, record: AssistantChatStream) -> None:
-        """Add a piece of the stream to the last entry, or begin a new one."""
+        """Add a streamed piece to the last entry, or start a new one."""
         pieces = self._pieces.setdefault(_step(record), [])
         if record.fresh:
             for piece in pieces:
@@ -80,7 +80,7 @@ class AnswerEntries:
             )
 
     def thought_piece(self, record: AssistantThoughtStream) -> None:
-        """Add a piece of what the model thinks."""
+        """Add a streamed piece of the model's thinking."""
         entry = self._thoughts.get(_step(record))
         if entry is None:
             if record.text.strip():
@@ -92,7 +92,7 @@ class AnswerEntries:
             self._grow(entry, record.text)
 
     def thought(self, record: AssistantThought) -> None:
-        """Show what the model thought as a whole, collapsed: the answer follows."""
+        """Show the model's complete thinking, collapsed because the answer follows."""
         entry = self._thoughts.get(_step(record))
         if entry is None:
             self._thoughts[_step(record)] = entry = Words(
@@ -105,7 +105,7 @@ class AnswerEntries:
             self._touch(entry)
 
     def answer(self, record: AssistantChat) -> None:
-        """Correct the streamed entries by the whole answer, or create them if nothing was
+        """Correct the streamed entries by the complete answer, or create them if nothing was
         streamed."""
 
         pieces = self._pieces.setdefault(_step(record), [])
@@ -139,7 +139,7 @@ class AnswerEntries:
         self._mark(record, pieces)
 
     def approval(self, record: Approval) -> None:
-        """Show that a code block waits, or the decision."""
+        """Show that a code block waits, or what was decided."""
         cell = self._block(record)
         if cell is None:
             return
@@ -158,7 +158,7 @@ class AnswerEntries:
         self._touch(cell)
 
     def start_code(self, record: AssistantReplIn) -> Cell:
-        """Return the entry of a code block that starts, with the code that runs."""
+        """Return the entry of a code block that starts, updated with the code that runs."""
         cell = self._block(record)
         if cell is None:
             cell = Cell(author=_author(record), person=False)
@@ -168,7 +168,7 @@ class AnswerEntries:
         return cell
 
     def _block(self, record: Approval | AssistantReplIn) -> Cell | None:
-        """Return the code entry of a record, if it has not run yet."""
+        """Return the code entry of a record, unless it has already run."""
         blocks = _blocks(self._pieces.get(_step(record), ()))
         if record.block is None or not 0 <= record.block < len(blocks):
             return None
@@ -220,8 +220,7 @@ class AnswerEntries:
 
 
 class AgentCells:
-    """Builds the entries of agents' cells by two functions. Each cell belongs to a call of the
-    agent."""
+    """Builds the entries of agents' cells. Each cell belongs to a call of the agent."""
 
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
@@ -229,7 +228,7 @@ class AgentCells:
         self._waiting: dict[str | None, Cell] = {}
 
     def approval(self, record: Approval) -> None:
-        """Show that code waits, or the decision."""
+        """Show that code waits, or what was decided."""
         call, state = record.call, record.state
         cell = self._waiting.get(call)
         if cell is None:
@@ -249,7 +248,7 @@ class AgentCells:
         self._touch(cell)
 
     def _number(self) -> None:
-        """Number the cells that wait, if they are several."""
+        """Number the waiting cells, if there are several."""
         for number, cell in enumerate(self._waiting.values(), 1):
             cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
             self._touch(cell)
@@ -274,8 +273,8 @@ def _author(record: _StepRecord) -> str:
 
 
 def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
-    """Yield whether a stretch is code, and its text. Adjacent words and thoughts form one stretch,
-    as they do while streaming."""
+    """Yield stretches of text, and whether each is code. Adjacent words and thinking form one
+    stretch, as while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:
@@ -293,5 +292,5 @@ def _key(record: _StepRecord) -> str:
 
 
 def _blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
-    """Return the code blocks of an answer, which are named by their positions until they run."""
+    """Return an answer's code blocks, which are named by their positions until they run."""
     return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]

@@ -18,20 +18,21 @@ from mahtab_tui.tui.transcript.output import LOCATION, OutputBuffer
 
 @dataclass(kw_only=True, eq=False)
 class Entry:
-    """One item of the transcript."""
+    """An item of the transcript."""
 
     version: int = 0
     """Increases with every visible change."""
     gap: bool = True
-    """Whether an empty row is above it."""
+    """Whether there is an empty row above it."""
     joined: bool = False
-    """Whether it continues the entry above, of the same party: the bar runs through the gap."""
+    """Whether it continues the entry above, of the same author: the bar runs through the gap."""
     hidden: bool = False
-    """Whether it was removed: it streamed, but is not part of the whole answer."""
+    """Whether it was dropped: it was streamed, but is not part of the complete answer."""
     key: str = ""
-    """Its name in the model's conversation, from `bus.prompt.HiddenEntries`; empty if it is not part of it."""
+    """Its name in the model's conversation, from `bus.prompt.HiddenEntries`; empty if it is not
+    part of it."""
     removed: Literal["", "hidden", "replaced"] = ""
-    """Why the model is not told of it any more."""
+    """Why the model no longer gets it."""
     collapsed: bool = False
     """Whether only its first rows are shown."""
 
@@ -54,24 +55,25 @@ class Question(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class Words(Entry):
-    """The model's words in Markdown, as far as they have come."""
+    """The model's words in Markdown, complete or still streaming."""
 
     author: str
     source: str = ""
     revision: int = 0
-    """Increases when `source` is replaced, rather than extended."""
+    """Increases when `source` is replaced rather than extended."""
     thought: bool = False
-    """Whether the model thinks them, beside its answer."""
+    """Whether they are the model's thinking, not its answer."""
     named: bool = True
-    """Whether the party's name is in front: only for the first words of a step."""
+    """Whether the author's name comes first; only for the first words of a step."""
     mark: str = ""
-    """"stopped", or "cut off" if the program was killed; empty if it ended normally."""
+    """Either "stopped", or "cut off" if the program was killed; empty if the answer ended
+    normally."""
     figures: Sequence[AnswerFigure] = ()
-    """The figures of the whole answer, once it is complete."""
+    """Figures of the answer, once it is complete."""
 
     @property
     def own_figures(self) -> list[AnswerFigure]:
-        """The figures that stand in these words."""
+        """The figures in these words."""
         return [figure for figure in self.figures if figure.text in self.source]
 
 
@@ -82,48 +84,48 @@ class Cell(Entry):
     author: str
     person: bool
     agent_index: int | None = None
-    """The number of an agent's colour, from 0; None for cells of the user and the model."""
+    """Colour index of an agent, from 0; None for cells of the user and the model."""
     code: str = ""
     block: int | None = None
-    """The number of the code block in the stream of the answer."""
+    """Index of the code block in the streamed answer."""
     number: int | None = None
     """None if it has not run."""
     started: float | None = None
-    """Seconds since the epoch; None if it does not run now."""
+    """Start time in seconds since the epoch; None if it is not running."""
     status: str = ""
-    """A `kernel.values.Status` value when it has ended; "cut off" if the program was killed."""
+    """A `kernel.values.Status` value after it ended; "cut off" if the program was killed."""
     duration: float | None = None
     """Seconds."""
     approval: str = ""
-    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it
-    was written, "not run" if it waited then."""
+    """One of "waiting", "skipped", "stopped" and "refused"; if the program was killed, "cut off"
+    while it was being written and "not run" while it waited."""
     part: str = ""
-    """Its number among the blocks of code that wait, as in "1/2"; empty if it is the only one."""
+    """Its number among the waiting code blocks, such as "1/2"; empty if it is the only one."""
     reason: str = ""
     """Why it was skipped."""
     edited: bool = False
-    """Whether the user changed the code before it ran."""
+    """Whether the user edited the code before it ran."""
     output: OutputBuffer = field(default_factory=OutputBuffer)
     displays: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Text, MIME type, data and key of displayed values, until the cell ends. The text also comes
-    in the output."""
+    """Text, MIME type, data and key of displayed values, until the cell ends. The text is also part
+    of the output."""
     frames: Sequence[TracebackFrame] = ()
     offers_explanation: bool = False
-    """Whether to show the key that asks about the error: the user's last cell has failed."""
+    """Whether to show the key that asks about the error, because the user's last cell failed."""
     late_output: OutputBuffer | None = None
-    """Output after the cell had ended."""
+    """Output that came after the cell had ended."""
     undone: bool = False
     """Whether its changes were undone."""
     changes: Sequence[Change] = ()
     cell_number: int | None = None
-    """The cell of the opened notebook that it is, or that it ran."""
+    """The number of the notebook's cell that it is, or that it ran."""
     ran_as: int | None = None
-    """Number of the last run of a cell, as it stands in the notebook."""
+    """The execution count stored in the notebook."""
 
     @property
     def own_frame(self) -> int:
-        """The index of the last frame that the traceback shows with its code, which is no
-        library's; of the last one if there is none."""
+        """Index of the last frame whose code the traceback shows and that is not in a library;
+        otherwise of the last frame."""
         shown = [
             index
             for index, frame in enumerate(self.frames)
@@ -133,7 +135,7 @@ class Cell(Entry):
 
     @property
     def exception(self) -> str:
-        """The first lines of the traceback after the last frame; empty if they are not known."""
+        """The first lines of the traceback after the last frame; empty if unknown."""
         rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
         texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
         start = next(
@@ -145,14 +147,14 @@ class Cell(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class NotebookWords(Words):
-    """A cell of the notebook that is no code, in Markdown."""
+    """A Markdown or raw cell of the notebook."""
 
     cell_number: int
 
 
 @dataclass(kw_only=True, eq=False)
 class ToolUse(Entry):
-    """A tool call of the model, and its result."""
+    """A tool call by the model, and its result."""
 
     author: str
     name: str
@@ -173,20 +175,20 @@ class Note(Entry):
 
 
 def ends_with_bar(entry: Entry) -> bool:
-    """Return whether the last row of an entry has the model's bar."""
+    """Return whether an entry's last row has the model's bar."""
     if isinstance(entry, Cell):
         return not (entry.person or len(entry.output) or entry.changes)
     return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
 
 
 WORDS = 20_000
-"""Characters of a cell that are drawn as Markdown: more would block the screen."""
+"""Maximum characters of a cell rendered as Markdown; more would block the screen."""
 
 _TICKS = re.compile("`+")
 
 
 def to_entry(record: records.NotebookCell) -> Cell | NotebookWords:
-    """Return the entry of a cell; one that is neither code nor Markdown is a block of text."""
+    """Return the entry for a notebook cell; a raw cell becomes a block of text."""
     key = number_entry(record.place)
     if record.kind == "code":
         return Cell(
@@ -202,7 +204,7 @@ def to_entry(record: records.NotebookCell) -> Cell | NotebookWords:
 
 
 def entry_text(entry: Entry) -> str:
-    """Return the code, words, question, tool call with result, or notice of an entry."""
+    """Return the text of an entry: code, words, question, notice, or tool call with result."""
     match entry:
         case Cell():
             return visible(entry.code.strip("\n"))
@@ -216,8 +218,7 @@ def entry_text(entry: Entry) -> str:
 
 
 def output_text(cell: Cell) -> str:
-    """Return the kept output of a cell, including late output; a line marks where lines are left
-    out."""
+    """Return a cell's stored output, including late output; a line marks omitted lines."""
     return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
 
 
@@ -226,17 +227,16 @@ def _text(output: OutputBuffer) -> str:
     if output.omitted:
         lines.insert(len(output.head), f"… {output.omitted:,} lines left out …")
     text = "\n".join(lines)
-    return (
-        text if plain(text) is text else "\n".join(map(plain, lines))
-    )  # most output is plain as it is
+    # Most output is plain text already.
+    return text if plain(text) is text else "\n".join(map(plain, lines))
 
 
 BUDGET = 32_000_000
-"""Characters of long outputs and pictures to keep in memory."""
+"""Characters of long outputs and pictures kept in memory."""
 LONG = 100_000
-"""An output with so many characters is long, even if it has few lines."""
+"""An output of this many characters is long, even if it has few lines."""
 ENDS = 20
-"""Lines to keep of each end of an output."""
+"""Lines to keep at each end of an output."""
 
 
 class OutputMemory:
@@ -247,8 +247,7 @@ class OutputMemory:
         self._chars = 0
 
     def add(self, cell: Cell) -> list[Cell]:
-        """Add a cell that has ended; returns the cells whose outputs were shortened to make
-        room."""
+        """Add a cell that ended; returns the cells whose outputs were shortened to make room."""
         size = cell.output.size
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return []
@@ -273,25 +272,25 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Something that the model does or waits for."""
+    """Something that the model is doing or waiting for."""
 
     author: str
     doing: str
-    """As in "is thinking"."""
+    """For example "is thinking"."""
     brief: str
-    """Short form for the header, as in "thinking"."""
+    """Short form for the header, for example "thinking"."""
     since: float
     """Seconds since the epoch."""
     waits_for_person: bool = False
 
 
 class Activities:
-    """Knows what the model does now. since: seconds since the epoch; older records are past
+    """Tracks what the model is doing. since: seconds since the epoch; older records are past
     activities."""
 
     def __init__(self, since: float) -> None:
         self.current: Activity | None = None
-        """None between two steps, and while code runs, when the cell shows the time."""
+        """None between two steps, and while code runs, because then the cell shows the time."""
         self.turn_running = False
         self._since = since
 
@@ -337,7 +336,7 @@ class Activities:
 
 
 class PendingRequests:
-    """Return what waits for the user: code, a search, or a line that code reads."""
+    """Tracks what waits for the user: code, a search, or a line that code reads."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
@@ -367,5 +366,6 @@ class PendingRequests:
 
     @property
     def since(self) -> float | None:
-        """When the first of it began to wait, in seconds since the epoch; None if nothing waits."""
+        """Seconds since the epoch at which the oldest request began to wait; None if nothing
+        waits."""
         return min(self._since.values(), default=None)

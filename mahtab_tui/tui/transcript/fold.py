@@ -1,4 +1,4 @@
-"""Folds records to the entries of the transcript."""
+"""Folds records into the entries of the transcript."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Transcript:
     number of entries."""
 
     def __init__(self, since: float) -> None:
-        """since: the start of the session, in seconds since the epoch; nothing in older records
-        still runs."""
+        """since: the start of the session, in seconds since the epoch; nothing in older records is
+        still running."""
         self.entries: list[Entry] = []
         self.pinned: list[Entry] = []
         """Pinned entries, in the order in which they were pinned."""
@@ -43,17 +43,17 @@ class Transcript:
         self._changed: set[int] = set()
         self._cells: dict[int, Cell] = {}
         self.codes: dict[int, str] = {}
-        """The code of each cell by number, even of cells that were cleared."""
+        """Code of each cell by number, including cells that were cleared."""
         self._tools: dict[str, ToolUse] = {}
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
         self._hidden: set[str] = set()
-        """Names of hidden entries; more of a hidden answer may still come."""
+        """Names of hidden entries; more pieces of a hidden answer may still arrive."""
         self.opened: Entry | None = None
-        """The first entry of a notebook until the user scrolls or something runs: it is read from
-        its beginning."""
+        """The first entry of a notebook, until the user scrolls or something runs; the view starts
+        there."""
         self._cells_by_number: dict[int, Cell] = {}
-        """The cells of code of the notebook, by their places."""
+        """Code cells of the notebook, by their position in it."""
         self._memory = OutputMemory()
         self._answers = AnswerEntries(self.append, self.touch)
         self._agent_cells = AgentCells(self.append, self.touch)
@@ -98,7 +98,7 @@ class Transcript:
                 fold(record)
 
     def cell(self, number: int) -> Cell | None:
-        """Return the entry of a cell; None if the transcript does not have it."""
+        """Return the entry of a cell; None if the transcript does not contain it."""
         cell = self._cells.get(number)
         return cell if cell in self.positions else None
 
@@ -107,7 +107,7 @@ class Transcript:
         return self._activities.current
 
     def copy_running(self) -> Transcript:
-        """Return an empty transcript that keeps the running cells."""
+        """Return a new transcript with only the running cells."""
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
@@ -119,7 +119,7 @@ class Transcript:
 
     @property
     def last_error(self) -> Cell | None:
-        """The newest failed cell that the model knows."""
+        """The newest failed cell that is part of the model's conversation."""
         cells = (
             entry
             for entry in reversed(self.entries)
@@ -130,7 +130,7 @@ class Transcript:
         )
 
     def pop_changed(self) -> list[int]:
-        """Return the positions of new and changed entries since the last call, in order."""
+        """Return the indexes of entries that are new or changed since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed
@@ -201,9 +201,8 @@ class Transcript:
         if (cell := self._cell(record.cell)) is None:
             return
         cell.displays.append((record.text, record.mime, record.data, record.value))
-        if (
-            len(cell.displays) > RICH_DISPLAYS
-        ):  # as in the output, those in the middle become plain text
+        # As in the output, displays in the middle become plain text.
+        if len(cell.displays) > RICH_DISPLAYS:
             middle = -RICH_DISPLAYS // 2 - 1
             cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
@@ -211,9 +210,8 @@ class Transcript:
         cell = self._cell(record.cell, late=record.late)
         if cell is None:
             if record.late and record.text.strip():
-                self.append(
-                    Note(level="quiet", text=record.text.rstrip())
-                )  # the kernel's output before the first cell
+                # Kernel output before the first cell.
+                self.append(Note(level="quiet", text=record.text.rstrip()))
             return
         if record.late:
             self._feed_late_output(cell, record.text)
@@ -222,7 +220,8 @@ class Transcript:
         self._redraw_grown(cell)
 
     def _redraw_grown(self, cell: Cell) -> None:
-        """Redraw a cell that now has output; the entry below is no longer joined to its code."""
+        """Redraw a cell that now has output, because the entry below is no longer joined to its
+        code."""
         self.touch(cell)
         following = self.positions[cell] + 1
         if (
@@ -239,14 +238,14 @@ class Transcript:
         cell.late_output.feed("stdout", text)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
-        # No pieces have come, or some were missed, or parts were overwritten and this is the final
+        # No pieces arrived, some were missed, or parts were overwritten and this is the final
         # output.
         if cell.output.received < len(record.text) or record.rewritten:
             cell.output.clear()
             position, displays = 0, iter(cell.displays)
             for kind, length in record.kinds or (("stdout", len(record.text)),):
                 text = record.text[position : position + length]
-                if record.cut:  # raw output, since the cell did not end
+                if record.cut:  # raw output, because the cell did not end
                     text = collapse(text)
                 _feed(cell, kind, text, displays)
                 position += length
@@ -287,9 +286,8 @@ class Transcript:
         question = next(
             (entry for entry in reversed(self.entries) if isinstance(entry, Question)), None
         )
-        if (
-            question is not None and question.key == key
-        ):  # otherwise the transcript was cleared meanwhile
+        # The transcript may have been cleared meanwhile.
+        if question is not None and question.key == key:
             question.attached.append(AttachmentChip(record.label, record.size, record.problem))
             self.touch(question)
 
@@ -427,7 +425,7 @@ class Transcript:
             and record.since
             and record.time >= self._since
         ):
-            cell.started = record.since  # an earlier screen has left it running
+            cell.started = record.since  # an earlier screen left it running
             self.running[cell.number] = cell
             self.touch(cell)
         if record.text:
@@ -438,7 +436,7 @@ class Transcript:
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
-    """Add a piece of a cell's output. The record of a displayed value has come before its text."""
+    """Add a piece of a cell's output. The record of a displayed value arrives before its text."""
     if kind == "display" and (
         shown := next((shown for shown in displays if shown[0] == text), None)
     ):

@@ -1,4 +1,4 @@
-"""The greeting at the beginning of a session, and the widget that shows it until the transcript is
+"""The greeting at the start of a session, and the widget that shows it until the transcript is
 loaded."""
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from mahtab_tui.tui.theme import Palette
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
 GreetingLines = tuple[tuple[str, ...], ...]
-"""In each line a mark, words, and between the words examples: ``("F1", "shows all keys, ",
+"""Each line is a mark followed by words and examples in turn: ``("F1", "shows all keys, ",
 "Ctrl+P", " finds one.")``."""
 MOST_COLUMNS = 120
-"""Maximum columns of text: longer lines are hard to read."""
+"""Maximum columns of text; longer lines are hard to read."""
 
 
 def text_columns(width: int) -> int:
-    """Return the columns that a transcript of a width has for text."""
+    """Return the columns available for text in a transcript of this width."""
     return max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
 
 
 def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Row]:
-    """Draw the greeting: its first line and the examples are bright."""
+    """Draw the greeting; its first line and the examples are bright."""
     column = max((cell_len(mark) for mark, *_ in lines), default=0) + 1
     rows = [Row()]
     for mark, *parts in lines:
@@ -57,7 +57,7 @@ class GreetingRows:
 
 
 class Greeting(RowsView, can_focus=False):
-    """Looks like the transcript it stands for."""
+    """A placeholder that looks like the transcript."""
 
     lines: var[GreetingLines] = var(())
 
@@ -71,7 +71,7 @@ class Greeting(RowsView, can_focus=False):
 
     @property
     def room(self) -> tuple[int, int]:
-        """Columns and lines for a cell's output, as of the transcript; (0, 0) before the first
+        """Columns and lines for a cell's output, as in the transcript; (0, 0) before the first
         layout."""
         return (0, 0) if self._laid_out is None else (text_columns(self.width), self.page)
 
@@ -85,9 +85,8 @@ class Greeting(RowsView, can_focus=False):
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
-        row = (
-            y - TITLE_HEIGHT + (len(self._greeting) > self.page)
-        )  # where it does not fit, the blank row above goes first
+        # If it does not fit, the blank row above goes first.
+        row = y - TITLE_HEIGHT + (len(self._greeting) > self.page)
         return to_strip(
             self._greeting[row] if row < len(self._greeting) else Row(),
             None,

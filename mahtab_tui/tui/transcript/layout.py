@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 WAITING_GLYPH = "◈"
 LONGEST = 2_000
-"""Maximum characters of the arguments; longer ones are cut."""
+"""Maximum characters of the arguments; longer ones are truncated."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
@@ -61,7 +61,7 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
 
 def _chip(attached: AttachmentChip, palette: Palette) -> list[Span]:
-    """Draw an attachment with its size, or why it is missing."""
+    """Draw an attachment with its size, or the reason why it is missing."""
     detail, style = (
         (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
     )
@@ -95,10 +95,10 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
 
 
 def _arguments(written: str) -> str:
-    """Format arguments as keywords in one line, with strings in quotes."""
+    """Format arguments as keywords on one line, with strings in quotes."""
     try:
         given = dict(json.loads(written))
-    except (ValueError, TypeError, RecursionError):  # a record from elsewhere
+    except (ValueError, TypeError, RecursionError):  # a record from another program
         return plain(written).replace("\n", " ")
     return plain(
         "  ".join(
@@ -121,7 +121,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw the last line; the spinner turns while there is work, but not while the program waits
+    """Draw the last line. The spinner turns while there is work, but not while the program waits
     for the user."""
     elapsed = max(0.0, time.time() - activity.since)
     frame = (
@@ -138,8 +138,8 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
-    """Draw the line below a cell that searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3
-    shows them`."""
+    """Draw the line below a cell with running searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts
+    · F3 shows them`."""
     elapsed = max(0.0, time.time() - search.begun)
     words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
     if search.parts:
@@ -159,7 +159,7 @@ class WordsRows(list[Row]):
         self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
         self._revision = -1
         self._settled = 0
-        """Characters of the (plain) source whose blocks cannot change any more."""
+        """Characters of the (plain) source whose blocks are final."""
         self._settled_rows: list[Row] = []
 
     def update(self) -> None:
@@ -186,7 +186,7 @@ class WordsRows(list[Row]):
         self[:] = [*self._settled_rows, *last, *self._uncomputed(), *mark]
 
     def _uncomputed(self) -> list[Row]:
-        """Name the figures that were computed nowhere, in one line."""
+        """List the figures that nothing computed, on one line."""
         texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
         line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
         return [Row([(line, self._palette.muted)], self._bar)] if texts else []
@@ -208,13 +208,13 @@ class WordsRows(list[Row]):
 
 
 CHANGES = 12
-"""Maximum number of names in the line of changes; more are counted."""
+"""Maximum number of variables in the line of changes; the rest is only counted."""
 
 EXPLAIN_HINT = "Alt+X asks the model about this error"
 ASK_HINT = "F2 asks the model"
 
 PATIENCE = 0.3
-"""Seconds before the time of a running cell is shown: most have ended by then."""
+"""Seconds before a running cell shows its time; most cells end sooner."""
 
 
 class CellRows:
@@ -265,7 +265,7 @@ class CellRows:
         return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
 
     def __getitem__(self, index: int) -> Row:
-        if index == 0:  # made when drawn, since the time of a running cell changes
+        if index == 0:  # created when drawn, because a running cell's time changes
             return self._header()
         index -= 1
         for part in self._parts:
@@ -275,7 +275,7 @@ class CellRows:
         raise IndexError(index)
 
     def _changes(self) -> Iterator[Row]:
-        """Draw the changes to the namespace in one line, wrapped between names."""
+        """Draw the changes to variables on one line, wrapped between names."""
         palette = self._palette
         styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         line: list[Span] = [("  ", palette.text)]
@@ -383,12 +383,12 @@ _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
     ToolUse: tool_rows,
     Note: note_rows,
 }
-"""Draw the entries that do not grow."""
+"""Functions that draw the entries that do not grow."""
 _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
 
 def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
-    """Dim a row; label the first one with the reason."""
+    """Dim a row; the first one also shows the reason."""
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
@@ -411,7 +411,7 @@ COLLAPSED = 3
 
 
 class EntryRows:
-    """Rows of an entry for one width: the gap above it, and its own rows."""
+    """Rows of an entry for one width, including the gap above it."""
 
     def __init__(self, entry: Entry, width: int, palette: Palette) -> None:
         self._entry = entry

@@ -1,4 +1,4 @@
-"""The output of a cell, as data that grows and as rows."""
+"""A cell's output, as growing data and as rows."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
 
 HEAD, TAIL = 200, 800
-"""Lines kept of the start and of the end."""
+"""Lines to keep at the start and at the end."""
 FRAME = "frame"
-"""The key in a style's `meta` for the number of a line's traceback frame."""
+"""Key in a style's `meta` for the frame number of a traceback line."""
 VALUE = "value"
-"""The key in a style's `meta` for the key of a table's value."""
+"""Key in a style's `meta` for the key of a table's value."""
 RICH_DISPLAYS = 40
-"""Maximum tables, pictures and Markdown texts of one output."""
+"""Maximum number of tables, pictures and Markdown texts of one output."""
 COLOURS = 16
-"""Maximum SGR sequences that are carried to the next line."""
+"""Maximum number of SGR sequences carried over to the next line."""
 LIVE = 50_000
-"""Characters at the end of a piece in which cursor movements are obeyed: a flood of them must not
-block the screen. When the cell ends, its final output replaces this."""
+"""Characters at the end of a piece in which cursor movements are emulated; a flood of them must not
+block the screen. The final output replaces this when the cell ends."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
-"""Characters kept of the start and of the end of one line."""
+"""Characters to keep at the start and at the end of a line."""
 HELP = 20_000
-"""Characters kept of a help text."""
+"""Characters to keep of a help text."""
 
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
-"""A line of a traceback that names a location."""
+"""A traceback line that names a location."""
 _SGR = re.compile(r"\x1b\[[\d;:]*m")
 _RESET = re.compile(r"\x1b\[[0;:]*m")
 
 
 @dataclass(slots=True, eq=False)
 class OutputLine:
-    """One line of output as it was written; escape sequences are removed when it is drawn."""
+    """A line of output as it was written; escape sequences are removed when it is drawn."""
 
     kind: str
     """``stdout``, ``value`` or ``traceback``."""
     text: str
     cut: int = 0
-    """Characters left out after the first `LINE_HEAD`."""
+    """Characters omitted after the first `LINE_HEAD`."""
     frame: int | None = None
-    """The number of the traceback frame that the line names."""
+    """Number of the traceback frame that the line names."""
 
     @property
     def state(self) -> tuple[object, ...]:
-        """Everything on which the line's rows depend."""
+        """Everything that the line's rows depend on."""
         return self.text, self.frame
 
     def extend(self, text: str) -> None:
-        """Append text. A carriage return goes back to the start of the line."""
+        """Append text. A carriage return moves back to the start of the line."""
         text = self.text + text
         if (start := text.rfind("\r")) > 0:
             text = collapse(text[:start]) + text[start:]
@@ -85,7 +85,7 @@ class OutputLine:
 
 @dataclass(slots=True, eq=False)
 class DisplayLine(OutputLine):
-    """A displayed picture, table or Markdown text, in place of its plain text."""
+    """A displayed picture, table or Markdown text, shown instead of its plain text."""
 
     mime: str = ""
     """Empty if only the text is left."""
@@ -94,7 +94,7 @@ class DisplayLine(OutputLine):
     value: str = ""
     """The key with which the kernel opens the value of a table; empty if it cannot."""
     offset: int = 0
-    """Columns of a wide table that the user has scrolled over."""
+    """Columns of a wide table that the user has scrolled past."""
     unreadable: bool = False
     """Whether drawing the picture has failed."""
 
@@ -109,7 +109,8 @@ class DisplayLine(OutputLine):
 
 @dataclass(slots=True, eq=False)
 class OutputBuffer:
-    """The kept lines of a cell's output. Feeding a piece takes time proportional to its length."""
+    """The stored lines of a cell's output. Feeding a piece takes time proportional to its
+    length."""
 
     received: int = 0
     """Characters fed so far."""
@@ -118,13 +119,13 @@ class OutputBuffer:
     head: list[OutputLine] = field(default_factory=list)
     tail: list[OutputLine] = field(default_factory=list)
     _open: OutputLine | None = None
-    """The last line, unless it has ended."""
+    """The last line, if it has not ended yet."""
     _colours: tuple[str, ...] = ()
     """The SGR sequences in effect at the start of the next line."""
     _above: int = 0
-    """Lines from the cursor to the last one."""
+    """Lines between the cursor and the last one."""
     _column: int | None = None
-    """The cursor's column; None at the end of its line."""
+    """The cursor's column; None for the end of its line."""
     _unfinished: str = ""
     """The start of an incomplete sequence."""
 
@@ -201,7 +202,7 @@ class OutputBuffer:
         )
 
     def from_end(self, count: int) -> OutputLine | None:
-        """Return a line counted from the end, the last being 1; None if it was not kept."""
+        """Return a line counted from the end, where 1 is the last one; None if it was not kept."""
         if 0 < count <= len(self.tail):
             return self.tail[-count]
         return (
@@ -211,7 +212,7 @@ class OutputBuffer:
         )
 
     def shrink(self, lines: int) -> None:
-        """Keep only so many lines of each end, and only the plain text of displayed values."""
+        """Keep only that many lines at each end, and only the plain text of displayed values."""
         self.omitted += max(0, len(self) - 2 * lines)
         remaining = list(self)
         self.head, self.tail = remaining[:lines], remaining[lines:][-lines:]
@@ -220,8 +221,8 @@ class OutputBuffer:
                 line.drop_value()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
-        """Split long text to lines that still belong to the head, and the text of the last `TAIL`
-        lines; count those between."""
+        """Split a long text into lines that still belong to the head, and the text of the last
+        `TAIL` lines; count those in between."""
         wanted = HEAD - len(self.head)
         beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
         middle = text[sum(len(line) + 1 for line in beginning) :]
@@ -277,7 +278,7 @@ class OutputBuffer:
         self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
 
     def _pop_screenful(self) -> list[OutputLine]:
-        """Remove and return the last lines that the cursor can reach."""
+        """Remove and return the last lines, which the cursor can reach."""
         lines: list[OutputLine] = []
         for line in chain(reversed(self.tail), () if self.omitted else reversed(self.head)):
             if type(line) is not OutputLine or line.kind != "stdout" or len(lines) == HEIGHT:
@@ -305,10 +306,10 @@ WIDEST, HIGHEST = 100, 24
 """Maximum size of a picture in cells."""
 
 PIXELS_OF_A_CELL = 8
-"""A small picture is not drawn larger than if cells had this width in pixels."""
+"""A small picture is drawn no larger than if cells had this width in pixels."""
 
 LARGEST = 12_000_000
-"""Maximum pixels of a picture between other rows; a larger one has a screen of its own."""
+"""Maximum pixels of a picture in the transcript; a larger one is shown on a screen of its own."""
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
@@ -326,8 +327,8 @@ def picture_key(shown: DisplayLine) -> Hashable:
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    """Show the plain text of a picture that cannot be drawn; returns whether the output has the
-    picture."""
+    """Show the plain text instead of a picture that cannot be drawn; returns whether the output
+    contains it."""
     found = [
         line
         for line in output
@@ -339,13 +340,14 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
-    """Return the columns and rows of a picture from its pixels; a cell is twice as high as wide."""
+    """Return the columns and rows of a picture of this size in pixels; a cell is twice as high as
+    wide."""
     scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 MARKDOWN = 20_000
-"""Characters of Markdown that are drawn: more would block the screen."""
+"""Maximum characters of Markdown to render; more would block the screen."""
 
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
@@ -365,7 +367,7 @@ def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[R
 
 
 def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
-    """Scroll a wide table by columns; return whether it could be scrolled."""
+    """Scroll a wide table by columns; returns whether that was possible."""
     table = read_table(shown.data) if shown.mime == "text/html" else None
     if table is None:
         return False
@@ -375,7 +377,7 @@ def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
 
 
 def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of a table. A click on one opens the value that it shows, if it is known."""
+    """Return the rows of a table. A click on one opens the table's value, if it is known."""
     rows = grid_rows(table, width, palette, shown.offset)
     if not shown.value:
         return rows
@@ -386,7 +388,7 @@ def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palet
 
 
 def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of Markdown, cut to `MARKDOWN` characters."""
+    """Return the rows of a Markdown text, truncated to `MARKDOWN` characters."""
     rows = Markdown(palette).document(text[:MARKDOWN], width)
     if (omitted := len(text) - MARKDOWN) > 0:
         rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
@@ -402,17 +404,17 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by ",
     "During handling of the above exception, another exception occurred:": "raised while handling ",
 }
-"""Python's lines between chained errors, and how the earlier error is introduced below the later
-one."""
+"""Python's lines between chained errors, and the text that introduces the earlier error below the
+later one."""
 _QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
-"""Begins the line after an error that helps to fix it."""
+"""Starts the line after an error that helps to fix it."""
 
 
 class OutputRows:
-    """Rows of a `OutputBuffer` for one width. `update` takes time proportional to the lines kept,
-    not to the output."""
+    """The rows of an `OutputBuffer` for one width. `update` takes time proportional to the stored
+    lines, not to the output."""
 
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -422,7 +424,7 @@ class OutputRows:
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self) -> None:
-        """Update the rows: a traceback begins with its error."""
+        """Update the rows: a traceback starts with its error."""
         ordered = error_first(list(self._output))
         lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
@@ -463,7 +465,7 @@ class OutputRows:
                 continue
             if isinstance(line, DisplayLine):
                 return row if line.mime in ("text/plain", "text/markdown") else None
-            if line.text.strip():  # Python's help prints an empty line afterwards
+            if line.text.strip():  # Python's help prints an empty line at its end
                 return None
         return None
 
@@ -491,23 +493,22 @@ class OutputRows:
 
 
 ERROR = "error"
-"""The lead of the line with which a traceback begins."""
+"""The lead of a traceback's first line."""
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Order a traceback at the end for reading: the error, its frames, then each error that led to
-    it.
+    """Reorder a traceback at the end for reading: the error, its frames, then each error that led
+    to it.
 
-    Return each line with what introduces it: `ERROR` for the first line of the last error, words
-    for the errors before.
+    Returns each line with its lead: `ERROR` for the first line of the last error, an introduction
+    for earlier errors.
     """
     start = next(
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
     )
     if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
-        return [
-            (line, "") for line in lines
-        ]  # there is none, or it is written in another form, as IPython does
+        # There is no traceback, or it has another form, as in IPython.
+        return [(line, "") for line in lines]
     ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
     lead = ERROR
     block: list[OutputLine] = []
@@ -536,7 +537,7 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
 
 
 class LineRows:
-    """Rows of one line of output, wrapped as a terminal wraps it."""
+    """The rows of one line of output, wrapped as in a terminal."""
 
     __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
 
@@ -591,7 +592,7 @@ _DrawnLine = LineRows | DisplayRows
 
 
 def expand_tabs(text: str) -> str:
-    """Replace tabs by spaces up to the next tab stop, counted in cells; SGR sequences take none."""
+    """Expand tabs to the next tab stop, counted in cells; SGR sequences have no width."""
     if "\t" not in text:
         return text
     parts: list[str] = []
@@ -624,8 +625,8 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
-    """Style one line of a traceback: the location dim, the source plain, the error in the error
-    colour and bold, the hint after it plain."""
+    """Style a traceback line: location dim, source plain, error bold in the error colour, the hint
+    after it plain."""
     if lead == ERROR:
         return [(text, palette.bad + BOLD)]
     if lead:

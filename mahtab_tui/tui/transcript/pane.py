@@ -1,4 +1,4 @@
-"""The transcript's view with the actions on the marked entry."""
+"""The transcript's view, with actions on the marked entry."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.port import TranscriptPort
 
 MOST_FIGURES = 4
-"""Maximum number of figures of an answer that lead to their cells."""
+"""Maximum number of an answer's figures in its menu, each leading to its cell."""
 _LONGEST_FIGURE = 24
-"""Maximum characters of such a figure; longer ones are cut."""
+"""Maximum characters of such a figure; longer ones are truncated."""
 
 
 def has_pictures(entry: Entry) -> bool:
@@ -56,7 +56,7 @@ def _can_run(entry: Entry) -> bool:
 
 
 def notebook_number(entry: Entry) -> int | None:
-    """Return the cell of the notebook that an entry is, or has run."""
+    """Return the number of the notebook's cell that an entry is, or has run."""
     return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
 
 
@@ -77,7 +77,7 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
         has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
     ),
 }
-"""For commands that do not apply to every entry: whether one applies."""
+"""Commands that do not apply to every entry, with a check whether they apply to one."""
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
@@ -95,7 +95,7 @@ def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneComman
 
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:
-    """Return the rows that lead from an answer's figures to the cells that printed them."""
+    """Return the menu rows that lead from an answer's figures to the cells that printed them."""
     figures = (
         [figure for figure in entry.own_figures if figure.cell is not None]
         if isinstance(entry, Words)
@@ -120,10 +120,10 @@ def _figure_rows(entry: Entry) -> list[PaneCommand]:
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
-    """Return the cell from which an undo of an entry begins; None if no cell belongs to it.
+    """Return the first cell to undo for an entry; None if no cell belongs to it.
 
-    That is a cell itself. For a question, and for words and tool calls of its answer, it is the
-    answer's first cell that was not undone, so that one undo takes back the whole answer.
+    For a cell that is the cell itself. For a question, or for words and tool calls of its answer,
+    it is the answer's first cell that was not undone, so that one undo covers the whole answer.
     """
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None
@@ -134,7 +134,7 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
 
 
 def _cells_of_answer(entries: Sequence[Entry], index: int) -> Iterator[Cell]:
-    """Yield the cells that the model has run for the question to which an entry belongs."""
+    """Yield the cells that the model ran for the question that an entry belongs to."""
     first = next(
         (number for number in range(index, -1, -1) if isinstance(entries[number], Question)), 0
     )
@@ -151,7 +151,7 @@ def _cells_of_answer(entries: Sequence[Entry], index: int) -> Iterator[Cell]:
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
-    """Enter opens the menu of the marked entry. Impossible actions are refused with a sentence."""
+    """Enter opens the menu of the marked entry. Impossible actions are refused with a message."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
@@ -191,7 +191,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             copy(self.app, entry_text(entry))
 
     def action_copy_output(self) -> None:
-        """Copy the cell's output, as far as the transcript has it."""
+        """Copy the cell's output, as far as the transcript stores it."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and (text := output_text(entry)):
             copy(self.app, text)
@@ -236,13 +236,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     @property
     def question_about_error(self) -> str:
-        """A question about the last failed cell; empty if there is none."""
+        """Return a question about the last failed cell; empty if there is none."""
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
     @property
     def failed_prose(self) -> str:
-        """Return the cell that the user has just run as Python, if it was a question; else
+        """Return the text that the user just ran as Python, if it was really a question; else
         empty."""
         cell = self.viewport.transcript.last_error
         return (
@@ -282,14 +282,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.hide(entry.key, not entry.removed)
 
     def action_undo_entry(self) -> None:
-        """Take back what a cell, or all cells of an answer, and those after them did to
-        variables."""
+        """Undo what a cell, or all cells of an answer, and those after it did to variables."""
         if (cell := self._cell_to_undo()) is not None:
             self._port.undo(cell)
 
     def _cell_to_undo(self) -> int | None:
-        """Return the number of the first cell of the marked entry; otherwise say why there is
-        none."""
+        """Return the number of the marked entry's first cell to undo; if there is none, tell the
+        user why."""
         entry = self.marker.marked
         cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
         if cell is None:
@@ -313,7 +312,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, traceback, table, or whole output on a screen of its own."""
+        """Show the cell's pictures, traceback, table, or whole output on a separate screen."""
         entry = self.marker.marked
         if (
             not isinstance(entry, Cell)
@@ -344,7 +343,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.open_output(entry.number)
 
     def action_scroll_table(self, step: int) -> None:
-        """Show other columns of the entry's wide tables."""
+        """Scroll the entry's wide tables to other columns."""
 
         entry, window = self.marker.marked, self.viewport.window
         if isinstance(entry, Cell) and window is not None:

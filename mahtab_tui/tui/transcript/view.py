@@ -57,7 +57,7 @@ _WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
 def position_to_number(position: RowPosition) -> int:
-    """Return the number of a row; numbers are in the order of entries and rows."""
+    """Return a number for a position; numbers are ordered by entry and row."""
     return position.entry << _SHIFT | position.row
 
 
@@ -108,8 +108,8 @@ def word_at(text: str, cell: int) -> tuple[int, int]:
 
 
 class Marker:
-    """Marks the last visible entry until the user moves the mark. When the marked entry is scrolled
-    away, a visible one is marked instead."""
+    """Marks an entry: the last visible one until the user moves the mark. When the marked entry is
+    scrolled away, a visible one is marked instead."""
 
     def __init__(self, viewport: Viewport) -> None:
         self._viewport = viewport
@@ -118,7 +118,7 @@ class Marker:
 
     @property
     def marked(self) -> Entry | None:
-        """The entry on which keys act; None in an empty transcript."""
+        """The entry that keys act on; None in an empty transcript."""
         if self.entry is None:
             self.entry = next(
                 (entry for entry in reversed(self._viewport.entries()) if can_be_marked(entry)),
@@ -137,7 +137,7 @@ class Marker:
         return True
 
     def next(self, entry: Entry, step: int) -> Entry | None:
-        """Return the next entry that can be marked (1), or the previous one (-1)."""
+        """Return the next (1) or previous (-1) entry that can be marked."""
         entries = self._viewport.transcript.entries
         index = self._position(entry) + step
         while 0 <= index < len(entries) and not can_be_marked(entries[index]):
@@ -145,7 +145,7 @@ class Marker:
         return entries[index] if 0 <= index < len(entries) else None
 
     def next_pinned(self) -> Entry | None:
-        """Return the pinned entry after the marked one, or the first one."""
+        """Return the pinned entry after the marked one, or else the first one."""
         pinned = [entry for entry in self._viewport.transcript.pinned if can_be_marked(entry)]
         at = pinned.index(self.entry) + 1 if self.entry in pinned else 0
         return pinned[at % len(pinned)] if pinned else None
@@ -157,7 +157,7 @@ class Marker:
         return end - top > page and (end > first + page if step > 0 else top < first)
 
     def mark(self, entry: Entry) -> int | None:
-        """Mark an entry; returns the row to scroll to, or None if it is fully visible."""
+        """Mark an entry; returns the row to scroll to, or None if it is already visible."""
         down = self.entry is None or self._position(entry) > self._position(self.entry)
         self.entry = entry
         top, end = self._viewport.span(entry)
@@ -177,11 +177,11 @@ def can_be_marked(entry: Entry) -> bool:
 class SearchMatch(NamedTuple):
     entry: int
     number: int
-    """The number of the match within the entry, from 0."""
+    """Index of the match within the entry."""
 
 
 def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it.
+    """Return the row of a match; the nearest one if wrapping splits it or collapsing hides it.
     Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
     before, nearest = 0, 0
@@ -202,7 +202,7 @@ class TranscriptSearch:
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}
-        """The versions of entries, and their texts."""
+        """Cached texts of entries, with the versions they belong to."""
         self._found: SearchMatch | None = None
         self.open = False
         """Whether the find row is open."""
@@ -218,7 +218,7 @@ class TranscriptSearch:
         self._found, self.open = None, True
 
     def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
-        """Find words as `Findable.find`; returns the message and the row of the match."""
+        """Find words, as in `Findable.find`; returns the message and the row of the match."""
         self.pattern = None
         window, entries = self._viewport.window, self._viewport.transcript.entries
         if not words or window is None:
@@ -246,12 +246,12 @@ class TranscriptSearch:
             self._marker.entry = entry
         try:
             shown = match_position(found, window, pattern)
-        except PatternTimeout:  # rows may take longer than the text that was searched
+        except PatternTimeout:  # searching rows may take longer than searching the text
             shown, self.pattern = RowPosition(found.entry, 0), None
         return f"{at + 1:,} of {total:,}", window.row_number(shown)
 
     def _text(self, entry: Entry) -> str:
-        """Return the text of an entry in lower case: of a cell, its code and its kept output."""
+        """Return the text of an entry in lower case; for a cell, its code and its stored output."""
         if entry.hidden:
             return ""
         version, text = self._texts.get(entry, (None, ""))
@@ -271,12 +271,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     ALLOW_SELECT = True
 
     height_of_all: var[int] = var(0)
-    """Total rows, including the title; the screen watches it for its layout."""
+    """Total rows, including the title; the screen watches this for its layout."""
     room: var[tuple[int, int]] = var((0, 0))
     """Columns and lines for a cell's output; (0, 0) before the first layout."""
     greeting: var[GreetingLines] = var(())
     search_progress: var[SearchProgress | None] = var(None)
-    """The searches that run, while no other pane shows them."""
+    """Running searches, while no other pane shows them."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         """watched: see `Viewport`."""
@@ -286,7 +286,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
         self._shown: tuple[list[Row], str] = [], ""
-        """The visible rows as they were last drawn, and the hint."""
+        """The visible rows as last drawn, and the hint."""
         self._ticking: Timer | None = None
         self._drawings = HalfBlockCache(
             Fetcher(self),
@@ -303,7 +303,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._tick_if_needed()
 
     def redraw_entry(self, entry: Entry) -> None:
-        """Draw an entry again after the user has changed how it is shown."""
+        """Redraw an entry after the user has changed how it is shown."""
         self.viewport.transcript.touch(entry)
         self.fold([])
 
@@ -338,7 +338,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._update_scroll()
 
     def _update_scroll(self) -> None:
-        """Restore the scroll position, or follow the tail, and draw what has changed."""
+        """Restore the scroll position, or follow the tail, and redraw what has changed."""
         viewport = self.viewport
         if viewport.window is None:
             return
@@ -354,7 +354,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._drawings.draw_next()
 
     def _refresh_changed(self) -> None:
-        """Draw the visible rows that have changed: only the end of a growing answer."""
+        """Redraw the visible rows that have changed; of a growing answer, only the end."""
         first = self.scroll_offset.y
         shown, hint = (
             [self.viewport[first + y] for y in range(self.viewport.page)],
@@ -379,7 +379,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
         if self._laid_out is None:
-            self.refresh_view()  # it is drawn before it knows its size
+            self.refresh_view()  # the widget is drawn before it knows its size
         if self._laid_out is None:
             return Strip.blank(width, base)
         palette = self._laid_out[1]
@@ -410,7 +410,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
                 drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
-            except PatternTimeout:  # rows may take longer than the text that was searched
+            except PatternTimeout:  # searching rows may take longer than searching the text
                 self.search.pattern = None
         entry = self.viewport.transcript.entries[position.entry]
         marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
@@ -434,7 +434,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
     def _visible_rows(self) -> list[Row]:
-        """Return the rows below the title."""
+        """The rows below the title."""
         return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
 
     def _visible_pictures(self) -> Iterable[Picture]:
@@ -443,7 +443,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         )
 
     def _picture_strip(self, row: Row) -> Strip | None:
-        """Return the row of a picture; a blank one until the picture is drawn."""
+        """Return the strip of a picture's row; blank until the picture is drawn."""
         if row.picture is None:
             return None
         picture, number = row.picture
@@ -475,11 +475,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._ticking = None
 
     def _tick(self) -> None:
-        """Draw the rows that show the time."""
+        """Redraw the rows that show the time."""
         for row in self.viewport.timer_rows():
             self.refresh_line(row + self.head)
 
-    # Scrolling by keys: without animation, since rows are laid out when they become visible
+    # Scrolling by keys, without animation because rows are laid out only when they become visible
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -515,8 +515,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Marking
 
     def action_walk(self, step: int) -> None:
-        """Mark the next entry (1) or the previous one (-1); scroll line by line through a long
-        one."""
+        """Mark the next (1) or previous (-1) entry; scroll line by line through a long one."""
         marked = self.marker.marked
         if marked is None:
             return
@@ -541,7 +540,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 f"Cell {number} is no longer in the transcript.", markup=False, timeout=3
             )
 
-    # Searching: the methods of `Findable`
+    # Searching: implements `Findable`
 
     def begin_find(self) -> str:
         self.search.begin()
@@ -572,8 +571,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Follow the tail by a click on the hint, a figure by a click on it; select a word by a
-        double click, a line by a triple click."""
+        """Handle clicks: on the hint, follow the tail; on a figure, go to its cell; a double click
+        selects a word, a triple click a line."""
         hint = self.viewport.hint if self.viewport.window is not None else ""
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()

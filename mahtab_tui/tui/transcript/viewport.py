@@ -1,4 +1,4 @@
-"""The visible part of the transcript: its tail, or where the user has scrolled to."""
+"""The visible part of the transcript: its tail, or the part that the user has scrolled to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Heights:
-    """The number of rows of each entry, from 0."""
+    """The number of rows of each entry."""
 
     def __init__(self) -> None:
         self._heights: list[int] = []
@@ -61,7 +61,7 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the entry at a row, and the row within it. For a row past the end, the entry is
+        """Return the entry at a row, and the row within that entry. Past the end, the entry is
         `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
@@ -82,7 +82,7 @@ class PinnedRow(NamedTuple):
 def pinned_rows(
     pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
 ) -> list[PinnedRow]:
-    """Return at most `room` rows, including the line below: the starts of the entries; short
+    """Return at most `room` rows with the starts of pinned entries, and the line below them; short
     entries are shown in full if possible."""
     if not pinned or room < 2:
         return []
@@ -115,7 +115,7 @@ def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette
 
 
 CACHED = 64
-"""Number of entries whose rows are cached."""
+"""Maximum number of entries with cached rows."""
 
 
 class RowPosition(NamedTuple):
@@ -147,12 +147,12 @@ class Window:
                 self._heights.set(position, height)
 
     def redraw(self, width: int, palette: Palette) -> None:
-        """Change width and palette; old heights stay as estimates."""
+        """Change width and palette; old heights remain as estimates."""
         self.width, self.palette = width, palette
         self._drawn.clear()
 
     def rows(self, position: int) -> EntryRows:
-        """Lay out an entry and return its rows; its height is then exact."""
+        """Lay out an entry and return its rows, which makes its height exact."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
             drawn = EntryRows(self._entries[position], self.width, self.palette)
@@ -172,7 +172,7 @@ class Window:
         return RowPosition(*self._heights.find(max(0, row)))
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
-        """Return the position `rows` rows above another, laying out all between."""
+        """Return the position `rows` rows above another, laying out everything in between."""
         entry, row = position.entry, position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
@@ -185,7 +185,7 @@ class Window:
         return rows[position.row] if position.row < len(rows) else Row()
 
     def measure_down(self, position: RowPosition, height: int) -> None:
-        """Lay out a page of this height from a position on."""
+        """Lay out a page of this height, starting at a position."""
         self._measure(range(position.entry, len(self._heights)), position.row + height)
 
     def measure_up(self, height: int) -> None:
@@ -199,7 +199,7 @@ class Window:
             height -= len(self.rows(position))
 
     def same_position(self, position: RowPosition, logical: int, inner: int) -> RowPosition:
-        """Return the position in newly wrapped rows that shows the same line (see
+        """Return the position of the same line after rows were wrapped anew (see
         `logical_line`)."""
         if position.entry >= len(self._heights):
             return position
@@ -224,9 +224,9 @@ class Window:
 
 
 PINNED_SHARE = 3
-"""Pinned entries have at most this part of the height: a third."""
+"""Pinned entries get at most this fraction of the height: one third."""
 EXACT_PAGES = 4
-"""When scrolling up by at most so many pages, rows are counted exactly."""
+"""When scrolling up by at most this many pages, rows are counted exactly."""
 
 
 class Viewport:
@@ -236,39 +236,38 @@ class Viewport:
     """
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program; there is no input, and cells that started
-        earlier may still run."""
+        """watched: the session runs in another program, so there is no input, and cells that
+        started earlier may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
-        """Stands above the entries until the user, a model or an agent begins."""
+        """Shown above the entries until the user, a model or an agent begins."""
         self.loads = 0
-        """How many cells load files at the start of the session."""
+        """Number of cells that load files at the start of the session."""
         self.search_progress: SearchProgress | None = None
-        """The searches that run, while no other pane shows them."""
+        """Running searches, while no other pane shows them."""
         self.window: Window | None = None
         """None before the first layout."""
         self.top = RowPosition(0, 0)
         """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
-        """The rows of the greeting and of the pinned entries."""
+        """Rows of the greeting and of the pinned entries."""
         self.height = 0
-        """Lines of the pane."""
+        """Height of the pane in lines."""
         self._read_entry: Entry | None = None
-        """The entry in which the user has scrolled: it is followed to its end."""
+        """The entry in which the user has scrolled; it is followed to its end."""
         self._unseen_from = 0
-        """The number of entries when the user scrolled up."""
+        """Number of entries when the user scrolled up."""
         self._grown = False
-        """Whether the transcript has grown since."""
+        """Whether the transcript has grown since then."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Add records; returns whether visible rows may have changed."""
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.pop_changed()
-        if (
-            changed and records and not self.following
-        ):  # without records, only the user has changed something
+        # Without records, only the user has changed something.
+        if changed and records and not self.following:
             self._grown = True
         if self.window is None or not (changed or self.transcript.activity is not doing):
             return False
@@ -276,7 +275,7 @@ class Viewport:
         return True
 
     def clear(self) -> None:
-        """Forget the entries, except running cells."""
+        """Remove the entries, except running cells."""
         self.transcript = self.transcript.copy_running()
         self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
@@ -284,7 +283,7 @@ class Viewport:
     # Layout
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        """Lay out for a width and palette; the top line stays."""
+        """Lay out for a width and palette, keeping the top line."""
         columns = text_columns(width)
         if self.window is None:
             self.window = Window(self.transcript.entries, columns, palette)
@@ -298,7 +297,7 @@ class Viewport:
 
     @property
     def head(self) -> int:
-        """Rows that do not scroll: the title, the greeting and the pinned entries."""
+        """Fixed rows at the top: the title, the greeting and the pinned entries."""
         return TITLE_HEIGHT + len(self.pinned)
 
     @property
@@ -333,7 +332,7 @@ class Viewport:
             window.measure_down(self.top, self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Return the rows of the greeting; notices and loaded files below it have at most half of
+        """Return the rows of the greeting; notices and loaded files below it get at most half of
         the height."""
         if not self.greeting or not all(map(self._precedes_first_cell, self.transcript.entries)):
             return []
@@ -358,10 +357,10 @@ class Viewport:
         return isinstance(entry, Note) or loads
 
     def _reading_position(self, window: Window) -> RowPosition | None:
-        """Return the start of a notebook or of a long text at the end, such as help, until the user
+        """Return the start of a notebook, or of a long text at the end such as help, until the user
         has scrolled in it.
 
-        Include the code before a text if it is short.
+        Includes the code above a text if that is short.
         """
         last = len(self.transcript.entries) - 1
         if last < 0 or self.transcript.entries[last] is self._read_entry:
@@ -451,7 +450,7 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """Return an entry's first row, without the gap, and the row after its last."""
+        """Return an entry's first row, without the gap, and the row after its last one."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
@@ -478,7 +477,7 @@ class Viewport:
         return [*rows, *range(window.total, window.total + len(self._tail()))]
 
     def shows(self, code: str) -> bool:
-        """Return whether all of the waiting code is visible."""
+        """Return whether the waiting code is completely visible."""
         if self.window is None or code.count("\n") >= LIMIT:
             return False
         for entry in reversed(self.transcript.entries):

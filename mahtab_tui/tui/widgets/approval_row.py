@@ -1,4 +1,4 @@
-"""The row that asks about waiting code: run, edit, skip, run all, stop."""
+"""The prompt row for waiting code: run, edit, skip, run all, stop."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from mahtab_tui.tui.theme import GUESTS, Palette
 from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, Chip, PromptRow
 
 RESERVED_LINES = 9
-"""Rows that a low screen needs for everything but the code: header, question, answers, input and
-keys."""
+"""Rows that a low screen needs besides the code: header, question, answers, input and keys."""
 LINES, CHARACTERS = 20_000, 300_000
-"""How much of the code is shown; of longer code the beginning."""
+"""Maximum lines and characters shown; of longer code, only the start."""
 COLOURED = 40_000
-"""Characters of code that are coloured; the lexer takes a second for a few times as many."""
+"""Maximum characters of code to highlight; the lexer takes a second for a few times as many."""
 
 
 class WaitingCodeRows(list[Row]):
@@ -43,7 +42,7 @@ class WaitingCodeRows(list[Row]):
     code = ""
     """The code, as far as it is shown."""
     lines: Sequence[int] = ()
-    """The line number of each row, from 1."""
+    """Line number of each row, from 1."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         from mahtab_tui.tui.rows.code import PLAIN, PYTHON, code_rows
@@ -54,24 +53,24 @@ class WaitingCodeRows(list[Row]):
 
 
 class WaitingCode(RowsView):
-    """Shows the code, and notes whether its end was visible."""
+    """Shows the code, and notes whether its end has been visible."""
 
     margin = 0
 
     class Scrolled(Message):
-        """Other lines are visible."""
+        """The user scrolled to other lines."""
 
     def __init__(self, *, id: str | None = None) -> None:
         self._code = WaitingCodeRows()
         super().__init__(self._code, id=id)
         self.end_seen = False
         self._count = 0
-        """The number of lines, shown or not."""
+        """Number of lines, shown or not."""
         self._is_cut = False
-        """Whether only the beginning is shown."""
+        """Whether only the start is shown."""
 
     def show(self, code: str) -> None:
-        """Show other code from its beginning."""
+        """Show other code, from its start."""
         self._count = code.count("\n") + 1
         shown = code[:CHARACTERS]
         if shown.count("\n") >= LINES:
@@ -86,15 +85,15 @@ class WaitingCode(RowsView):
         self._update_end_seen()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """About as many rows as the code has, but at most half of the screen, so that its answers
-        are visible."""
+        """As many rows as the code has, but at most half of the screen, so that the answers stay
+        visible."""
         most = max(1, min(viewport.height // 2, viewport.height - RESERVED_LINES))
         beginning = self._code.code[: most * max(1, width)].split("\n", most)
         return max(1, min(sum(1 + len(line) // max(1, width) for line in beginning), most))
 
     @property
     def visible_lines(self) -> str:
-        """The visible lines, as in ``lines 1–14 of 60``, and how much is shown at all."""
+        """The visible lines, such as ``lines 1–14 of 60``, and how much of the code is shown."""
         lines, first = self._code.lines, self.scroll_offset.y
         last = min(first + self.size.height, len(lines))
         if first >= last:
@@ -119,13 +118,13 @@ class WaitingCode(RowsView):
 
 _SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
 _MAX_PARSED = 100_000
-"""Characters of code that are looked through while the screen waits."""
+"""Maximum characters of code to inspect while the screen waits."""
 _MAX_SHOWN = 80
 
 
 def find_search_tools(code: str) -> str:
-    """Return the functions that the code hands to the model of a search, as they are written there;
-    empty if none was found."""
+    """Return the functions that the code passes to the model of a search, as written there; empty
+    if there are none."""
     tree = parse_plain_python(code) if "tools" in code and len(code) <= _MAX_PARSED else None
     handed = (
         [
@@ -141,7 +140,7 @@ def find_search_tools(code: str) -> str:
 
 
 def _tools_argument(node: ast.AST) -> ast.expr | None:
-    """Return the argument `tools` of a search, or arguments that may have it."""
+    """Return the `tools` argument of a search, or arguments that may contain it."""
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
             name in _SEARCHES
@@ -155,10 +154,10 @@ def _tools_argument(node: ast.AST) -> ast.expr | None:
 Action = Literal["run", "skip", "all", "stop"]
 
 _BEGINNING = 40
-"""Characters of the code with which the row names it, if several wait."""
+"""Characters of the code that identify it in the row, if several wait."""
 LONGEST, MOST_LINES = 100_000, 2_000
-"""Characters of code that are parsed or edited here, and lines that are edited, at most: both take
-time for each line."""
+"""Maximum characters of code to parse or edit, and maximum lines to edit; both take time per
+line."""
 
 _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
@@ -184,14 +183,14 @@ class EditedCode(CodeArea):
     """The waiting code, while the user edits it."""
 
     def may_run(self) -> bool:
-        """Let Enter at the end run code that ends in a block, because it was complete before."""
+        """Let Enter at the end run code that ends in a block, because it was already complete."""
         return super().may_run() or (
             self.cursor_location == self.document.end and is_complete(self.text + "\n")
         )
 
 
 class RulesToWrite(Static, can_focus=True):
-    """Rules that would let code like the waiting one run without asking, one a line; Enter writes
+    """Shows rules that would let code like this run without asking, one per line; Enter writes
     them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "write", show=False)]
@@ -230,20 +229,20 @@ class ApprovalRow(PromptRow[Approval]):
         clock: Callable[[], float] = time.monotonic,
         rules_for: Callable[[str], tuple[str, ...]] = lambda code: (),
     ) -> None:
-        """is_code_visible: whether all of a waiting code is visible above the row; if not, the row shows
-        the code itself.
+        """is_code_visible: returns whether all of the waiting code is visible above the row; if
+        not, the row shows the code itself.
 
-        rules_for: returns the rules that would let code like this run without asking; empty if none
-        can.
+        rules_for: returns rules that would let code like this run without asking; empty if there
+        are none.
         """
         super().__init__(editor_is_empty, clock)
         self._clock = clock
         self._keys_from = 0.0
-        """The time from which Enter counts in the part that was opened last."""
+        """The time from which Enter counts in the most recently opened part."""
         self._is_code_visible = is_code_visible
         self._rules_for = rules_for
         self._refused = ""
-        """Why the answer that was given is not possible."""
+        """Why the user's answer is not possible."""
         self._loaded = False
         """Whether the code was loaded for editing."""
         self._hidden: list[str] = []
@@ -252,10 +251,9 @@ class ApprovalRow(PromptRow[Approval]):
         self._has_code = False
         """Whether the row shows the code."""
         self._tools = ""
-        """The functions that the code hands to the model of a search."""
+        """The functions that the code passes to the model of a search."""
         self._unread: Action | None = None
-        """The answer that was given before the end of the code was visible; it counts when it is
-        given again."""
+        """An answer given before the end of the code was visible; it counts when it is repeated."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
@@ -266,7 +264,7 @@ class ApprovalRow(PromptRow[Approval]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        # The transcript gets its size after the layout.
+        # The transcript gets its size only after the layout.
         self.screen.screen_layout_refresh_signal.subscribe(
             self, lambda _: self.call_after_refresh(self._update_code_display)
         )
@@ -289,8 +287,8 @@ class ApprovalRow(PromptRow[Approval]):
         self.show_part("chips")
 
     def _update_code_display(self) -> None:
-        """Show the code once it is not visible above; then until it is answered, so that nothing
-        jumps."""
+        """Show the code once it is not fully visible above, then until it is answered, so that
+        nothing jumps."""
         if self.display and self._shown and self._part == "chips" and not self._has_code:
             self._has_code = self._code.display = not self._is_code_visible(
                 self._requests[self._shown].text
@@ -318,7 +316,7 @@ class ApprovalRow(PromptRow[Approval]):
         self.refresh_question()
 
     def refresh_question(self) -> None:
-        """Say which block waits, which keys there are, and how to reach the row."""
+        """Show which block waits, which keys there are, and how to focus the row."""
         record = self._requests[self._shown]
         parts: list[tuple[str, str]] = []
         if role := _role(record):
@@ -346,14 +344,14 @@ class ApprovalRow(PromptRow[Approval]):
         self._show(parts)
 
     def _part_label(self, record: Approval) -> str:
-        """Return the number of the code among those that wait, as the transcript shows it; empty if
-        it is the only one."""
+        """Return the code's number among those that wait, as in the transcript; empty if it is the
+        only one."""
         if record.block is not None and (record.blocks or 0) > 1:
             return f"{record.block + 1}/{record.blocks}"
         return f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
 
     def run_edited(self) -> bool:
-        """Run the edited code from anywhere in it; returns False if none is being edited."""
+        """Run the edited code, wherever the cursor is; returns False if none is being edited."""
         edited = self.query_one(EditedCode)
         if edited.has_focus:
             edited.action_submit()
@@ -372,7 +370,7 @@ class ApprovalRow(PromptRow[Approval]):
                 self._decide(action)
 
     def _edit(self, code: str) -> None:
-        """Load the code for editing, once, unless that would take seconds."""
+        """Load the code for editing, only once, and not if that would take seconds."""
         if len(code) > LONGEST or code.count("\n") > MOST_LINES:
             self._refused = f"too long to be edited here: at most {MOST_LINES:,} lines"
             self.refresh_question()
@@ -387,7 +385,7 @@ class ApprovalRow(PromptRow[Approval]):
     def _decide(
         self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()
     ) -> None:
-        """Answer, unless Enter came twice and nothing waits any more."""
+        """Answer the prompt. Ignored if nothing waits any more, as when Enter was pressed twice."""
         if (
             code is None
             and action in ("run", "all")
@@ -397,7 +395,7 @@ class ApprovalRow(PromptRow[Approval]):
         ):
             self._unread = action
             self._focused_by_user = (
-                True  # else the same key, pressed again too early, would go to the editor
+                True  # otherwise the same key, pressed again too early, would go to the editor
             )
             self.refresh_question()
             return
@@ -439,21 +437,20 @@ class ApprovalRow(PromptRow[Approval]):
         event.stop()
         if self._clock() < self._keys_from:  # the key that opened the editor was pressed twice
             return
-        if self._part == "edited" and (
-            code := event.text.rstrip()
-        ):  # else the key came twice, and other code waits now
+        # If not, the key was pressed twice, and other code is waiting now.
+        if self._part == "edited" and (code := event.text.rstrip()):
             self._decide("run", code=code)
 
 
 def _show_search_tools(code: str) -> str:
-    if "tools" not in code:  # so that nothing is loaded for it
+    if "tools" not in code:  # avoids loading the parser
         return ""
-    if len(code) > LONGEST:  # it is not parsed
+    if len(code) > LONGEST:  # such code is not parsed
         return "all of its tools="
 
     return find_search_tools(code)
 
 
 def _role(record: Approval) -> str:
-    """The colour of the agent whose code waits; empty for the model."""
+    """Return the colour of the agent whose code waits; empty for the model."""
     return "" if record.guest is None else GUESTS[record.guest % len(GUESTS)]

@@ -24,7 +24,7 @@ NARROW = 100
 """Columns below which the header leaves out some parts."""
 
 FULL = 0.8
-"""The part of the model's window from which the header warns."""
+"""Share of the model's window from which the header warns."""
 
 _STATES = {
     "starting": ("◌", "$moon"),
@@ -49,7 +49,7 @@ def short_count(number: int) -> str:
 
 
 def environment_name(executable: str) -> str:
-    """The name of an interpreter's virtual environment; empty if it is in none."""
+    """Return the name of an interpreter's virtual environment; empty if it is not in one."""
     folder = PurePath(executable).parent
     return (
         folder.parent.name
@@ -60,7 +60,7 @@ def environment_name(executable: str) -> str:
 
 
 def _shorten(names: Sequence[Content], by: int) -> list[Content]:
-    """Shorten names by so many columns, the longest first, so that approval and costs stay
+    """Shorten names by that many columns, longest first, so that approval and costs stay
     visible."""
     lengths = [name.cell_length for name in names]
     room = max(0, sum(lengths) - by)
@@ -78,7 +78,7 @@ class HeaderBar(Widget):
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
     window: reactive[Window | None] = reactive(None)
-    """Use of the model's window by the conversation; None if unknown."""
+    """How much of the model's window the conversation uses; None if unknown."""
     waits: reactive[bool] = reactive(False)
     """Whether something waits for the user."""
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
@@ -87,24 +87,24 @@ class HeaderBar(Widget):
     def __init__(
         self, describe_saved: Callable[[], str], langsmith: str = "", *, id: str | None = None
     ) -> None:
-        """describe_saved: says what the session keeps of what it may; waits for the kernel, and raises
-        `KernelError`.
+        """describe_saved: describes the memory and disk space that the session uses; waits for the
+        kernel, and raises `KernelError`.
 
-        langsmith: the variable that has everything sent to LangSmith; empty for none.
+        langsmith: the variable that sends everything to LangSmith; empty for none.
         """
         super().__init__(id=id)
         self._describe_saved = describe_saved
         self._langsmith = langsmith
         self._saved = ""
-        """Its text when the mouse came last."""
+        """The description when the mouse last entered the header."""
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
         self._skills_budget = 0
-        """Characters that all loaded skills may have together."""
+        """Maximum characters of all loaded skills together."""
         self._busy_since = 0.0
         self._since = time.time()
         self._following: tuple[Activities, PendingRequests] | None = None
-        """Follower of the records; made with the first one."""
+        """Trackers that follow the records; created with the first record."""
         self._ticking: Timer | None = None
         self._show_tooltip()
 
@@ -154,7 +154,7 @@ class HeaderBar(Widget):
         self._skills_budget = skill.budget
 
     def on_enter(self) -> None:
-        """Ask for what is kept: nobody reads it before the mouse is here."""
+        """Request the description only when the mouse is here, because nobody reads it before."""
         self._fetcher.ask("in use", self._describe_saved, self._show_saved, self._show_saved)
 
     def _show_saved(self, saved: str) -> None:
@@ -162,7 +162,7 @@ class HeaderBar(Widget):
         self._show_tooltip()
 
     def _show_tooltip(self) -> None:
-        """Show the model's window, tokens, costs, what is kept, and loaded skills."""
+        """Show the model's window, tokens, costs, space used, and loaded skills."""
         lines = (
             [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."]
             if self._langsmith
@@ -218,7 +218,7 @@ class HeaderBar(Widget):
         return "starting" if self.kernel is None else self.kernel.state or "starting"
 
     def _activity(self) -> tuple[str, float | None]:
-        """The most urgent activity for the user, and since when (seconds since the epoch; None if
+        """Return what is most urgent for the user, and since when (seconds since the epoch; None if
         no time is shown)."""
         if self._following is None:
             return "starting", None

@@ -1,4 +1,4 @@
-"""The line of keys at the bottom, and the lines between panes."""
+"""The line of keys at the bottom, and the splitters between panes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 _STEP = 8
-"""Columns by which the wheel moves a line that is too long."""
+"""Columns by which the wheel scrolls a line that is too long."""
 
 
 class Key(NamedTuple):
-    """A key of the line. A click on it presses it."""
+    """A key in the line. A click presses it."""
 
     key: str
     shown: str
-    """Its name for the user."""
+    """Its displayed name."""
     description: str
     enabled: bool
     tooltip: str
@@ -47,11 +47,11 @@ class Key(NamedTuple):
 
 
 class KeyLine(Widget):
-    """Shows the keys that do something now, each with what it does. It looks like Textual's
+    """Shows the keys that currently do something, each with its effect. It looks like Textual's
     `Footer`.
 
-    That makes a widget for each key, and makes them all anew whenever the focus moves; this one
-    draws a line.
+    That creates a widget per key, and recreates them whenever the focus moves; this one draws a
+    line.
     """
 
     ALLOW_SELECT = False
@@ -78,14 +78,14 @@ class KeyLine(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._left = 0
-        """Columns of the keys that are out of sight on the left."""
+        """Columns scrolled off the left edge."""
         self._hovered: Key | None = None
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
 
     def _find_keys(self, screen: Screen[object]) -> None:
-        if not self.app.app_focus:  # what has the focus comes back with it
+        if not self.app.app_focus:  # the focused widget comes back with it
             return
         first: dict[str, ActiveBinding] = {}
         for active in screen.active_bindings.values():
@@ -126,7 +126,7 @@ class KeyLine(Widget):
         return [cell_len("".join(key.parts)) for key in self.keys]
 
     def _at(self, x: int) -> Key | None:
-        """Return the key in a column."""
+        """Return the key at a column."""
         ends = accumulate(self._widths())
         return next(
             (key for key, end in zip(self.keys, ends, strict=True) if x + self._left < end), None
@@ -173,7 +173,7 @@ class Splitter(Widget):
 
     @dataclass
     class Dragged(Message):
-        """The user has dragged it to a position on the screen."""
+        """The user dragged it to a position on the screen."""
 
         splitter: Splitter
         x: int

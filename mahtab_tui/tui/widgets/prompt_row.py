@@ -1,4 +1,4 @@
-"""A row that asks the user something, and borrows the focus while they do not type."""
+"""Base class of rows that ask the user something, and borrow the focus while they do not type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FocusLoan:
 
     @property
     def is_available(self) -> bool:
-        """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog
+        """Whether the user is not typing: nothing or an empty text has the focus, and no dialog
         covers the row."""
         screen = self._row.screen
         focused = screen.focused
@@ -44,8 +44,8 @@ class FocusLoan:
 
     @property
     def previous_focus(self) -> Widget | None:
-        """The widget that had the focus; if none had, because the terminal's window was in the
-        background, the text on the screen."""
+        """The widget that had the focus before; if none had, because the terminal's window was in
+        the background, the text on the screen."""
         if self._saved_focus is not None:
             return self._saved_focus
         return next(
@@ -73,7 +73,7 @@ class FocusLoan:
 
 
 IGNORE_KEYS_S = 0.3
-"""Seconds for which keys and clicks are ignored, because they were meant for what was here
+"""Seconds for which keys and clicks are ignored, because they were meant for what was there
 before."""
 
 
@@ -82,7 +82,7 @@ class Chip(NamedTuple):
     key: str
     text: str
     short: str
-    """Shown if there is no room for the text."""
+    """Shown if there is no room for the full text."""
     style: str
 
 
@@ -91,7 +91,7 @@ _GAP = 2
 
 
 class Chips(Widget, can_focus=True):
-    """Shows answers. Keys act only while it has the focus."""
+    """Shows the possible answers. Keys act only while it has the focus."""
 
     @dataclass
     class Chosen(Message):
@@ -101,7 +101,7 @@ class Chips(Widget, can_focus=True):
 
     @dataclass
     class OtherTyped(Message):
-        """The user typed something that is no answer, or that came too early."""
+        """The user typed something that is not an answer, or that came too early."""
 
         event: Key | Paste
         early: bool
@@ -116,20 +116,20 @@ class Chips(Widget, can_focus=True):
         self._clicks_from = 0.0
         self._keys_from = 0.0
         self._since = 0.0
-        """When the current question appeared, in the time of events."""
+        """When the current question appeared, on the clock of events."""
 
     def offer(self, chips: Sequence[Chip]) -> None:
         self._chips = chips
         self.refresh()
 
     def appear(self) -> None:
-        """Belong to another question from now on: ignore keys and clicks for a moment."""
+        """Switch to another question: ignore keys and clicks for a moment."""
         self._since = time.monotonic()
         self._clicks_from = self._keys_from = self._clock() + IGNORE_KEYS_S
 
     def _is_early(self, event: Event, since: float) -> bool:
-        """Whether an event came too early for the current question. On a busy machine it may arrive
-        long after it was pressed."""
+        """Return whether an event came too early for the current question. On a busy machine, it
+        may arrive long after the key was pressed."""
         return event.time < self._since or self._clock() < since
 
     def on_focus(self) -> None:
@@ -158,8 +158,8 @@ class Chips(Widget, can_focus=True):
             self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
 
     def _row_is_visible(self) -> bool:
-        """Whether the row is visible. In a terminal of a few lines it may not be, and nobody
-        answers what they cannot see."""
+        """Whether the row is visible. In a terminal of only a few lines it may not be, and an
+        invisible prompt must not be answered."""
         try:
             return self.screen.get_widget_at(*self.region.offset)[0] is self
         except NoWidget:
@@ -180,13 +180,13 @@ class Chips(Widget, can_focus=True):
             column -= len(text) + gap
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
-        """Give an answer, and ignore further keys until re-armed: a second fast key must not answer
-        the next question unseen."""
+        """Give an answer, and ignore further keys until the next question is ready: a second fast
+        key must not answer it unseen."""
         self.appear()
         self.post_message(self.Chosen(answer, letter))
 
     def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
-        """Return the answers with the longest texts that fit, and the cells between two of them."""
+        """Return the answers with the longest texts that fit, and the cells between them."""
         for texts, gap in (
             ([chip.text for chip in self._chips], _GAP),
             ([chip.short for chip in self._chips], _GAP),
@@ -203,7 +203,7 @@ by itself. Faster letters are text for the editor."""
 
 
 R = TypeVar("R", Approval, Review, SearchFanOut)
-"""The record that a row asks about."""
+"""The type of record that a row asks about."""
 
 
 class PromptRow(Widget, Generic[R]):
@@ -235,15 +235,14 @@ class PromptRow(Widget, Generic[R]):
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._part = "chips"
-        """The part of the row that is shown: the chips, or the id of a widget in which the user
-        says more."""
+        """The visible part of the row: the chips, or the id of a widget for details."""
         self._focused_by_user = False
-        """Whether the user gave the row the focus."""
+        """Whether the user focused the row."""
         self._pending: Chips.Chosen | None = None
-        """An answer by a letter, which counts unless another key follows at once."""
+        """An answer given by a letter, which counts unless another key follows at once."""
         self._pending_timer: Timer | None = None
         self._requests: dict[str, R] = {}
-        """Waiting requests by id; the first one is shown."""
+        """Pending requests by id; the first one is shown."""
 
     def on_mount(self) -> None:
         self.display = False
@@ -254,7 +253,7 @@ class PromptRow(Widget, Generic[R]):
         """Prepare the row for a question."""
 
     def refresh_question(self) -> None:
-        """Show what is asked, and how to answer."""
+        """Show the question, and how to answer."""
         raise NotImplementedError
 
     def handle_answer(self, request: str, answer: str) -> None:
@@ -280,7 +279,7 @@ class PromptRow(Widget, Generic[R]):
         self.show_part(part)
         self._loan.borrow(self.target)
 
-    # For others
+    # For other classes
 
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -295,7 +294,7 @@ class PromptRow(Widget, Generic[R]):
                         self.refresh_question()
 
     def forget(self, request: str) -> None:
-        """Close a question, and show the next one that waits."""
+        """Close a question, and show the next pending one."""
         shown = request == self._shown
         if shown:
             self._release()
@@ -316,7 +315,7 @@ class PromptRow(Widget, Generic[R]):
 
     @property
     def _shown(self) -> str:
-        """The request that is shown; empty for none."""
+        """The id of the shown request; empty for none."""
         return next(iter(self._requests), "")
 
     def _open(self, record: R) -> None:
@@ -329,7 +328,7 @@ class PromptRow(Widget, Generic[R]):
         self.refresh_question()
 
     def _show(self, parts: list[tuple[str, str]]) -> None:
-        """Show texts with their styles, and how to reach the row."""
+        """Show texts with their styles, and how to focus the row."""
         if way := self._focus_hint():
             parts.append((way, "$moon"))
         self.query(Static).first().update(
@@ -337,7 +336,7 @@ class PromptRow(Widget, Generic[R]):
         )
 
     def _focus_hint(self) -> str:
-        """Say how to reach the row; empty if it has the focus."""
+        """Say how to focus the row; empty if it has the focus."""
         if self._loan.has_focus:
             return ""
         bindings = (active.binding for active in self.screen.active_bindings.values())
@@ -376,14 +375,14 @@ class PromptRow(Widget, Generic[R]):
             self._answer(message.answer)
 
     def on_key(self, event: Key) -> None:
-        """Go back to the chips by Escape."""
+        """Go back to the chips on Escape."""
         if event.key == "escape" and self._part != "chips":
             event.stop()
             event.prevent_default()
             self.go_to("chips")
 
     def _answer(self, answer: str) -> None:
-        if request := self._shown:  # else the first of two fast keys has answered
+        if request := self._shown:  # otherwise the first of two fast keys has already answered
             self.handle_answer(request, answer)
 
     def _answer_pending(self) -> None:
@@ -391,7 +390,7 @@ class PromptRow(Widget, Generic[R]):
             self._answer(pending.answer)
 
     def _release(self) -> Chips.Chosen | None:
-        """Stop holding an answer, and return it."""
+        """Release the pending answer, and return it."""
         if self._pending_timer is not None:
             self._pending_timer.stop()
         pending, self._pending, self._pending_timer = self._pending, None, None
@@ -399,8 +398,8 @@ class PromptRow(Widget, Generic[R]):
 
     @on(Chips.OtherTyped)
     def _other_typed(self, message: Chips.OtherTyped) -> None:
-        """Send what was typed for the editor there, with the focus. Ignore keys that come too early
-        after the user focused the row."""
+        """Send typed text to the editor, together with the focus. Keys that come too early after
+        the user focused the row are ignored."""
         message.stop()
         if (message.early and self._focused_by_user) or (
             previous_focus := self._loan.previous_focus
@@ -409,7 +408,7 @@ class PromptRow(Widget, Generic[R]):
         pending, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
         if pending is not None and key == "enter":
             self._answer(pending.answer)
-        elif pending is None or key != "escape":  # Escape takes the answer back
+        elif pending is None or key != "escape":  # Escape cancels the answer
             self._loan.give_back()
             if pending is not None and pending.letter is not None:
                 previous_focus.post_message(pending.letter)

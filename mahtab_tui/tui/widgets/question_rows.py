@@ -1,4 +1,4 @@
-"""Rows that ask for a line, about a search, about changes, before leaving; and the queue."""
+"""Prompt rows for input lines, searches, changes and quitting; and the queue."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from mahtab_tui.tui.widgets.prompt_row import Chip, FocusLoan, PromptRow
 
 
 def estimate(request: SearchFanOut) -> str:
-    """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40
-    calls more after 50``."""
+    """Estimate the calls, such as ``340 calls at once, about 1.2 M tokens, about $1.10``, or ``40
+    calls more after 50`` if there were some already."""
     count = (
         "many calls"
         if request.calls is None
@@ -68,7 +68,7 @@ class FanOutRow(PromptRow[SearchFanOut]):
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
             super().fold([record])
-            if isinstance(record, SearchFinal):  # the questions of a call that has ended
+            if isinstance(record, SearchFinal):  # drop the prompts of a call that has ended
                 for request, asked in list(self._requests.items()):
                     if (asked.tree, asked.node) == (record.tree, record.node):
                         self.forget(request)
@@ -88,11 +88,11 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
 
 LINGER = 0.25
-"""Seconds for which the row stays after an answer, so that code which asks again at once, such as a
+"""Seconds for which the row stays after an answer, so that code that asks again at once, such as a
 debugger, gets what was typed meanwhile."""
 
 PROMPT = 60
-"""Characters of a prompt that are shown, from its end."""
+"""Characters shown of a prompt, from its end."""
 
 _UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
@@ -106,7 +106,7 @@ class _AnswerLine(LineInput):
         """The user pressed Ctrl+D on an empty line."""
 
     async def action_submit(self) -> None:
-        """Submit the line; what is typed next answers the next question."""
+        """Submit the line; what is typed next answers the next request."""
         self.post_message(Input.Submitted(self, self.value))
         self.value = ""
 
@@ -118,12 +118,12 @@ class _AnswerLine(LineInput):
 
 
 class InputRow(Widget):
-    """Shown while code waits for a line. Takes the focus as soon as the user types nowhere else,
-    and gives it back."""
+    """Shown while code waits for a line. It takes the focus once the user types nowhere else, and
+    gives it back."""
 
     @dataclass
     class Answered(Message):
-        """The user has entered a line; None for the end of input."""
+        """The user submitted a line; None for the end of input."""
 
         request: str
         text: str | None
@@ -131,9 +131,9 @@ class InputRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
-        """Waiting requests by id; the first one is shown."""
+        """Pending requests by id; the first one is shown."""
         self._typed_ahead: list[str] = []
-        """Lines that were entered before code asked for them."""
+        """Lines submitted before code asked for them."""
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
 
@@ -170,7 +170,7 @@ class InputRow(Widget):
                 and not self._requests
                 and self.display
             ):
-                # No code runs that could ask again.
+                # No running code could ask again.
                 self._close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
@@ -197,7 +197,7 @@ class InputRow(Widget):
             self._answer(self._typed_ahead.pop(0))
 
     def _take_focus_if_free(self) -> None:
-        """Take the focus once; afterwards the user decides where it goes."""
+        """Take the focus once; after that the user decides where it goes."""
         if self._loan.is_available:
             self._loan.borrow(self._line)
         if self._loan.has_focus:
@@ -210,7 +210,7 @@ class InputRow(Widget):
             self._close()
 
     def _close(self) -> None:
-        """Give the focus back, together with text that no code asked for."""
+        """Give the focus back, together with typed text that no code asked for."""
         self._watch.pause()
         if self._close_timer is not None:
             self._close_timer.stop()
@@ -252,14 +252,14 @@ POLL_INTERVAL = 0.2
 
 
 class LeaveRow(Widget):
-    """Says what leaving would lose. It never takes the focus, so that keys go where they went
+    """Shows what quitting would lose. It never takes the focus, so that keys go where they went
     before."""
 
     def __init__(
         self, lost: Callable[[], Sequence[str]], can_continue: Callable[[], bool], key: str
     ) -> None:
-        """lost: lists what leaving would lose now. can_continue: whether a cell runs that can go on.
-        key: the key that leaves, as on the keyboard."""
+        """lost: lists what quitting would lose now. can_continue: whether a running cell can
+        continue. key: the key that quits, as on the keyboard."""
         super().__init__()
         self._lost = lost
         self._can_continue = can_continue
@@ -289,13 +289,13 @@ class LeaveRow(Widget):
 
 
 SHOWN = 4
-"""Inputs that are visible at a time."""
+"""Number of inputs visible at a time."""
 
 _CROSS = " ✕ "
 
 
 class QueueRow(Widget, can_focus=True):
-    """Shows a line for each input; hidden while none waits."""
+    """Shows a line per queued input; hidden while there are none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
@@ -319,7 +319,7 @@ class QueueRow(Widget, can_focus=True):
             self.items = last.items
 
     def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
-        if min(len(before), SHOWN) != min(len(items), SHOWN):  # else the layout stays the same
+        if min(len(before), SHOWN) != min(len(items), SHOWN):  # otherwise the layout stays the same
             self.refresh(layout=True)
         if not items and self.display and self.is_attached:
             FocusLoan(self).give_back()
@@ -341,7 +341,7 @@ class QueueRow(Widget, can_focus=True):
         return Content("\n").join(lines)
 
     def on_click(self, event: Click) -> None:
-        """Take the input back by a click on its cross; choose it by a click elsewhere."""
+        """Remove the input by a click on its cross; select it by a click elsewhere."""
         at = event.get_content_offset(self)
         if at is not None and (index := self._first() + at.y) < len(self.items):
             self.chosen = index
@@ -360,7 +360,7 @@ class QueueRow(Widget, can_focus=True):
         return f"queued {len(self.items)}  "
 
     def _first(self) -> int:
-        """The number of the first visible input."""
+        """The index of the first visible input."""
         return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
 
     def _text(self, index: int) -> str:
@@ -387,7 +387,7 @@ _HINT = "say why, or nothing · Enter undoes · Esc back"
 
 
 class _Changes(VerticalScroll, can_focus=False):
-    """Shows the changes; scrolls if they need more than a third of the screen, or hide their
+    """Shows the changes. It scrolls if they need more than a third of the screen, or would hide the
     answers."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -439,7 +439,7 @@ class ReviewRow(PromptRow[Review]):
         self.refresh_question()
 
     def refresh_question(self) -> None:
-        """Say which cells have run, and how to reach the row."""
+        """Show which cells have run, and how to focus the row."""
         record = self._requests[self._shown]
         parts = [(_question(record), "$foreground")]
         if self._part != "chips":
@@ -454,7 +454,7 @@ class ReviewRow(PromptRow[Review]):
                 self._decide(action)
 
     def _decide(self, action: Action, reason: str = "") -> None:
-        """Answer, unless Enter came twice and nothing waits any more."""
+        """Answer the prompt. Ignored if nothing waits any more, as when Enter was pressed twice."""
         if request := self._shown:
             self.post_message(self.Decided(request, action, reason))
             self.forget(request)

@@ -167,7 +167,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
 
 def _start_server(value: Any) -> bool:
     """Start an MCP server whose tools are not known yet; tell whether it is starting."""
-    return type(value) is get_if_loaded(_SERVERS, "Server") and value.load_soon()
+    return type(value) is get_if_loaded(_SERVERS, "Server") and value.load_in_background()
 
 
 def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:

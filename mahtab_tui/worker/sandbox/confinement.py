@@ -630,6 +630,12 @@ class Locks(NamedTuple):
     filter: bytes
 
 
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether an error says that there are not enough descriptors, processes or memory."""
+    short = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) in short
+
+
 def missing_support() -> str:
     """Say what this system lacks for a sandbox; empty if nothing."""
     try:
@@ -640,6 +646,8 @@ def missing_support() -> str:
         check_filters()
         os.close(process_handle(os.getpid()))
     except OSError as error:
+        if is_shortage(error):
+            return str(error.strerror)
         return f"its kernel, or the container that it runs in, refuses the system calls that lock a sandbox down ({error.strerror})"
     return ""
 

@@ -18,10 +18,12 @@ from typing import Any, Callable, NoReturn, Protocol
 from ..text_tools import LONG_LINE, partition_spans
 from .text import (
     MOST_A_CALL,
+    AnswerList,
     EngineHost,
     EvidenceFinder,
     Failure,
     Final,
+    Hit,
     Part,
     Piece,
     ReadTracker,
@@ -161,7 +163,7 @@ def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT")
+ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
 
 _PROMPT = 20_000
 """A prompt of at most so many characters is the query; of a longer one, which has a text in it,
@@ -217,6 +219,16 @@ class Aliases:
             everything[0] if len(everything) == 1 else fields if not values else everything
         )
 
+    def SHOW_VARS(self) -> str:
+        """Return the names of the variables, with their types."""
+        names = sys._getframe(2).f_globals  # beyond the wrapper
+        types = {
+            name: type(value).__name__
+            for name, value in names.items()
+            if not name.startswith("_") and name not in _FUNCTIONS
+        }
+        return f"Available variables: {types}"
+
 
 def _query_and_text(prompt: Any) -> tuple[str, str]:
     if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
@@ -231,6 +243,8 @@ def _query_and_text(prompt: Any) -> tuple[str, str]:
 _LOOKED_UP = 4_000_000_000
 """Characters of the text that are read to find where the texts of sub-calls are from, which takes a few seconds."""
 
+_READERS = ("peek", "grep", "partition")
+"""The functions that may read another text."""
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
 
 
@@ -285,79 +299,86 @@ class SandboxFunctions:
         self._longest_answer = longest_answer
         self._touches = touches
         self._evidence = EvidenceFinder(text)
+        self._said_nothing = False
+        """Whether FINAL has refused an empty answer, which it does once."""
         self._lookups = _LOOKED_UP // (len(text) + 1)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         """Return the documents of a text as a list or a dict."""
         found = [
             Source.make(part, self._touches, part.start, part.line)
-            for part in self._parts((start, end) for _, start, end in parts)
+            for part in self._parts(self._text, ((start, end) for _, start, end in parts))
         ]
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
 
-    def peek(self, n: int = 2000, start: int = 0) -> Part:
-        """Return n characters of the text from a start (negative: from the end). Example: print(peek(500, -500))."""
-        if isinstance(n, str):
-            raise TypeError(
-                "peek reads the text itself: peek(n, start). Slice another string: s[:500]"
-            )
+    def peek(self, n: int = 2000, start: int = 0, *, text: str | None = None) -> str:
+        """Return n characters of the text from start (negative: from the end).
+
+        text: another text to read: peek(s, 500) or peek(500, text=s). Example: print(peek(500, -500)).
+        """
         _check_int("peek", "n", n)
         _check_int("peek", "start", start)
-        begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
-        part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
-        self._touches.report("peek", [(part.start, part.end)])
-        self._evidence.remember([part])
+        source = self._text if text is None else _one_text("peek", text)
+        begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
+        part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
+        if isinstance(part, Part):
+            self._touches.report("peek", [(part.start, part.end)])
+            self._evidence.remember([part])
         return part
 
     def grep(
-        self, pattern: str, context_lines: int = 0, max_matches: int | None = 100
-    ) -> list[Part]:
-        r"""Return the lines that match a regular expression, as a list of strings, each with .line (its number), .start and .end.
+        self,
+        pattern: str,
+        context_lines: int = 0,
+        max_matches: int | None = 100,
+        *,
+        text: str | None = None,
+    ) -> list[Any]:
+        r"""Return the lines that match a regular expression, as a list of strings with .line (the number), .start and .end. (?i) in front ignores case; max_matches=None returns all.
 
         context_lines: lines before and after each match; matches that are near each other then come as one string of several lines.
-        max_matches: how many matching lines at the most (None: all); where there are more, a line says so.
-        Matching is by line; a pattern with \n in it matches across lines. (?i) at its start ignores case.
-        Of a line of more than 10,000 characters it returns what stands around each match.
-        Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
+        max_matches: how many matching lines at the most; where there are more, a line says so.
+        text: another text to search: grep(pattern, s) or grep(pattern, text=s).
+        Matching is by line; a pattern with \n in it matches across lines. Of a line of more than 10,000 characters it returns what
+        stands around each match. Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
         """
-        if isinstance(context_lines, (str, re.RegexFlag)):
-            raise TypeError(
-                "grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start"
-            )
+        if isinstance(context_lines, re.RegexFlag):
+            raise TypeError("grep: write flags at the pattern's start, as in (?i)")
+        source = self._text if text is None else _one_text("grep", text)
         _check_int("grep", "context_lines", context_lines)
-        most = len(self._text) + 1 if max_matches is None else max_matches
+        most = len(source) + 1 if max_matches is None else max_matches
         _check_int("grep", "max_matches", most)
         spans: list[tuple[int, int]] = []
-        for count, (start, end) in enumerate(self._matches(compile_pattern(pattern)), 1):
+        for count, (start, end) in enumerate(_matches(source, compile_pattern(pattern)), 1):
             if count > most:
                 print(
                     f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
                 )
                 break
             if context_lines > 0 and end - start <= LONG_LINE:
-                start, end = extend_lines(self._text, start, end, context_lines)
+                start, end = extend_lines(source, start, end, context_lines)
                 if spans and start <= spans[-1][1] + 1:
                     start = spans.pop()[0]
             spans.append((start, end))
-        self._touches.report("grep", spans)
-        found = self._parts(spans)
-        self._evidence.remember(found)
+        found = self._parts(source, spans)
+        parts = [part for part in found if isinstance(part, Part)]
+        self._touches.report("grep", [(part.start, part.end) for part in parts])
+        self._evidence.remember(parts)
         return found
 
-    def partition(self, n: int = 10) -> list[Part]:
-        """Cut the text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
+    def partition(self, n: int = 10, *, text: str | None = None) -> list[Any]:
+        """Cut the text into at most n parts of about the same size, at the ends of lines.
 
-        Example: parts = partition(20).
+        Joined, they are the text again. text: another text to cut: partition(s, 20). Example: parts = partition(20).
         """
-        if isinstance(n, str):
-            raise TypeError("partition cuts the text itself: partition(n)")
         _check_int("partition", "n", n)
         if n < 1:
             raise ValueError(f"partition: n must be at least 1, not {n}")
-        return self._parts(partition_spans(self._text, n))
+        source = self._text if text is None else _one_text("partition", text)
+        return self._parts(source, partition_spans(source, n))
 
     def rlm(self, query: str, subset: str) -> SubAnswer:
-        """Have a model that works as you do, with code and several calls, answer a query about one part.
+        """Have a model that works as you do, with code, answer a query about a part that is too long to be read.
 
         Example: print(rlm("Which requests failed, and why?", context[:3_000_000])).
         """
@@ -365,7 +386,7 @@ class SandboxFunctions:
         return self._ask("rlm", [self._part("rlm", subset)], query, fan_out=False)[0]
 
     def rlm_map(self, query: str, subsets: Iterable[str]) -> list[SubAnswer]:
-        """Ask the same as rlm of each of several parts, all at once; the answers are in the order of the parts.
+        """Ask rlm about several parts at once; the answers are in the order of the parts.
 
         Example: found = rlm_map("Which users are named?", partition(4)).
         """
@@ -376,9 +397,9 @@ class SandboxFunctions:
         return self._ask("rlm", parts, query, fan_out=True) if parts else []
 
     def llm(self, query: str, text: str = "") -> SubAnswer:
-        """Have a model read a text, any string, and return its answer, a string; .failed is True if it says why there is none.
+        """Have a model read one text and answer the query. It sees only these two, so the query must say everything, and the form of the answer.
 
-        It sees only the query and the text, so say in the query all that it must know, and which form the answer should have.
+        Returns a str; its .failed is True if it says why there is no answer.
         Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
         """
         _check_query("llm", query)
@@ -390,9 +411,8 @@ class SandboxFunctions:
         return to_answer(reply["answers"][0])
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
-        """Have each of several texts read, all at once, and return the answers in the order of the texts: one call for each.
+        """Have each of several texts read, all at once, one call each; returns the answers in order. llm_map([(query, text), ...]) asks each its own query.
 
-        Instead of one query, each text may have its own: llm_map([(query, text), ...]).
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
         """
         if texts is None:
@@ -402,11 +422,17 @@ class SandboxFunctions:
         return self._ask("llm_map", parts, query, fan_out=True) if parts else []
 
     def FINAL(self, answer: object) -> NoReturn:
-        """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON, a generator as its items.
+        """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON.
 
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
         answer = materialize(answer, self._longest_answer)
+        empty = isinstance(answer, (str, list, tuple, dict, set)) and not answer
+        if (empty or answer is None) and not self._said_nothing:
+            self._said_nothing = True
+            raise ValueError(
+                f"FINAL got {answer!r}, which is no answer. Search with other words; if nothing is to be found, call FINAL again, or say so in words"
+            )
         text = to_plain_str(readable(answer))
         if len(text) > self._longest_answer:
             raise ValueError(
@@ -417,14 +443,6 @@ class SandboxFunctions:
         self._touches.flush()
         self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
-
-    def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-        """Yield matching lines, and of long ones the parts around the matches."""
-        for start, end in matching_lines(self._text, pattern):
-            if end - start > LONG_LINE:
-                yield from context_spans(self._text, pattern, start, end)
-            else:
-                yield start, end
 
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
         """Ask a query of its own about each text."""
@@ -453,7 +471,7 @@ class SandboxFunctions:
                 "map": fan_out,
             },
         )
-        return [to_answer(answer) for answer in reply["answers"]]
+        return AnswerList(to_answer(answer) for answer in reply["answers"])
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
@@ -464,17 +482,57 @@ class SandboxFunctions:
         span = find_span(text, self._text) if text and self._lookups >= 0 else None
         return {"span": list(span)} if span else {"text": text}
 
-    def _parts(self, spans: Iterable[tuple[int, int]]) -> list[Part]:
-        """Return places as parts. Line numbers are counted on from one to the next."""
-        parts: list[Part] = []
+    def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
+        """Return places of a text as strings that know their lines: as `Part` if they are places of the search's text, else as `Hit`.
+
+        Line numbers are counted on from one to the next.
+        """
+        offset = 0 if source is self._text else source.start if isinstance(source, Piece) else None
+        whole = source if offset is None else self._text
+        parts: list[Any] = []
         line, counted = 1, 0
-        for start, end in spans:
+        for start, end in ((start + (offset or 0), end + (offset or 0)) for start, end in spans):
             if start < counted:
                 line, counted = 1, 0
-            line += self._text.count("\n", counted, start)
+            line += str.count(whole, "\n", counted, start)
             counted = start
-            parts.append(Part(str.__getitem__(self._text, slice(start, end)), start, line))
+            kind = Hit if offset is None else Part
+            parts.append(kind(str.__getitem__(whole, slice(start, end)), start, line))
         return parts
+
+
+def _one_text(name: str, text: Any) -> str:
+    """Return the text that a function should read instead of the search's own. Raises `TypeError`."""
+    if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
+        return "\n".join(each.rstrip("\n") for each in text)
+    if not isinstance(text, str):
+        raise wrong_type(name, "text", "a str", text)
+    return text
+
+
+def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield matching lines, and of long ones the parts around the matches."""
+    for start, end in matching_lines(text, pattern):
+        if end - start > LONG_LINE:
+            yield from context_spans(text, pattern, start, end)
+        else:
+            yield start, end
+
+
+def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Move a text among the positional arguments to `text`: models write grep(pattern, context) and grep(context, pattern)."""
+    texts = [number for number, each in enumerate(args[:2]) if isinstance(each, (str, list))]
+    if name == "grep":
+        if len(texts) < 2:
+            return args
+        first, second = args[:2]
+        pieces = isinstance(first, Piece), isinstance(second, Piece)
+        swapped = pieces[0] if pieces[0] != pieces[1] else len(first) > len(second)
+        texts = [0 if swapped else 1]
+    if not texts or "text" in kwargs:
+        return args
+    kwargs["text"] = args[texts[0]]
+    return args[: texts[0]] + args[texts[0] + 1 :]
 
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -483,6 +541,8 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def function(*args: Any, **kwargs: Any) -> Any:
+        if method.__name__ in _READERS:
+            args = _name_text(method.__name__, args, kwargs)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -535,7 +595,8 @@ def _check_query(name: str, query: object) -> None:
         raise ValueError(f"{name}: query is empty")
 
 
-_RESERVED = frozenset((*FUNCTIONS, *ALIASES, "context", "Part"))
+_FUNCTIONS = frozenset((*FUNCTIONS, *ALIASES))
+_RESERVED = frozenset((*_FUNCTIONS, "context", "Part"))
 
 
 def name_problem(name: str) -> str:

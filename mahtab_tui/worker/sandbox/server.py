@@ -2,11 +2,14 @@
 
 It exchanges JSON messages with its host:
 
-    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or
-    "" {"id"} + two descriptors         from the host: make a sandbox for this socket and this file
-    of the text {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
-    {"op": "failed", "id", "why"}    from the server instead {"op": "ended", "id", "code"}    from
-    the server when the process has been reaped
+    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
+    {"id"} + two descriptors         from the host: make a sandbox for this socket and this file of
+                                     the text
+    {"id", "load": true} + two       from the host: make a server for this socket, whose sandboxes
+                                     all have this text and share it; its requests have no file
+    {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}    from the server instead
+    {"op": "ended", "id", "code"}    from the server when the process has been reaped
 
 It ends with the connection, and its children with it. A model's code never runs in it."""
 
@@ -124,29 +127,35 @@ def load_zones() -> None:
     zoneinfo.available_timezones = lambda: set(zones)
 
 
-_OUT_OF_THE_WAY = 64
 _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
-def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+def run(parent: int, channel: int, text: int | Source, locks: confinement.Locks) -> None:
     """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which
-    may have surrogates."""
+    may have surrogates, or what the parent has read of it."""
     try:
         confinement.leave_parent(parent)
-        locks = _keep_only(channel, text, locks)
+        locks = _keep_only(channel, text if isinstance(text, int) else channel, locks)
         channel = _CHANNEL
-        context = _read(_TEXT)
+        if isinstance(text, int):
+            context = _read(_TEXT)
+        else:
+            os.close(_TEXT)
+            context = text
         threading.stack_size(confinement.THREAD_STACK)
         confinement.lock(locks, sys.getsizeof(context))
     except (confinement.LockdownError, OSError, MemoryError) as error:
-        os.write(channel, encode({"op": "refused", "why": str(error) or type(error).__name__}))
+        why = f"Sandboxing is not supported on this system: {error}"
+        if confinement.is_shortage(error):
+            why = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or str(error) or 'no memory'}"
+        os.write(channel, encode({"op": "refused", "why": why}))
         return
     _serve(context)
 
 
 def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement.Locks:
     """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (channel, text, locks.rules)]
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _RULES + 1) for fd in (channel, text, locks.rules)]
     for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
         os.dup2(old, new)
     os.dup2(0, 1)
@@ -156,14 +165,14 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
 
 
 def _read(fd: int) -> Source:
-    """Read the text of a file in memory without a second copy of its bytes."""
+    """Read the text of a file in memory, which is released before the text is copied."""
     size = os.fstat(fd).st_size
-    if not size:
-        os.close(fd)
-        return Source()
-    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
-        os.close(fd)
-        return Source.read(data)
+    text = ""
+    if size:
+        with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+            text = str(data, "utf-8", "surrogatepass")
+    os.close(fd)
+    return Source(text)
 
 
 def _serve(context: Source) -> None:
@@ -223,10 +232,15 @@ def main(fd: int) -> None:
     load_zones()
     close_imports()
     _hide_machine()
-    server = _Server(host, confinement.prepare())
-    gc.freeze()  # a child's garbage collector would write to all shared memory
-    _send(host, {"op": "hello", "missing": ""})
-    server.run()
+    _Server(host, confinement.prepare()).run()
+
+
+def _serve_text(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+    """Become a server for a text, until the host closes its socket."""
+    confinement.die_with_parent(signal.SIGKILL)
+    if os.getppid() == parent:
+        locks = _keep_only(channel, text, locks)
+        _Server(socket.socket(fileno=_CHANNEL), locks, _read(_TEXT)).run()
 
 
 def _raise_oom_score() -> None:
@@ -249,15 +263,20 @@ def _hide_machine() -> None:
 
 
 class _Server:
-    def __init__(self, host: socket.socket, locks: confinement.Locks) -> None:
+    def __init__(
+        self, host: socket.socket, locks: confinement.Locks, text: Source | None = None
+    ) -> None:
         self._host = host
         self._locks = locks
+        self._text = text
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
         """The request's number and the process's, by the process's descriptor."""
 
     def run(self) -> None:
+        gc.freeze()  # a child's garbage collector would write to all shared memory
+        _send(self._host, {"op": "hello", "missing": ""})
         while True:
             for fd, _ in self._poll.poll():
                 if fd in self._sandboxes:
@@ -266,19 +285,23 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox; False if the host has gone."""
+        """Fork a sandbox, or a server for a text; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, _REQUEST, 2)
         if not data:
             return False
-        number = json.loads(data)["id"]
-        parent = os.getpid()
+        request = json.loads(data)
+        number, parent = request["id"], os.getpid()
         try:
-            if len(fds) < 2:  # this process has no descriptors left
+            if len(fds) < (2 if self._text is None else 1):  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
             if pid == 0:
                 try:
-                    run(parent, fds[0], fds[1], self._locks)
+                    if request.get("load"):
+                        _serve_text(parent, fds[0], fds[1], self._locks)
+                    else:
+                        text = fds[1] if self._text is None else self._text
+                        run(parent, fds[0], text, self._locks)
                 finally:
                     os._exit(1)
             self._forked(number, pid)

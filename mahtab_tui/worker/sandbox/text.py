@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from re import Pattern
 from typing import Any, Protocol
@@ -105,6 +105,11 @@ class Piece(str):
     def end(self) -> int:
         return self.start + len(self)
 
+    @property
+    def text(self) -> str:
+        """The string itself: models write hit.text."""
+        return self
+
     def __getitem__(self, key: Any) -> str:
         found = str.__getitem__(self, key)
         if type(key) is not slice or (key.step is not None and key.step != 1) or not found:
@@ -129,6 +134,23 @@ class Part(Piece):
         return part
 
 
+class Hit(str):
+    """A piece of another text than the search's. start, end: its place there. line: the number of its first line."""
+
+    __slots__ = ("line", "start")
+
+    start: int
+    line: int
+
+    def __new__(cls, text: str = "", start: int = 0, line: int = 1) -> Hit:
+        hit = super().__new__(cls, text)
+        hit.start, hit.line = start, line
+        return hit
+
+    end = Piece.end
+    text = Piece.text
+
+
 class Source(Part):
     """The text, or one of its documents: slices of it count as seen."""
 
@@ -142,14 +164,6 @@ class Source(Part):
         source = cls(text, start, line)
         assert isinstance(source, Source)
         return source.reporting(touches)
-
-    @classmethod
-    def read(cls, data: Any) -> Source:
-        """Decode the text from UTF-8, which may have surrogates, without a further copy; then
-        `reporting` must be called."""
-        source: Source = str.__new__(cls, data, "utf-8", "surrogatepass")
-        source.start, source.line = 0, 1
-        return source
 
     def reporting(self, touches: ReadTracker) -> Source:
         """Set where it reports what is seen."""
@@ -176,12 +190,26 @@ Piece.__name__ = Source.__name__ = (
 )
 
 
-class SubAnswer(str):
+class _AwaitableAnswer:
+    """The answer of a sub-call, which may be awaited, as in other programs for searches."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, Any]:
+        return self
+        yield
+
+
+class SubAnswer(_AwaitableAnswer, str):
     """The answer of a sub-call: a str. failed: whether it says why there is no answer."""
 
     __slots__ = ()
 
     failed = False
+
+
+class AnswerList(_AwaitableAnswer, list[SubAnswer]):
+    """The answers of several sub-calls."""
 
 
 class Failure(SubAnswer):

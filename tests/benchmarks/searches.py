@@ -1,0 +1,473 @@
+"""Has a real model search long texts: ``python -m tests.benchmarks searches [--url URL] ...``.
+
+Each program gets the same model, through a proxy here that counts calls and tokens. `rlms` and `dspy` run in a Python of their own
+(``--peers PYTHON``, which has them installed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from pydoc_data.topics import topics
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from tests.benchmarks.answers.baseline import complete
+from tests.benchmarks.answers.run import find_model
+
+MOST_WRITTEN = 1_000
+"""Tokens of one answer, for each program: a model at temperature 0 may repeat itself without end."""
+FIRST_PART = 4_000
+"""Characters of the text that the direct call reads."""
+
+
+class Task(NamedTuple):
+    """A question about a text, with its answer."""
+
+    name: str
+    question: str
+    text: str
+    answer: Any
+    returns: Any = str
+
+
+def _log(random: Random, lines: int = 3_000) -> list[str]:
+    """Make lines of a log: time, level, service, user, milliseconds."""
+    made = []
+    for number in range(lines):
+        level = random.choices(("INFO", "WARN", "ERROR"), (90, 7, 3))[0]
+        service = random.choice(("web", "search", "billing", "mail"))
+        made.append(
+            f"2026-03-01 {number // 125 % 24:02}:{number // 2 % 60:02}:{number % 60:02} {level} {service} "
+            f"user={random.choice(_USERS)} took={random.randrange(5, 900)}ms"
+        )
+    return made
+
+
+_USERS = ("ana", "bela", "chen", "dora", "emil", "farid", "gita", "hugo")
+_NAMES = ("Ines Varga", "Tom Okafor", "Lena Brandt", "Paul Iversen", "Mira Sato", "Omar Haddad")
+
+
+def _log_tasks() -> Iterator[Task]:
+    random = Random("log")
+    lines = _log(random)
+    lines[1_711] = "2026-03-01 13:15:31 NOTE vault the code of the north vault is 4417-BF"
+    lines[2_204] = "2026-03-01 17:32:44 NOTE deploy release 8.4.1 went live"
+    lines[905] = "2026-03-01 07:32:05 ERROR disk volume /data is full"
+    text = "\n".join(lines) + "\n"
+    parsed = [
+        re.fullmatch(r"\S+ (\S+) (\S+) (\S+) user=(\w+) took=(\d+)ms", line) for line in lines
+    ]
+    rows = [match.groups() for match in parsed if match]
+    yield Task("line code", "What is the code of the north vault?", text, "4417-BF")
+    yield Task("line release", "Which release went live?", text, "8.4.1")
+    yield Task("line volume", "Which volume is full?", text, "/data")
+    errors = [row for row in rows if row[1] == "ERROR"]
+    billing = sum(row[2] == "billing" for row in errors)
+    yield Task(
+        "count errors", "How many ERROR lines are of the service billing?", text, billing, int
+    )
+    yield Task(
+        "count user",
+        "How many lines have user=gita?",
+        text,
+        sum(row[3] == "gita" for row in rows),
+        int,
+    )
+    warnings_ = sum(row[1] == "WARN" and row[2] == "mail" for row in rows)
+    yield Task(
+        "count warnings", "How many WARN lines are of the service mail?", text, warnings_, int
+    )
+    slowest = max(int(row[4]) for row in rows if row[2] == "search")
+    yield Task(
+        "largest",
+        "What is the largest number of ms that a line of the service search took?",
+        text,
+        slowest,
+        int,
+    )
+
+
+def _order_tasks() -> Iterator[Task]:
+    random = Random("orders")
+    rows = [
+        (
+            f"o{number:05}",
+            f"c{random.randrange(100, 140)}",
+            f"2026-{random.randint(1, 12):02}-{random.randint(1, 28):02}",
+            random.choice(("chair", "desk", "lamp", "shelf")),
+            random.randrange(5, 400),
+        )
+        for number in range(2_000)
+    ]
+    text = "order,customer,date,product,euro\n" + "".join(
+        ",".join(map(str, row)) + "\n" for row in rows
+    )
+
+    def total(customer: str) -> int:
+        return sum(row[4] for row in rows if row[1] == customer)
+
+    yield Task(
+        "sum", "What is the sum of the euro of customer c117's orders?", text, total("c117"), int
+    )
+    yield Task(
+        "sum month",
+        "What is the sum of the euro of all orders of March 2026?",
+        text,
+        sum(row[4] for row in rows if row[2].startswith("2026-03")),
+        int,
+    )
+    yield Task(
+        "count orders",
+        "How many orders are for a lamp?",
+        text,
+        sum(row[3] == "lamp" for row in rows),
+        int,
+    )
+    customers = sorted({row[1] for row in rows}, key=total)
+    yield Task("best customer", "Which customer has the largest sum of euro?", text, customers[-1])
+    first = min(row[2] for row in rows if row[1] == "c105")
+    yield Task("first date", "What is the earliest date of an order of customer c105?", text, first)
+
+
+def _manual_tasks() -> Iterator[Task]:
+    """Facts in the language reference of Python, as pydoc has it."""
+    text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))
+    text = text[:300_000]
+    for name, question, answer in (
+        (
+            "manual with",
+            "Which method is called on entering the context of a with statement? Answer with its name.",
+            "__enter__",
+        ),
+        (
+            "manual del",
+            "Which method implements deletion of self[key]? Answer with its name.",
+            "__delitem__",
+        ),
+        (
+            "manual assert",
+            "Which exception does a failing assert statement raise?",
+            "AssertionError",
+        ),
+        (
+            "manual bool",
+            "Which method is called to implement truth value testing and bool()? Answer with its name.",
+            "__bool__",
+        ),
+    ):
+        yield Task(name, question, text, answer)
+
+
+def _review_tasks() -> Iterator[Task]:
+    random = Random("reviews")
+    good = (
+        "Works as it should.",
+        "A little loud, but strong.",
+        "My second one, still happy with it.",
+    )
+    bad = ("It broke on the first day.", "Never again, it leaks.", "A waste of money.")
+    chosen = {
+        1204: ("The handle came off in my hand and nobody answers my mails.", "negative"),
+        2711: ("My mother loves it, and she never loves anything.", "positive"),
+        1955: ("I sent it back after an hour.", "negative"),
+        2210: ("I would buy it again at once.", "positive"),
+    }
+    lines = [
+        f"Review {number}: {chosen[number][0] if number in chosen else random.choice(good + bad)}"
+        for number in range(1_000, 3_000)
+    ]
+    text = "\n".join(lines) + "\n"
+    for number, (_, label) in chosen.items():
+        yield Task(
+            f"class {number}",
+            f"Is review {number} positive or negative?",
+            text,
+            label,
+            Literal["positive", "negative"],
+        )
+
+
+def _hop_tasks() -> Iterator[Task]:
+    random = Random("hops")
+    badges = dict(zip(random.sample(range(1000, 9999), len(_NAMES)), _NAMES, strict=True))
+    rooms = dict(zip(_NAMES, random.sample(range(100, 400), len(_NAMES)), strict=True))
+    lines = _log(random, 2_500)
+    planted = [f"badge {badge} belongs to {name}" for badge, name in badges.items()]
+    planted += [f"{name} works in room {room}" for name, room in rooms.items()]
+    opened = list(badges)[2]
+    planted.append(f"the archive was opened with badge {opened}")
+    for line in planted:
+        lines.insert(random.randrange(len(lines)), line)
+    text = "\n".join(lines) + "\n"
+    yield Task("hop name", "Who opened the archive? Answer with the name.", text, badges[opened])
+    yield Task(
+        "hop room",
+        "In which room does the owner of badge "
+        + str(list(badges)[4])
+        + " work? Answer with the number.",
+        text,
+        rooms[badges[list(badges)[4]]],
+        int,
+    )
+    ana = [line for line in lines if "user=ana" in line and " ERROR " in line]
+    yield Task(
+        "hop time",
+        "At what time is the first ERROR of user=ana? Answer with the time, such as 12:34:56.",
+        text,
+        ana[0].split()[1],
+    )
+    slow = {
+        line.split("user=")[1].split()[0]
+        for line in lines
+        if re.search(r"ERROR mail .*took=[78]\d\dms", line)
+    }
+    yield Task(
+        "several",
+        "Which users had an ERROR of the service mail that took 700 ms or more? Answer with a list of their names.",
+        text,
+        sorted(slow),
+        list[str],
+    )
+
+
+def tasks() -> list[Task]:
+    return [*_log_tasks(), *_order_tasks(), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
+
+
+def is_right(task: Task, answer: Any) -> bool:
+    """Judge an answer: a value of the wanted form, or words with it and no other number."""
+    if isinstance(task.answer, list):
+        if isinstance(answer, list | tuple | set):
+            return sorted(map(str, answer)) == task.answer
+        return sorted({user for user in _USERS if user in str(answer)}) == task.answer
+    if isinstance(task.answer, int):
+        if isinstance(answer, int | float):
+            return bool(answer == task.answer)
+        numbers = re.findall(r"\d+(?:\.\d+)?", str(answer).replace(",", ""))
+        return str(task.answer) in numbers[-1:]
+    words = str(answer)
+    if task.returns is not str:  # of two classes, the one that it names
+        named = re.findall("positive|negative", words.lower())
+        return bool(named) and set(named) == {task.answer}
+    return task.answer.lower() in words.lower()
+
+
+@dataclass
+class Counts:
+    """Traffic of one search."""
+
+    calls: int = 0
+    read: int = 0
+    cached: int = 0
+    later_read: int = 0
+    """Tokens read by calls after the first."""
+    later_cached: int = 0
+    written: int = 0
+    repeated: int = 0
+    """Calls whose first block of code had been written before."""
+    blocks: set[str] = field(default_factory=set)
+
+    def add(self, usage: dict[str, Any], timings: dict[str, Any], words: str) -> None:
+        read = usage.get("prompt_tokens", 0)
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+        cached = cached or timings.get("cache_n", 0)
+        if self.calls:
+            self.later_read += read
+            self.later_cached += cached
+        self.calls += 1
+        self.read += read
+        self.cached += cached
+        self.written += usage.get("completion_tokens", 0)
+        if block := re.search(r"```\w*\n(.*?)(?:```|\Z)", words, re.DOTALL):
+            self.repeated += block[1].strip() in self.blocks
+            self.blocks.add(block[1].strip())
+
+
+class Proxy:
+    """Forwards requests to a server, and counts."""
+
+    def __init__(self, url: str, transcript: Path | None) -> None:
+        self.counts = Counts()
+        self._url = url
+        self._transcript = transcript
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                proxy.forward(self, None)
+
+            def do_POST(self) -> None:
+                proxy.forward(self, self.rfile.read(int(self.headers["Content-Length"])))
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def forward(self, handler: BaseHTTPRequestHandler, data: bytes | None) -> None:
+        """Send a request on, and its reply back, line by line."""
+        target, body = self._url + handler.path.removeprefix("/v1"), None
+        if data is not None:
+            body = json.loads(data)
+            most = body.get("max_tokens") or body.pop("max_completion_tokens", None) or MOST_WRITTEN
+            body["max_tokens"], body["temperature"] = min(most, MOST_WRITTEN), 0
+            if body.get("stream"):
+                body["stream_options"] = {"include_usage": True}
+            data = json.dumps(body).encode()
+        request = urllib.request.Request(target, data, {"Content-Type": "application/json"})
+        try:
+            reply = urllib.request.urlopen(request, timeout=600)
+        except urllib.error.HTTPError as error:
+            reply, body = error, None
+        with reply, contextlib.suppress(BrokenPipeError):
+            handler.send_response(reply.status)
+            handler.send_header("Content-Type", reply.headers["Content-Type"])
+            handler.end_headers()  # it ends with the connection
+            lines = []
+            for line in reply:
+                handler.wfile.write(line)
+                lines.append(line.decode())
+            if body is not None:
+                self._count("".join(lines), body)
+
+    def _count(self, answer: str, body: dict[str, Any]) -> None:
+        replies = [
+            json.loads(line.removeprefix("data: "))
+            for line in answer.splitlines()
+            if line.startswith("data: {")
+        ] or [json.loads(answer)]
+        usage: dict[str, Any] = {}
+        timings: dict[str, Any] = {}
+        words = ""
+        for reply in replies:
+            usage = reply.get("usage") or usage
+            timings = reply.get("timings") or timings
+            for choice in reply.get("choices", ()):
+                words += (choice.get("delta") or choice.get("message") or {}).get("content") or ""
+        self.counts.add(usage, timings, words)
+        if self._transcript is not None:
+            with self._transcript.open("a") as file:
+                for message in body["messages"][-2:]:
+                    print(f"--- {message['role']}\n{message['content']}", file=file)
+                print(f"=== answer\n{words}\n", file=file)
+
+
+def search_directly(proxy: Proxy, model: str, task: Task) -> Any:
+    """Have the model read the first part of the text."""
+    words = f"{task.text[:FIRST_PART]}\n\n{task.question} Answer briefly."
+    message = {"role": "user", "content": words}
+    reply = complete(proxy.url, {"model": model, "messages": [message]}, 600)
+    return reply["choices"][0]["message"]["content"]
+
+
+def search_by_ourselves(proxy: Proxy, model: str, task: Task) -> Any:
+    from mahtab_tui.llm.providers import get_llm
+    from mahtab_tui.search.api import rlm
+
+    llm = get_llm(f"openai:{model}", base_url=proxy.url)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an answer in another form
+        answer = rlm(
+            task.question, task.text, returns=task.returns, model=llm, max_turns=8, yes=True
+        )
+    return answer if answer.value is None else answer.value
+
+
+def _by_peer(python: str, engine: str) -> Callable[[Proxy, str, Task], Any]:
+    def search(proxy: Proxy, model: str, task: Task) -> Any:
+        given = {"engine": engine, "url": proxy.url, "model": model}
+        given |= {"question": task.question, "text": task.text}
+        script = Path(__file__).with_name("search_peers.py")
+        done = subprocess.run(
+            [python, str(script)],
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
+        return json.loads(done.stdout.splitlines()[-1])["answer"]
+
+    return search
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks searches", description=__doc__
+    )
+    parser.add_argument("--url", default="http://127.0.0.1:8080/v1")
+    parser.add_argument("--model", help="by default the first that the server lists")
+    parser.add_argument("--peers", metavar="PYTHON", help="a Python that has rlms and dspy")
+    parser.add_argument("--program", action="append", help="only this one; may be repeated")
+    parser.add_argument("--only", action="append", default=[], help="only tasks that begin so")
+    parser.add_argument("--transcript", type=Path, help="a file to write all messages to")
+    chosen = parser.parse_args(arguments)
+    model = find_model(chosen.url, chosen.model)
+    programs: dict[str, Callable[[Proxy, str, Task], Any]] = {
+        "direct": search_directly,
+        "mahtab-tui": search_by_ourselves,
+    }
+    if chosen.peers:
+        programs |= {name: _by_peer(chosen.peers, name) for name in ("rlms", "dspy")}
+    for name, search in programs.items():
+        if not chosen.program or name in chosen.program:
+            _measure(name, search, chosen, model)
+
+
+def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
+    """Run all tasks by one program, and print a line for each and one for all."""
+    right, seconds, sums = 0, [], Counts()
+    wanted = [
+        task for task in tasks() if not chosen.only or task.name.startswith(tuple(chosen.only))
+    ]
+    for task in wanted:
+        proxy = Proxy(chosen.url, chosen.transcript)
+        began = time.monotonic()
+        if chosen.transcript:
+            with chosen.transcript.open("a") as file:
+                print(f"\n##### {name}: {task.name}: {task.question} [{task.answer}]", file=file)
+        try:
+            answer = search(proxy, model, task)
+        except Exception as error:  # whatever a program raises
+            answer = f"{type(error).__name__}: {error}"
+        took, counts = time.monotonic() - began, proxy.counts
+        good = is_right(task, answer)
+        right += good
+        seconds.append(took)
+        for key in ("calls", "read", "cached", "later_read", "later_cached", "written", "repeated"):
+            setattr(sums, key, getattr(sums, key) + getattr(counts, key))
+        shown = " ".join(str(answer).split())[:70]
+        print(
+            f"{name:<11}{task.name:<15}{'right' if good else 'WRONG':<6}{counts.calls:>3} calls{counts.read:>7}"
+            f"{counts.written:>6}{took:>7.0f} s  {shown!r} [{task.answer}]",
+            flush=True,
+        )
+    share = sums.later_cached / sums.later_read if sums.later_read else 0.0
+    print(
+        f"{name}: {right} of {len(wanted)} right, {sums.calls} calls, {sums.read:,} tokens read ({sums.read - sums.cached:,} not from the "
+        f"cache; {share:.0%} cached from the second call on), {sums.written:,} written, {sums.repeated} blocks twice, "
+        f"{statistics.median(seconds):.0f} s median, {sum(seconds):.0f} s",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,142 @@
+"""A limit in dollars: calls run at the same time within it, and the limit is not exceeded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar
+
+import pytest
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.search import SearchAnswer
+from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of
+
+PARTS = 20
+
+
+class PricedModel(ScriptedModel):
+    """A model with a price for each token, which ends its answers at the limit of the call; each
+    word is a token."""
+
+    reports_cost: ClassVar[bool] = False
+    priced_as: ClassVar[str] = "openai"
+
+    model: str = "gpt-4o"
+    max_tokens: int | None = None
+
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, max_tokens: int | None = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        reply = self.reply(messages)
+        words = (reply if isinstance(reply, str) else await reply).split(" ")
+        written, most = len(words), self.max_tokens if max_tokens is None else max_tokens
+        cut = most is not None and written > most
+        read = sum(len(str(message.content)) for message in messages) // 4
+        words, written = (words[:most], most) if cut and most is not None else (words, written)
+        yield ChatGenerationChunk(message=AIMessageChunk(content=" ".join(words)))
+        usage: Any = {"input_tokens": read, "output_tokens": written, "total_tokens": 0}
+        about = {"model_name": self.model, "finish_reason": "length" if cut else "stop"}
+        yield ChatGenerationChunk(
+            message=AIMessageChunk(content="", usage_metadata=usage, response_metadata=about)
+        )
+
+
+async def read_parts(seat: Seat) -> None:
+    answers = await seat.rlm("part", *(f"{number} {'x' * 400}" for number in range(PARTS)))
+    seat.final(f"{sum(not answer.startswith('[failed') for answer in answers)} answers")
+
+
+def run(bench: Bench, model: ScriptedModel, max_usd: float) -> SearchAnswer:
+    limits = Limits(small=0, max_usd=max_usd)
+    search = bench.search({"read_parts": read_parts})
+    return search.run("what?", "text", model=model, limits=limits, asking="run")
+
+
+@pytest.mark.parametrize(("kind", "at_a_time"), [(PricedModel, 10), (ScriptedModel, 2)])
+def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
+    bench: Bench, kind: type[ScriptedModel], at_a_time: int
+) -> None:
+    """The first kind limits its answers; of the other a first call shows what calls cost."""
+    together = asyncio.Barrier(at_a_time)
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return code("read_parts")
+        async with asyncio.timeout(20):
+            await together.wait()
+        return "yes"
+
+    found = run(bench, kind(reply=reply), 0.5)
+    assert (found.text, found.state) == (f"{PARTS} answers", "done")
+    assert found.usage.cost < 0.5
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", [PricedModel, ScriptedModel])
+def test_limit_in_dollars_is_not_exceeded(
+    bench: Bench, kind: type[ScriptedModel], seed: int
+) -> None:
+    """By no call, if calls limit their answers; otherwise by the last one at most."""
+    chance = random.Random(seed)
+    max_usd = chance.choice([0.15, 0.25, 0.4])
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return code("read_parts")
+        await asyncio.sleep(0)
+        model.cost = chance.uniform(0.005, 0.02)
+        return "word " * chance.choice([1, 50, 2_000, 7_000])
+
+    model = kind(reply=reply)
+    found = run(bench, model, max_usd)
+    costs = [record.attrs["cost"] for record in bench.story.of(tags.USAGE)]
+    assert sum(costs) == pytest.approx(found.usage.cost)
+    assert found.usage.cost <= max_usd + (0 if kind is PricedModel else max(costs))
+    assert len(costs) > 2
+
+
+def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
+    long = "word " * 5_000
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        return long
+
+    def ask(max_usd: float, model: ScriptedModel) -> SearchAnswer:
+        limits = Limits(max_usd=max_usd)
+        return bench.search({}).run("what?", "text", model=model, limits=limits)
+
+    found = ask(0.5, PricedModel(reply=reply))
+    assert (found.state, found.text, found.usage.calls) == ("done", long, 2)
+    streamed = [record.attrs.get("fresh") for record in bench.story.of(tags.RLM_CHAT_STREAM)]
+    assert True in streamed, "the first answer no longer counts"
+
+    found = ask(0.1, PricedModel(reply=reply))
+    assert (found.state, found.usage.calls) == ("partial", 1), "a longer one cannot be afforded"
+    found = ask(0.1, PricedModel(reply=reply, max_tokens=1_000))
+    assert (found.state, found.usage.calls) == ("partial", 1), "the model's own limit has cut it"
+    found = ask(100.0, PricedModel(reply=reply))
+    assert (found.state, found.usage.calls) == ("done", 1), "no limit is needed"
+
+
+def test_limit_of_the_session_does_not_make_calls_wait_either(bench: Bench) -> None:
+    together = asyncio.Barrier(10)
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return code("read_parts")
+        async with asyncio.timeout(20):
+            await together.wait()
+        return "yes"
+
+    search = bench.search({"read_parts": read_parts})
+    search._spending = Spending(lambda: 0.5)
+    found = search.run(
+        "what?", "text", model=PricedModel(reply=reply), limits=Limits(small=0), asking="run"
+    )
+    assert (found.text, found.state) == (f"{PARTS} answers", "done")
