@@ -30,6 +30,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
 from tests.fake_claude import InstallClaude
 from tests.integration.sessions import Opened, Watched
+from tests.records import RecordList
 from tests.recursion_scripts import ScriptedModel, replies
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.services import OPENAI, Service, refusing, serving
@@ -37,15 +38,8 @@ from tests.trust import trust_project
 from tests.waiting import wait_for
 
 
-class Everything(logging.Handler):
+class Everything(RecordList):
     """All records of a bus, those of streams too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[Record] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
     def streamed(self, **attrs: Any) -> str:
         return "".join(

@@ -29,8 +29,8 @@ from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, get_palette, role_variables
-from tests.tui.editor_app import press_at_once, until
+from mahtab_tui.tui.theme import Palette, get_palette
+from tests.tui.editor_app import ThemedApp, press_at_once, until
 from tests.tui.story import MakeApp
 
 # Dialogs are answered once, whatever comes in one bunch.
@@ -302,16 +302,7 @@ async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> N
         assert app.theme == "nord"
 
 
-class OptionsApp(App[None]):
-    def __init__(self) -> None:
-        super().__init__()
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
-
+class OptionsApp(ThemedApp):
     def compose(self) -> ComposeResult:
         yield Options(
             *(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)),
@@ -373,18 +364,12 @@ class NumbersView(RowsView, can_focus=True):
         return Row([("title", self._source[0].spans[0][1])])
 
 
-class NumbersApp(App[None]):
+class NumbersApp(ThemedApp):
     CSS = "NumbersView { overflow-x: hidden; overflow-y: scroll; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.numbers = Numbers()
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield NumbersView(self.numbers)

@@ -471,13 +471,13 @@ def test_snapshot_of_each_view(
             ("right", "right", "s", "s"),
             ("revenue ▼", " 321      2026-03-14 09:00         5    3992.004  Ulm"),
         ),
-        (TEXT, "text", ("slash", *"2026", "enter"), (' 5      "revenue": 112.0,', "json  / 2026")),
+        (TEXT, "text", ("slash", *"2026", "enter"), (' 5        "revenue": 112.0,', "json  / 2026")),
         (
             SOURCE,
             "far",
             (),
             (
-                " far(days: list, limit: int = 3) -> list\n In [1]:2\n Days far from the median.",
+                " far(days: list, limit: int = 3) -> list\n In [1]:2\n\n Days far from the median.",
                 " 4      # Far is more than so many deviations.",
                 "line 2  ·  179 characters  ·  python",
             ),
@@ -498,6 +498,6 @@ async def test_text_of_a_view(
     keys: Sequence[str],
     wanted: Sequence[str],
 ) -> None:
-    async with looking_at(make_app(), code, name) as pilot:
+    async with looking_at(make_app(), code, name, (200, 50)) as pilot:
         await pilot.press(*keys)
         await reads(pilot, *wanted)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from textual.app import App
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
@@ -36,26 +35,20 @@ from mahtab_tui.tui.screens.output import (
     _cut_start,
     write_new_file,
 )
-from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
-from tests.tui.editor_app import static_text, until
+from tests.tui.editor_app import ThemedApp, static_text, until
 from tests.tui.inspecting import lines, reads
 from tests.tui.story import MakeApp, drawn
 
 SIZE = (80, 24)
 
 
-class OutputApp(App[None]):
+class OutputApp(ThemedApp):
     """Something to put a screen over."""
 
     def __init__(self) -> None:
-        super().__init__(css_path=list(style_sheets()))
-        self.register_theme(MAHTAB)
-        self.theme = MAHTAB.name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
+        super().__init__(css_path=style_sheets())
 
 
 @pytest.fixture

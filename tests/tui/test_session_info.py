@@ -28,11 +28,10 @@ from mahtab_tui.tui.screens.session_info import (
     UndoScreen,
     UsageScreen,
 )
-from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.entries import Cell, Question
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
-from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, story
 
 # The panel of what the session has used.
@@ -204,18 +203,6 @@ CHANGES = (
     Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
 )
 LEFT = (NotRestored("numbers", "The generator has moved on."),)
-
-
-class ThemedApp(App[None]):
-    """An application in the program's own theme."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_theme(MAHTAB)
-        self.theme = MAHTAB.name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
 
 def changes_text(app: App[Any]) -> str:

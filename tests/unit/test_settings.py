@@ -225,7 +225,7 @@ def test_skill_folders_in_the_environment_are_separated_by_colons(
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:b:")
     assert load_settings().skills_dir == (Path("a"), Path("b"))
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:c")
-    with pytest.raises(SettingsError, match="c is not a folder"):
+    with pytest.raises(SettingsError, match=r"^MAHTAB_SKILLS_DIR: c is not a folder\.$"):
         load_settings()
 
 

@@ -12,10 +12,10 @@ import pytest
 import mahtab_tui
 from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record, Usage, get_record
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import RecordingHost
-from tests.records import emit
+from tests.records import RecordList, emit
 from tests.skills import write_skill
 from tests.trust import trust_project
 
@@ -226,17 +226,13 @@ def test_closing_leaves_nothing_behind(state: SessionState) -> None:
 
 
 def test_notices_of_the_session_are_records(state: SessionState) -> None:
-    seen: list[Record] = []
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            seen.append(get_record(record))
-
-    state.log.addHandler(Keep())
+    state.log.addHandler(seen := RecordList())
     (Path.home() / ".mahtab" / "skills" / "broken").mkdir(parents=True)
     (Path.home() / ".mahtab" / "skills" / "broken" / "SKILL.md").write_text("no frontmatter")
     state.skills()
-    assert [(record.tag, record.attrs["level"]) for record in seen] == [(tags.NOTICE, "warning")]
+    assert [(record.tag, record.attrs["level"]) for record in seen.records] == [
+        (tags.NOTICE, "warning")
+    ]
 
 
 def test_every_public_name_can_be_imported() -> None:
