@@ -45,6 +45,7 @@ from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.processes import exit_by_signal
+from mahtab_tui.worker.answers import needs_code
 from mahtab_tui.worker.contexts import ContextError
 
 if TYPE_CHECKING:
@@ -448,6 +449,7 @@ def search_once(
             sub_model=sub_model,
             limits=limits,
             asking="run" if yes else "refuse",
+            by_code=needs_code(query, None, ()),
         )
     except KeyboardInterrupt:
         return INTERRUPTED

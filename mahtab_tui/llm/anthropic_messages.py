@@ -78,6 +78,10 @@ def _turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             turns[-1]["content"] += blocks
         elif blocks:  # empty messages are rejected
             turns.append({"role": role, "content": blocks})
+    if len(turns) > 1 and turns[-1]["role"] == "user":
+        # A conversation that has gone on will go on: the service keeps it for the next request,
+        # which it does only on request.
+        turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     return turns
 
 

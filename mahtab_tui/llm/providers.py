@@ -308,7 +308,7 @@ def check_name(spec: str) -> None:
     """Check that a name is valid; reads a replay file. Raises `ModelError`."""
     provider, model = split_spec(spec)
     if provider == "replay":
-        from mahtab_tui.llm.replay import read_replay
+        from mahtab_tui.llm.replay_file import read_replay
 
         read_replay(Path(model))
 

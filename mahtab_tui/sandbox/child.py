@@ -281,25 +281,16 @@ class ForkServer(SandboxServer):
         return server
 
     async def load(self, text: str, file: int) -> TextServer:
-        """Make a server whose sandboxes share a text, which it reads once. file: the descriptor of
-        the text, which is closed. Raises `SandboxError`."""
+        """Make a server whose sandboxes share a text; wait for its `loaded`. file: the descriptor
+        of the text. Raises `SandboxError`."""
+        ours, theirs = _channel()
         try:
-            ours, theirs = _channel()
-            try:
-                server = TextServer(await self.fork(theirs, file, load=True), ours, text)
-            except BaseException:
-                ours.close()
-                raise
-            finally:
-                theirs.close()
-        finally:
-            os.close(file)
-        try:
-            await server._hello
+            return TextServer(await self.fork(theirs, file, load=True), ours, text)
         except BaseException:
-            server.close()
+            ours.close()
             raise
-        return server
+        finally:
+            theirs.close()
 
     def close(self) -> None:
         super().close()
@@ -330,6 +321,14 @@ class TextServer(SandboxServer):
         self._forked_process: ForkedProcess | None = forked
         self._idle_seconds = _IDLE
         self._on_end()
+
+    async def loaded(self) -> None:
+        """Wait until it has read its text. Raises `SandboxError`."""
+        try:
+            await self._hello
+        except BaseException:
+            self.close()
+            raise
 
     def release(self) -> None:
         """End as soon as there is no sandbox."""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from typing import TypeVar
 
 from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TextRun, TurnResult
 from mahtab_tui.sandbox.child import (
@@ -22,6 +23,9 @@ from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox import confinement
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.worker.sandbox.tools import DescribedTool
+
+T = TypeVar("T")
+ServerT = TypeVar("ServerT", bound=SandboxServer)
 
 _START_SECONDS = 60.0
 """How long a process may take to read its text, however large, and lock itself down."""
@@ -112,36 +116,33 @@ class ProcessSandboxes:
     async def _fork(self, channel: socket.socket, text: Text) -> ForkedProcess:
         whole = text.origin == (TextRun(0, 0, len(text.text)),)
         if whole and len(text.text) >= _SHORT:
-            return await self._retry(lambda server: server.fork(channel), text.text)
-        memory = await _write_memory_file(text.text)
+            start = partial(self._text_server_for, text.text)
+            return await _use_server(start, lambda server: server.fork(channel))
+        file = await _write_memory_file(text.text)
         try:
-            return await self._retry(lambda server: server.fork(channel, memory))
+            return await _use_server(
+                self._running_server, lambda server: server.fork(channel, file)
+            )
         finally:
-            os.close(memory)
-
-    async def _retry(
-        self, fork: Callable[[SandboxServer], Awaitable[ForkedProcess]], text: str | None = None
-    ) -> ForkedProcess:
-        """Fork a process by a server; by a new one if the server has died. text: what all its
-        sandboxes have."""
-        start = self._running_server if text is None else partial(self._text_server_for, text)
-        server = await start()
-        try:
-            return await fork(server)
-        except SandboxError:
-            if server.alive:
-                raise
-        return await fork(await start())
+            os.close(file)
 
     async def _text_server_for(self, text: str) -> TextServer:
         """Return the server of a text; a text that has been searched before is not sent again."""
         async with self._loading:
-            server = self._text_server
-            if server is None or not server.alive or server.text != text:
-                if server is not None:
-                    server.release()
-                parent = await self._running_server()
-                self._text_server = server = await parent.load(text, await _write_memory_file(text))
+            before = self._text_server
+            if before is not None and before.alive and before.text == text:
+                return before
+            if before is not None:
+                before.release()
+            file = await _write_memory_file(text)
+            try:
+                server: TextServer = await _use_server(
+                    self._running_server, lambda parent: parent.load(text, file)
+                )
+            finally:
+                os.close(file)  # now, so that its memory is free while the server copies the text
+            self._text_server = server
+            await server.loaded()
             return server
 
     async def _running_server(self) -> ForkServer:
@@ -153,6 +154,19 @@ class ProcessSandboxes:
                     self._server.close()
                 self._server = await ForkServer.start()
             return self._server
+
+
+async def _use_server(
+    start: Callable[[], Awaitable[ServerT]], use: Callable[[ServerT], Awaitable[T]]
+) -> T:
+    """Have a server do something; a new one if it has died, which is perhaps noticed only now."""
+    server = await start()
+    try:
+        return await use(server)
+    except SandboxError:
+        if server.alive:
+            raise
+    return await use(await start())
 
 
 class ProcessSandbox:

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import inspect
 import os
+import sys
 import threading
 import time
 import warnings
@@ -16,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.bus.codec import as_json
+from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model, parse_sampling, pop_access
 from mahtab_tui.sandbox.base import Text
@@ -24,10 +26,11 @@ from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, merge_limits
 from mahtab_tui.search.log import Emit, Log
 from mahtab_tui.search.search import CancelToken, Search
-from mahtab_tui.worker.answers import Answer, Result, search_for_form
+from mahtab_tui.worker.answers import Answer, Result, needs_code, search_for_form
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.search_log import TurnLines
 
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""
@@ -39,6 +42,7 @@ def rlm(
     *,
     contexts: Mapping[str, Any] | None = None,
     returns: Any = None,
+    instructions: str = "",
     model: GivenModel | None = None,
     sub_model: GivenModel | None = None,
     tools: Sequence[Callable[..., Any]] = (),
@@ -61,6 +65,7 @@ def rlm(
     log: str | os.PathLike[str] | None = None,
     yes: bool = False,
     raw: bool = False,
+    verbose: bool = False,
     on_event: Callable[[Record], None] | None = None,
     searcher: Searcher | None = None,
     **named: Any,
@@ -72,7 +77,8 @@ def rlm(
     looks like a secret or another program's option is refused.
     returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
-    `tree` (the calls, as data) and `log` (the events).
+    `tree` (the calls, as data), `trajectory` (the same as dicts) and `log` (the events).
+    instructions: what else the first model must know or observe, such as what words in the text mean; parts are read without it.
     model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
     or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or not, with a
     model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
@@ -87,11 +93,12 @@ def rlm(
     max_answer (1,000,000): how many characters the answer may have.
     When a limit is reached, or the model fails after something was found, the best answer so far is returned.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
-    its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
+    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers and queries that count or compare.
     ask_above (50): sub-calls that need no consent. yes: allow more sub-calls than that; otherwise further ones are refused, and the model
     makes do with what it has.
     concurrency: how many calls run at a time. log: a file to write the events to, as JSON lines.
     raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
+    verbose: print a line for each turn and each answer to stderr.
     on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
     searcher: keeps the model and the sandboxes' server for the next search.
 
@@ -100,6 +107,8 @@ def rlm(
     log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
     causes a warning.
     """
+    if not isinstance(instructions, str):
+        raise ValueError(f"instructions must be a str, not {instructions!r}.")
     limits = merge_limits(
         max_turns=max_turns,
         max_depth=max_depth,
@@ -126,12 +135,14 @@ def rlm(
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
+        if verbose:
+            takers.append(partial(_print_turn, TurnLines()))
 
         def emit(record: Record) -> None:
             for take in takers:
                 take(record)
 
-        used = searcher or stack.enter_context(Searcher())
+        used = searcher or stack.enter_context(_SHARED.lent())
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             emit(Notice(notice, level="warning", time=time.time()))
@@ -143,7 +154,7 @@ def rlm(
             else:
                 found = search.run(
                     query,
-                    Text.of(contents),
+                    Text.of(contents, instructions),
                     model=model or used.model or default_model(),
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
@@ -151,6 +162,7 @@ def rlm(
                     sampling=sampling,
                     access=access,
                     tools=runner,
+                    by_code=needs_code(str(query), returns, tools),
                     emit=emit,
                     caller=caller,
                 )
@@ -168,9 +180,18 @@ def rlm(
                 )
             return found.as_result(found.text if raw else plain(found.text))
 
-        answer = search_for_form(
-            query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=contents.contexts
-        )
+        try:
+            answer = search_for_form(
+                query,
+                returns,
+                find,
+                (SearchFailed, ValueError),
+                raw=raw,
+                contexts=contents.contexts,
+            )
+        finally:
+            if searcher is None and trees:  # nobody can run it again
+                search.forget(trees[0])
     if log_file is not None and log_file.trouble:
         warnings.warn(log_file.trouble, stacklevel=2)
     return answer
@@ -243,13 +264,16 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(
+        self,
+        warn: Callable[..., None] = warnings.warn,
+        is_exiting: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
         search = getattr(self, "_search", None)
-        if search is None or search.closed:
+        if search is None or search.closed or is_exiting():
             return
-        with contextlib.suppress(RuntimeError):  # no thread can be started any more
-            # The collector may run on any thread, that of the search too.
-            threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        # The collector may run on any thread, that of the search too.
+        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
         warn(f"unclosed {self!r}", ResourceWarning, source=self)
 
     @contextlib.contextmanager
@@ -262,9 +286,61 @@ class Searcher:
             self._subscribers.remove(emit)
 
 
+_KEEP_SECONDS = 60.0
+"""Seconds that the models and the sandboxes' server stay after the last `rlm` without a searcher."""
+
+
+class _SharedSearcher:
+    """The searcher of all calls of `rlm` that bring none, so that each after the first begins at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._searcher: Searcher | None = None
+        self._process = 0
+        self._users = 0
+        self._uses = 0
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Searcher]:
+        """Lend it for a search; it is closed a while after the last one."""
+        with self._lock:
+            if self._searcher is None or self._process != os.getpid():
+                self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
+            searcher = self._searcher
+            self._users += 1
+            self._uses += 1
+        try:
+            yield searcher
+        finally:
+            with self._lock:
+                if searcher is self._searcher:
+                    self._users -= 1
+                    timer = threading.Timer(_KEEP_SECONDS, self.close, (self._uses,))
+                    timer.daemon = True
+                    timer.start()
+
+    def close(self, uses: int | None = None) -> None:
+        """Close it, unless it has been used more often than so many times, or is used now."""
+        with self._lock:
+            if self._users or uses not in (None, self._uses) or self._searcher is None:
+                return
+            searcher, self._searcher = self._searcher, None
+        searcher.close()
+
+
+_SHARED = _SharedSearcher()
+
+
 def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
     for emit in list(subscribers):
         emit(record)
+
+
+def _print_turn(lines: TurnLines, record: Record) -> None:
+    """Print the line for an event to stderr, if it has one."""
+    if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
+            sys.stderr.write(lines.describe(as_json(record)))
 
 
 class _SafeCallback:

@@ -8,9 +8,10 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
@@ -20,6 +21,8 @@ from mahtab_tui.llm.messages import is_cut, make_encodable
 from mahtab_tui.llm.providers import (
     OnNotice,
     Sampling,
+    Service,
+    check_sampling,
     find_service,
     full_name,
     get_llm,
@@ -27,6 +30,7 @@ from mahtab_tui.llm.providers import (
 )
 from mahtab_tui.search.limits import Gate, Limits
 from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system.processes import langsmith_variable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -418,8 +422,8 @@ class ChosenModels:
         self._secrets = secrets
         self._on_notice = on_notice
         self._models: dict[object, Model] = {}
-        self._given: list[object] = []
-        """Models that they were made from, so that no other object gets the same id."""
+        self._given: dict[object, object] = {}
+        """Objects that they were made from, so that no other object gets the same id."""
 
     def get(
         self,
@@ -437,7 +441,7 @@ class ChosenModels:
         key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
             self._models[key] = model = self._made(given, sampling, access)
-            self._given.append(given)
+            self._given[key] = given
             self.gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if (
@@ -465,6 +469,11 @@ class ChosenModels:
         shared = self._provider(model) == self._provider(sub_model)
         return found, self.get(sub_model, limits, sampling, access if shared else _NO_ACCESS)
 
+    def forget(self, models: Collection[Model]) -> None:
+        """Forget models that no search uses; the caller closes them."""
+        for key in [key for key, model in self._models.items() if model in models]:
+            del self.gates[self._models.pop(key)], self._given[key]
+
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""
         for model in self._models.values():
@@ -490,11 +499,26 @@ class ChosenModels:
         return function
 
     def _named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
-        service = find_service(name, **{**self._options(), **access})
-        if service is None:
-            if access:
-                raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+        options = self._options()
+        service = find_service(name, **{**options, **access})
+        if service is not None:
+            return self._of_service(service, name, sampling)
+        if access:
+            raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+        provider, path = split_spec(full_name(name, options.get("provider")))
+        if provider != "replay":
             return self._of_langchain(name, sampling)
+        from mahtab_tui.search.replay_model import ReplayModel
+
+        check_sampling(name, sampling, (), "")
+        return ReplayModel(name, Path(path), self._secrets)
+
+    def _of_service(self, service: Service, name: str, sampling: Sampling) -> Model:
+        if langsmith_variable():  # LangChain is asked to send there what a model gets
+            with IMPORTS.turn():
+                from mahtab_tui.llm.chat_service import ChatService
+
+            return self._of_langchain(ChatService.of(service), sampling)
         with IMPORTS.turn():
             from mahtab_tui.search.service_models import ServiceModel
 

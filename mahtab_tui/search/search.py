@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from concurrent.futures import CancelledError, Future
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -42,7 +42,7 @@ class SearchAnswer(NamedTuple):
     spans: Sequence[TextSpan] = ()
     """Spans of the text on which the answer rests."""
     why: str = ""
-    """A sentence saying why it is partial."""
+    """A sentence saying why it is partial, or how the text was searched."""
     log: SessionLog | None = None
     """Its events; None if it did not start."""
 
@@ -139,6 +139,7 @@ class Search:
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
         self._thread.start()
@@ -157,6 +158,7 @@ class Search:
         sampling: Sampling | None = None,
         access: Mapping[str, str] | None = None,
         tools: ToolRunner | None = None,
+        by_code: bool = False,
         emit: Emit | None = None,
         caller: CancelToken | None = None,
     ) -> SearchAnswer:
@@ -166,8 +168,8 @@ class Search:
         tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the
         tree's first event (`cell`, `source`). sampling: of both models. access: `address` and
         `api_key` for `find_service`. tools: functions of the
-        caller that the search's code may call. emit: called with the events of this tree instead of
-        the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
+        caller that the search's code may call. by_code: run code even if the text is short. emit:
+        called with the events of this tree instead of the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
         `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
@@ -181,7 +183,14 @@ class Search:
             )
             callable = None if tools is None else Tools(tools)
             self._trees[tree] = engine = self._engine(
-                tree, models[0], models[1], chosen, asking, emit or self._emit, callable
+                tree,
+                models[0],
+                models[1],
+                chosen,
+                asking,
+                emit or self._emit,
+                callable,
+                by_code=by_code,
             )
             return await self._run(engine, lambda engine: engine.run(query, text, about or {}))
 
@@ -312,7 +321,7 @@ class Search:
             engine.calls.usage,
             took,
             outcome.spans,
-            outcome.why,
+            outcome.why or engine.way,
             log,
         )
 
@@ -325,6 +334,8 @@ class Search:
         asking: Asking,
         emit: Emit,
         tools: Tools | None,
+        *,
+        by_code: bool,
     ) -> Engine:
         if self._opened is None:
             self._opened = self._open_sandboxes()
@@ -344,7 +355,27 @@ class Search:
             sandboxes=self._opened,
             consent=self._consent(asking),
             tools=tools,
+            by_code=by_code,
         )
+
+    def forget(self, tree: str) -> None:
+        """Forget a tree that has ended, with its text, and its models if no other tree has them."""
+
+        async def close(engine: Engine, unused: Set[Model]) -> None:
+            await engine.close()
+            for model in unused:
+                await asyncio.to_thread(model.close)
+
+        def forget() -> None:
+            self._logs.pop(tree, None)
+            if (engine := self._trees.pop(tree, None)) is not None:
+                used = {model for each in self._trees.values() for model in each.models}
+                self._models.forget(unused := engine.models - used)
+                closing = self._loop.create_task(close(engine, unused))
+                self._background.add(closing)
+                closing.add_done_callback(self._background.discard)
+
+        self._call_later(forget)
 
     async def _forget(self) -> None:
         """Forget the oldest trees that have ended."""

@@ -200,6 +200,7 @@ class Searches:
         about = {"cell": cell, "source": "cell"}
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
+        instructions = str(options.pop("instructions", ""))
         sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
             access = pop_access(options)
@@ -222,7 +223,8 @@ class Searches:
                         _parse_parts(args["parts"]),
                         args["about"],
                         contexts=_parse_contexts(args["contexts"]),
-                    )
+                    ),
+                    instructions,
                 ),
                 model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,
@@ -233,6 +235,7 @@ class Searches:
                 sampling=parse_sampling(**sampling),
                 access=access,
                 tools=self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None,
+                by_code=args.get("by_code") is True,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None

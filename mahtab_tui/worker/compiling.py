@@ -1,5 +1,5 @@
-"""Compiles code as cells and magic commands run it: statements, and a last expression, whose value
-is shown."""
+"""Compiles code for cells and magic commands: statements, and a last expression whose value is
+shown."""
 
 from __future__ import annotations
 import __future__
@@ -7,17 +7,19 @@ import __future__
 import ast
 import linecache
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Callable
 
+from .objects import ATOMS, address_of
+
 CO_COROUTINE = 0x80
-"""Flag of a code object that awaits."""
+"""Flag of code objects that await."""
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
-"""Flags of `from __future__ import …`, a bit each."""
+"""All compiler flags of `from __future__ import …`."""
 
 
 def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a tree. (`ast.walk` imports what it needs each time, which a cell may have
+    """Yield all nodes of a tree. (Unlike `ast.walk`, this imports nothing that a cell may have
     replaced.)"""
     pending = [tree]
     while pending:
@@ -27,8 +29,8 @@ def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def cache_source(source: str, filename: str) -> None:
-    """Keep a source for tracebacks, the debugger and `inspect`."""
-    if type(linecache.cache) is not dict:  # a cell has put something else in its place
+    """Store a source for tracebacks, the debugger and `inspect`."""
+    if type(linecache.cache) is not dict:  # a cell has replaced it
         linecache.cache = {}
     linecache.cache[filename] = (
         len(source),
@@ -41,7 +43,7 @@ def cache_source(source: str, filename: str) -> None:
 def compile_parts(
     tree: ast.Module, filename: str, flags: int, shown: bool = True
 ) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements, and by itself the last expression, if there is one and its value is
+    """Compile the statements and, separately, the last expression, if there is one and its value is
     shown. flags: of `compile`."""
     last = tree.body[-1] if shown and tree.body else None
     if not isinstance(last, ast.Expr):
@@ -80,3 +82,46 @@ def compile_callable(
         return value
 
     return run
+
+
+_PLAIN = (
+    *(ast.Module, ast.Expr, ast.Assign, ast.Pass),
+    *(ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp),
+    *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
+)
+
+
+def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
+    """Return whether a cell can change more than which objects its names refer to. It cannot if it
+    only computes with plain values, as ``1 + 1`` does, and replaces only such."""
+    for node in walk_tree(tree):
+        if isinstance(node, ast.Name):
+            default = namespace if isinstance(node.ctx, ast.Load) else None
+            if address_of(type(namespace.get(node.id, default))) not in ATOMS:
+                return True  # a name of an object is used, or replaced, which may end the object
+        elif not isinstance(node, _PLAIN):
+            return True
+    return False
+
+
+def names_in(codes: tuple[CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names that code mentions, those that functions of these names mention, and so
+    on."""
+    found: dict[str, None] = {}
+    pending = [name for code in codes for name in _names(code)]
+    while pending:
+        name = pending.pop()
+        if name in found:
+            continue
+        found[name] = None
+        value = namespace.get(name)
+        if type(value) is FunctionType and value.__globals__ is namespace:
+            pending += _names(value.__code__)
+    return tuple(found)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _names(constant)

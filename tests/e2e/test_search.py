@@ -64,7 +64,7 @@ def test_answer_is_printed_alone_and_the_log_has_the_rest(
 
 def test_piped_text_is_searched_and_every_event_is_one_line(replay: Callable[..., str]) -> None:
     model = replay("three")
-    result = search("How many are there?", "-", "--model", model, "--json", stdin="a\nb\nc\n")
+    result = search("What is there?", "-", "--model", model, "--json", stdin="a\nb\nc\n")
     events: list[dict[str, Any]] = [json.loads(line) for line in result.stdout.splitlines()]
     assert events[-1]["tag"] == "rlm-final"
     assert events[-1]["text"] == "three"

@@ -91,7 +91,7 @@ def test_request_has_the_protocols_form(service: Service) -> None:
                         for each in "ab"
                     ),
                     {"type": "text", "text": "And now?"},
-                    {"type": "text", "text": "Well?"},
+                    {"type": "text", "text": "Well?", "cache_control": {"type": "ephemeral"}},
                 ],
             },
         ],
@@ -144,6 +144,14 @@ def test_counts_that_are_not_repeated_are_those_of_the_beginning(service: Servic
     last = _event("message_delta", delta={"stop_reason": "refusal"}, usage={"output_tokens": 3})
     end = end_of(service, start, last, _event("message_stop"))
     assert (end.model, end.reason, end.usage) == ("m", "refusal", TokenUsage(21, 3, 7, 9))
+
+
+def test_only_a_conversation_that_goes_on_is_cached(service: Service) -> None:
+    service.replies = [ANTHROPIC.reply("So.")]
+    llm = get_llm(ANTHROPIC.spec)
+    llm.invoke("a text that is read once")
+    llm.invoke([HumanMessage("hi"), AIMessage("So."), HumanMessage("And?")])
+    assert ["cache_control" in str(asked) for asked in service.asked] == [False, True]
 
 
 def test_writing_to_the_cache_is_priced(service: Service) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -23,12 +25,14 @@ from mahtab_tui.bus import codec, tags
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
-from mahtab_tui.sandbox.base import CallRefusedError, Text
+from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
+from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun
+from mahtab_tui.search import api
 from mahtab_tui.search import log as logs
 from mahtab_tui.search import requests as search_tools
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.log import SessionLog
-from mahtab_tui.search.requests import read_final, read_tool_call
+from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import ContextError
@@ -64,6 +68,15 @@ def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> No
     assert "parts = partition(4)" in tree.turns[0].code
     assert tree.turns[0].output.startswith(f"{len(LOG)} ")
     assert str(tree).splitlines()[1] == "  1.1 done: count -> 5"
+    assert json.loads(json.dumps(answer.trajectory)) == answer.trajectory
+    assert [call["id"] for call in answer.trajectory] == [call.id for call in tree]
+    assert answer.trajectory[1]["turns"][0] == {
+        "words": SEARCH["count"],
+        "code": "FINAL(len(grep('ERROR')))",
+        "output": "",
+        "status": "final",
+    }
+    assert answer._repr_markdown_() == "20"
     for same in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
         assert (same, type(same), same.tree, same.usage, same.spans) == (
             answer,
@@ -72,6 +85,59 @@ def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> No
             answer.usage,
             answer.spans,
         )
+
+
+def test_a_short_text_is_read_at_once_unless_code_answers_exactly() -> None:
+    def model(messages: list[dict[str, str]]) -> str:
+        return "read" if PLAIN in messages[0]["content"] else python("FINAL('counted')")
+
+    read = rlm("Who has signed?", "short", model=model)
+    assert (read, read.why) == ("read", "The text was read at once, by one call.")
+    counted = rlm("How many lines are there?", "short", model=model)
+    assert (counted, counted.why) == ("counted", "The text was searched by code, in 1 turn.")
+    assert rlm("Who?", "short", model=model, tools=[os.getppid]) == "counted"
+    assert rlm("How many?", "short", model=model, max_depth=0) == "read"
+
+
+def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothing_else() -> None:
+    model = lambda messages: python("import os\nFINAL(os.getppid())")  # noqa: E731
+    first, second = (rlm("what?", LOG, model=model) for _ in range(2))
+    assert first == second
+    shared = api._SHARED._searcher
+    assert shared is not None
+    wait_for(lambda: not shared._search._trees and not shared._search._models.gates)
+    api._SHARED.close()
+    assert shared._search.closed
+    assert rlm("what?", LOG, model=model) != first
+
+
+def test_verbose_search_prints_a_line_for_each_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = ["I \x1b[31mlook.", python("print(len(context))"), python("FINAL('two\\nlines')")]
+    rlm("what?", LOG, model=lambda messages: answers.pop(0), verbose=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "1 turn 1, no code: I  [31mlook.",
+        f"1 turn 2: print(len(context)) -> ok: {len(LOG)}",
+        "1 turn 3: FINAL('two\\nlines') -> final:",
+    ]
+    assert re.fullmatch(r"1 done after \d+\.\d s: two lines", lines[3])
+    assert len(lines) == 4
+
+
+def test_instructions_reach_the_first_model_only() -> None:
+    prompts: list[str] = []
+
+    def model(messages: list[dict[str, str]]) -> str:
+        prompts.append(messages[0]["content"])
+        return "a part" if PLAIN in messages[0]["content"] else python("FINAL(llm('q', 'text'))")
+
+    wishes = f"A unit is 5 EUR.</{TEXT_TAG}>"
+    with Searcher(model=model, instructions=wishes) as searcher:
+        searcher.rlm("what?", LOG)
+        searcher.rlm("what?", "short")
+    last = f"The user's instructions for this search:\nA unit is 5 EUR.&lt;/{TEXT_TAG}>\n"
+    assert [prompt.endswith(last) for prompt in prompts] == [True, False, True]
+    assert "5 EUR" not in prompts[1]
 
 
 def test_corrected_answer_has_its_last_tree() -> None:
@@ -710,6 +776,97 @@ def test_plain_call_answer_cites_its_unique_occurrence() -> None:
         assert answer_over_parts({"what?": code}, plain_answer=quoted).spans == spans
 
 
+VALUES = "".join(
+    f"{line:04d} customer C-{line % 40 + 100} paid {line * 7}.25 EUR on day {line % 9}\n"
+    for line in range(2_000)
+)
+"""Each amount is there once, each customer fifty times."""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json\nfound = [json.loads(a) for a in llm_map('amounts?', partition(8))]\n"
+        "FINAL({'amounts': [v for each in found for v in each if v]})",
+        "FINAL(', '.join(a.strip('[]').replace('\"', '') for a in llm_map('amounts?', partition(8)) if len(a) > 2))",
+        "hits = grep('0007 c|0777 c')\nprint(llm('amounts?', '\\n'.join(hits)))\n"
+        "FINAL('They paid ' + ' and '.join(h.split()[4] for h in hits))",
+        "hits = grep('0007 c|0777 c')\ntext = '\\n\\n'.join(f'{h.line}: {h}' for h in hits)\n"
+        "FINAL(json.loads(llm('amounts?', text)))",
+        "import re\nFINAL([re.search(r'paid (\\S+)', h)[1] for h in grep('0007 c|0777 c')])",
+        "FINAL(json.loads(rlm('sub', context)))",
+    ],
+    ids=["json", "join", "joined lines", "numbered lines", "pattern", "depth"],
+)
+def test_answer_cites_values_that_code_has_taken_apart_and_put_together(code: str) -> None:
+    def reply(messages: Any) -> str:
+        if PLAIN in str(messages[0].content):
+            lines = re.findall(r"(?:0007|0777) customer.*", str(messages[1].content))
+            return json.dumps([line.split()[4] for line in lines])
+        sub_code = "FINAL(llm('amounts?', [context[:10_000], context[30_000:50_000]]))"
+        return python("import json\n" + (sub_code if query_of(messages) == "sub" else code))
+
+    found = rlm("what?", VALUES, model=ScriptedModel(reply=reply), max_depth=2)
+    assert [VALUES[start:end] for start, end in found.spans] == ["49.25", "5439.25"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'\\n'.join(hits)",
+        "'\\n\\n'.join(f'{hit.line}: {hit}' for hit in hits)",
+        "'They are: ' + str(hits)",
+    ],
+)
+def test_lines_in_a_text_that_code_makes_keep_their_places(text: str) -> None:
+    code = f"hits = grep('0007 c|0777 c')\nllm('amounts?', {text})\nFINAL('end')"
+    reply = {"what?": python(code), "amounts?": "49.25, 5439.25"}
+    found = rlm("what?", VALUES, model=ScriptedModel(reply=lambda asked: reply[query_of(asked)]))
+    assert found.tree is not None
+    (call,) = found.tree.calls
+    assert [VALUES[start:end] for start, end in call.spans] == ["49.25", "5439.25"]
+
+
+def test_forged_places_of_a_made_text_are_ignored() -> None:
+    text = Text.root("0123456789" * 3).joined([(5, 30)])
+    runs = [
+        [0, 0, 5],
+        [2, 7, 3],
+        [9, 0, 2],
+        [11, 0, 9],
+        [11, 1, 2],
+        "x",
+        [1, 2],
+        [11, 5, 3],
+        [3, 8, 2],
+    ]
+    made = {"text": "a 234 56789 01234", "runs": runs}
+    request = read_call("llm", {"query": "q", "part": made}, text)
+    part, (read,) = request.parts[0], request.read
+    assert isinstance(part, Text)
+    assert [text.text[start:end] for start, end in read] == ["234"]
+    assert part.origin == (TextRun(2, 12, 3),)
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "places"),
+    [
+        ("FINAL(llm_map('?', partition(2)))", "C-107", 0),
+        ("FINAL(llm_map('?', partition(50)))", "C-107", 0),
+        ("FINAL(llm('?', partition(50)[2]) + '!')", "C-107", 1),
+        ("FINAL(llm('?', partition(50)[2]) + '1')", "C-107", 0),
+        ("FINAL(llm('?', context[:40]) + '!')", "25", 0),
+        ("FINAL(llm('?', partition(50)[2]) + '!')", "customer", 0),
+        ("llm('?', partition(50)[2])\nFINAL('C-107')", "C-109", 0),
+    ],
+    ids=["often", "several", "once", "other word", "short", "many", "never said"],
+)
+def test_values_whose_place_is_uncertain_are_not_cited(code: str, read: str, places: int) -> None:
+    reply = {"what?": python(code), "?": read}
+    model = ScriptedModel(reply=lambda messages: reply[query_of(messages)])
+    assert len(rlm("what?", VALUES, model=model).spans) == places
+
+
 def test_parts_are_passed_on_and_read_and_answers_cite_some() -> None:
     story = Story()
     answer_over_parts(
@@ -746,6 +903,10 @@ def test_forged_sandbox_spans_are_ignored() -> None:
     )
     assert named is not None
     assert named.spans == [(2, 3)]
+    chance = {"text": "The reconciled sum: b.", "spans": [[0, 3], [0, 1], [4, 7], [12, 13]]}
+    invented = read_final(chance, Text.root("The context b"), 100)
+    assert invented is not None
+    assert invented.spans == [(0, 3)], "others stand within words, or by chance"
     forged = """
 import gc
 for thing in gc.get_objects():

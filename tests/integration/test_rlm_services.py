@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
 from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.conversation import ChosenModels
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.search import SearchFailed
 from tests.integration.asking import PATIENCE
@@ -31,24 +34,38 @@ def address(service: Service, protocol: Protocol) -> str:
     return service.url if protocol is ANTHROPIC else f"{service.url}/v1"
 
 
+def loaded_by(options: str) -> str:
+    """Run a search with these options in a new process; its answer, and the libraries that it has
+    loaded."""
+    program = f"""
+import sys
+import mahtab_tui
+print(mahtab_tui.rlm("how long?", "x" * 100_000, {options}))
+heavy = ("langchain", "pydantic", "genai_prices", "httpx", "openai", "anthropic")
+print([name for name in sys.modules if name.startswith(heavy)])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+    return done.stdout or done.stderr
+
+
 @pytest.mark.parametrize("protocol", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 def test_search_over_a_service_loads_no_model_library(protocol: Protocol) -> None:
     with serving() as service:
         service.replies = [protocol.reply(FINAL)]
-        program = f"""
-import sys
-import mahtab_tui
-print(mahtab_tui.rlm("how long?", "x" * 100_000, model={protocol.spec!r}, base_url={address(service, protocol)!r}, api_key="k", max_usd=1))
-print([name for name in sys.modules if name.startswith(("langchain", "pydantic", "genai_prices", "httpx", "openai", "anthropic"))])
-"""
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=Path(__file__).parents[2],
-        )
-    assert (done.stdout, done.returncode) == ("100000\n[]\n", 0), done.stderr
+        where = f"base_url={address(service, protocol)!r}, api_key='k', max_usd=1"
+        assert loaded_by(f"model={protocol.spec!r}, {where}") == "100000\n[]\n"
+
+
+def test_replayed_search_loads_no_model_library(tmp_path: Path) -> None:
+    path = tmp_path / "replay.jsonl"
+    path.write_text(json.dumps({"text": FINAL, "tokens_per_second": 1_000}) + "\n")
+    assert loaded_by(f"model='replay:{path}', max_usd=1") == "100000\n[]\n"
 
 
 @pytest.mark.parametrize(
@@ -131,8 +148,10 @@ def test_anthropic_search_reports_usage_and_retries(
 def test_refused_and_cut_answers_are_understood(service: Service) -> None:
     refused = [piece.replace(b"end_turn", b"refusal") for piece in ANTHROPIC.end]
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("No"), *refused])]
+    story = Story()
     with pytest.raises(SearchFailed, match="safeguards stopped the answer"):
-        rlm("?", LOG, model=ANTHROPIC.spec)
+        rlm("?", LOG, model=ANTHROPIC.spec, on_event=story.append)
+    assert story.of(tags.USAGE)[0].attrs["input_tokens"] == 1_000, "as reported"
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("It is"), *ANTHROPIC.cut])]
     answer = rlm("?", "short", model=ANTHROPIC.spec)
     assert (answer, answer.state) == ("It is", "partial")
@@ -143,11 +162,22 @@ def test_stopped_search_closes_its_connection(service: Service) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Well"), caller.stop, service.stall])]
     search = Search(lambda record: None)
     try:
-        found = search.run("?", LOG, model=OPENAI.spec, caller=caller)
+        assert search.run("?", LOG, model=OPENAI.spec, caller=caller).state == "stopped"
+        assert service.left.wait(PATIENCE)
     finally:
         search.close()
-    assert found.state == "stopped"
-    assert service.left.wait(PATIENCE)
+
+
+def test_search_goes_through_langchain_where_that_sends_traces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def kind() -> str:
+        models = ChosenModels(dict, Secrets(), lambda level, text: None)
+        return type(models.get("vllm:m", Limits(), {})).__name__
+
+    assert kind() == "ServiceModel"
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    assert kind() == "ChatModel"
 
 
 # The caller's own clients

@@ -108,6 +108,29 @@ def test_answer_has_the_type_requested_by_the_cell(
     assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
 
 
+def test_cell_gives_instructions_and_prints_the_turns(
+    open_session: OpenSession,
+) -> None:
+    right = {"match": "must be an integer", "text": "```python\nFINAL(7)\n```"}
+    it = open_session(right, "```python\nFINAL('a')\n```")
+    output = ask(
+        it,
+        "rlm('Find it', log, returns=int, verbose=True, instructions='A hit is a needle.').value",
+    )
+    lines = [line.partition(" after")[0] for line in output.splitlines()]
+    assert lines == [
+        "1 turn 1: FINAL('a') -> final:",
+        "1 done",
+        "2 turn 1: FINAL(7) -> final:",
+        "2 done",
+        "7",
+    ]
+    search = it.session.searches._search
+    assert search is not None
+    (engine,) = search._trees.values()
+    assert engine._text.instructions == "A hit is a needle."
+
+
 def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
     it = open_session(
         {"match": "<search-query>\nfirst\n", "text": "```python\nFINAL(1)\n```"},

@@ -471,7 +471,12 @@ def test_snapshot_of_each_view(
             ("right", "right", "s", "s"),
             ("revenue ▼", " 321      2026-03-14 09:00         5    3992.004  Ulm"),
         ),
-        (TEXT, "text", ("slash", *"2026", "enter"), (' 5        "revenue": 112.0,', "json  / 2026")),
+        (
+            TEXT,
+            "text",
+            ("slash", *"2026", "enter"),
+            (' 5        "revenue": 112.0,', "json  / 2026"),
+        ),
         (
             SOURCE,
             "far",

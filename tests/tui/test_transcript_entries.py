@@ -436,9 +436,9 @@ async def test_pinned_question_and_cell_stand_above_a_line() -> None:
     assert rows[1] == " ▌ You  which days are outliers, and why?"
     assert rows[2].startswith(" ▌ In 1 · you  ")
     assert rows[2].endswith("✗ error  <0.01 s")
-    assert rows[3:5] == [" ▌ 1 / 0", " ▌ ZeroDivisionError: division by zero"]
-    assert rows[8].startswith("   ────────")
-    assert rows[9].startswith(" ▌ Claude  Two days are far from the median of their weekday")
+    assert rows[3:6] == [" ▌ 1 / 0", "", " ▌ ZeroDivisionError: division by zero"]
+    assert rows[9].startswith("   ────────")
+    assert rows[11].startswith(" ▌ Claude  Two days are far from the median of their weekday")
 
 
 async def test_withdrawn_text_is_unpinned() -> None:

@@ -40,6 +40,7 @@ from mahtab_tui.worker.answers import (
     SearchUsage,
     WrongForm,
     describe_form,
+    needs_code,
     read_as,
     search_for_form,
 )
@@ -226,7 +227,7 @@ def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value
 @pytest.mark.parametrize(
     ("wanted", "text", "message"),
     [
-        (int, "There are 20.", 'the answer must be an integer, not "There are 20."'),
+        (int, "There are 20 or 30.", 'the answer must be an integer, not "There are 20 or 30."'),
         (int, "true", "must be an integer, not true"),
         (int, "2.5", "must be an integer, not 2.5"),
         (list[int], '[1, "a"]', r"the answer\[1\] must be an integer"),
@@ -386,3 +387,36 @@ def test_answer_keeps_its_value_when_copied_or_pickled() -> None:
     answer = search_for_form("which?", list[int], search, ())
     for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
         assert (type(other), other, other.value, other.usage) == (Answer, "[1]", [1], USAGE)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "value"),
+    [
+        (int, "There are 20 of them.", 20),
+        (int, "The sum of c117's orders is 1,234,567 EUR.", 1_234_567),
+        (float, "About -2.5 degrees.", -2.5),
+        (int, "20 lines: 20.", 20),
+        (Literal["spam", "ham"], "It is Spam, clearly.", "spam"),
+        (Level, "The level is low.", Level.LOW),
+    ],
+)
+def test_words_with_only_one_value_are_that_value(wanted: Any, text: str, value: Any) -> None:
+    assert read_as(wanted, text) == value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [(int, "20 of 30"), (int, "c117"), (Literal["spam", "ham"], "spam or ham"), (int, "1.2.3")],
+)
+def test_words_with_several_values_or_none_are_no_answer(wanted: Any, text: str) -> None:
+    with pytest.raises(WrongForm):
+        read_as(wanted, text)
+
+
+def test_exact_queries_containers_and_tools_need_code() -> None:
+    assert needs_code("How many errors are there?", None, ())
+    assert needs_code("Which is the largest?", None, ())
+    assert needs_code("Who?", list[str], ())
+    assert needs_code("Who?", None, [print])
+    assert not needs_code("Who has signed?", str, ())
+    assert not needs_code("Is it spam?", Literal["spam", "ham"], ())

@@ -19,7 +19,7 @@ import mahtab_tui
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo import WHO, ChatDemo, answer
 from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE, user_turn
-from mahtab_tui.llm.replay import read_replay
+from mahtab_tui.llm.replay_file import read_replay
 from mahtab_tui.search.prompts import plain_message, plain_system
 from mahtab_tui.worker.description import describe_value
 
@@ -257,10 +257,17 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
     ("line", "message"),
     [
         ('{"text": "a"', "line 2: invalid JSON"),
-        ('{"txt": "a"}', "line 2: Value error, it has neither text nor error"),
+        ('{"txt": "a"}', "line 2: txt: there is no such field"),
+        ('{"repeat": true}', "line 2: it has neither text nor error"),
         ('{"text": "a", "more": 1}', "line 2: more: "),
-        ('{"text": "a", "match": "("}', "line 2: match: Value error, not a regular expression"),
-        ('["text"]', "line 2: "),
+        ('{"text": "a", "match": "("}', "line 2: match: not a regular expression"),
+        ('["text"]', "line 2: a line must be a JSON object"),
+        ('{"text": 7}', "line 2: text: int is not what belongs there"),
+        ('{"text": "a", "repeat": 1}', "line 2: repeat: int is not"),
+        ('{"text": "a", "tokens_per_second": true}', "line 2: tokens_per_second: bool is not"),
+        ('{"text": "a", "tokens_per_second": 0}', "line 2: tokens_per_second: it must be more"),
+        ('{"text": "a", "usage": {"input_tokens": "1"}}', "line 2: input_tokens: str is not"),
+        ('{"text": "a", "usage": {"tokens": 1}}', "line 2: tokens: there is no such field"),
         pytest.param(
             "[" * 100_000,
             "line 2: a number is too long, or the JSON is nested too deeply.",

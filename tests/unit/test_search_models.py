@@ -19,7 +19,8 @@ from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.llm.messages import RESTARTED
 from mahtab_tui.llm.prompts import LAST_CALL
-from mahtab_tui.llm.replay import ChatReplay, ReplayLine, ScriptedChatModel
+from mahtab_tui.llm.replay import ChatReplay, ScriptedChatModel
+from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.search import limits
 from mahtab_tui.search.conversation import CONCURRENCY, Message
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled
@@ -191,8 +192,8 @@ async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
 async def test_each_conversation_replays_its_file_separately() -> None:
     replay = ChatReplay(
         lines=[
-            ReplayLine.model_validate({"text": "first"}),
-            ReplayLine.model_validate({"text": "second"}),
+            ReplayLine("first"),
+            ReplayLine("second"),
         ],
         source="file",
     )
@@ -235,9 +236,7 @@ async def test_failed_call_counts_the_reported_usage() -> None:
 
 
 async def test_failing_model_raises_in_its_caller() -> None:
-    model = ChatModel.create(
-        ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file")
-    )
+    model = ChatModel.create(ChatReplay(lines=[ReplayLine(error="It is tired.")], source="file"))
     with pytest.raises(ModelError, match="It is tired"):
         await model.conversation(*ASKED).ask(ignore)
 

@@ -17,10 +17,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.entries import Cell, Entry, Question, Words
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.pane import cell_to_undo
-from mahtab_tui.worker.undo.checkpoint_responder import PAGE, Span, UnreadableMemoryError
 from mahtab_tui.worker.undo.graph import Graph, Kinds
-from mahtab_tui.worker.undo.restoring import Copy, Plan, apply_plan
-from mahtab_tui.worker.undo.tables import find_block
+from mahtab_tui.worker.undo.memory import PAGE, UnreadableMemoryError, find_memory
+from mahtab_tui.worker.undo.restoring import Copy, Plan
 from tests.records import made
 
 
@@ -161,12 +160,13 @@ def filled(byte: bytes) -> Any:
 
 def plan_of(*arrays: Any) -> Plan:
     """Put back all of the arrays' memory."""
-    blocks = [(array, block) for array in arrays if (block := find_block(array)) is not None]
-    copies = [
-        Copy(array, block, [Span(block.address, block.address + block.size)])
-        for array, block in blocks
+    plan = Plan({}, Graph(Kinds({})))
+    plan.copies = [
+        Copy(array, memory, [memory])
+        for array in arrays
+        if (memory := find_memory(array)) is not None
     ]
-    return Plan({}, [], copies, [], [], [], {}, Graph(Kinds({})))
+    return plan
 
 
 @pytest.mark.skipif(
@@ -180,7 +180,7 @@ def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     inside.raw = b"a" * SIZE
     then = forked()
     guarded.raw = b"+" * len(guarded)
-    apply_plan(plan_of(inside), {}, then, forked())
+    plan_of(inside).apply({}, then, forked())
     assert inside.raw == b"a" * SIZE
     assert set(guarded.raw[:17] + guarded.raw[17 + SIZE :]) == {ord("+")}
 
@@ -197,7 +197,7 @@ def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
     last = filled(b"c")
     first.raw, lost.raw = b"b" * SIZE, b"l" * SIZE
     with pytest.raises(UnreadableMemoryError):
-        apply_plan(plan_of(first, lost, last), {}, then, forked())
+        plan_of(first, lost, last).apply({}, then, forked())
     assert (first.raw, lost.raw, last.raw) == (b"b" * SIZE, b"l" * SIZE, b"c" * SIZE)
 
 
@@ -212,5 +212,5 @@ def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked
     lost = (ctypes.c_char * SIZE).from_buffer(room)
     lost.raw = b"l" * SIZE
     with pytest.raises(UnreadableMemoryError):
-        apply_plan(plan_of(lost), {}, then, None)
+        plan_of(lost).apply({}, then, None)
     assert lost.raw == b"l" * SIZE

@@ -11,7 +11,7 @@ It exchanges JSON messages with its host:
     {"op": "failed", "id", "why"}    from the server instead
     {"op": "ended", "id", "code"}    from the server when the process has been reaped
 
-It ends with the connection, and its children with it. A model's code never runs in it."""
+It ends with the connection, and its children end with it. A model's code never runs in it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MODULES = (
     " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
     " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
     " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
-    # Imported by the others when they are first used.
+    # Imported by the others on first use.
     " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
     " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
     " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
@@ -81,7 +81,7 @@ def preload() -> None:
 
 
 def close_imports() -> None:
-    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with
+    """From now on, allow only loaded, built-in and frozen modules to be imported; others fail with
     an explanation."""
     sys.path[:] = []
     sys.path_hooks[:] = []
@@ -105,7 +105,7 @@ _MAGIC = b"TZif"
 
 
 def load_zones() -> None:
-    """Read the system's time zones, and make `zoneinfo` find them in memory."""
+    """Read the system's time zones, so that `zoneinfo` finds them in memory."""
     zones: dict[str, bytes] = {}
     for root in reversed(zoneinfo.TZPATH):
         for folder, folders, names in os.walk(root):
@@ -199,13 +199,11 @@ def _serve(context: Source) -> None:
 
 
 def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
-    """Read frames and hand them on, on a thread of its own. The process ends with the
-    connection."""
+    """Read frames and pass them on, on a separate thread. The process ends with the connection."""
     try:
         frames = FrameReader()
-        buffer = memoryview(
-            bytearray(65_536)
-        )  # allocated now, since later there may be no memory left
+        # Allocated now, because later there may be no memory left.
+        buffer = memoryview(bytearray(65_536))
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
                 if frame["op"] == "reply":
@@ -272,7 +270,7 @@ class _Server:
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
-        """The request's number and the process's, by the process's descriptor."""
+        """Numbers of the request and the process, by the process's descriptor."""
 
     def run(self) -> None:
         gc.freeze()  # a child's garbage collector would write to all shared memory
@@ -339,4 +337,4 @@ def _send(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
     try:
         socket.send_fds(host, [json.dumps(message).encode()], fds)
     except OSError:
-        os._exit(0)  # the host has gone
+        os._exit(0)  # the host is gone

@@ -1,4 +1,4 @@
-"""Runs a turn's code in the sandbox's namespace."""
+"""Runs the code of turns in the sandbox's namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..tracebacks import cell_filename, format_safely, syntax_error
 from .text import CallError, ReadTracker
 
 MAX_FRAME = 64 * 2**20
-"""Bytes of one message to the engine."""
+"""Maximum bytes of a message to the engine."""
 
 
 class EngineConnection:
@@ -35,7 +35,7 @@ class EngineConnection:
         self._lock = threading.Lock()
         self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self.finished = False
-        """Whether the final answer was given; what comes after it is ignored."""
+        """Whether the final answer was given; everything after it is ignored."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         number = next(self._ids)
@@ -62,15 +62,15 @@ class EngineConnection:
             self.finished = True
 
     def ready(self) -> None:
-        """Report that the sandbox is locked down and waits for its first turn."""
+        """Report that the sandbox is locked down and ready for its first turn."""
         self._channel.send({"op": "ready"})
 
     def done(self, outcome: dict[str, Any]) -> None:
         self._channel.send({"op": "done", **outcome})
 
     def deliver(self, frame: Frame) -> None:
-        """Hand an answer to the thread that waits for it, if one still does. Called by the reading
-        thread."""
+        """Deliver an answer to the thread that waits for it, if there still is one. Called by the
+        reading thread."""
         with self._lock:
             inbox = self._open.get(frame["id"])
         if inbox is not None:
@@ -86,7 +86,7 @@ class EngineConnection:
 
 
 HEAD, TAIL = 5_000, 3_000
-"""Characters that are kept of each."""
+"""Characters to keep of each end."""
 
 
 class TurnOutput(NamedTuple):
@@ -94,11 +94,11 @@ class TurnOutput(NamedTuple):
 
     text: str
     chars: int
-    """Length of all that was printed."""
+    """Length of the whole output."""
 
 
 class HeadAndTail:
-    """Takes any amount of UTF-8 and keeps the first and the last characters."""
+    """Accepts any amount of UTF-8 and keeps the first and the last characters."""
 
     def __init__(self) -> None:
         self._head = self._tail = ""
@@ -115,7 +115,7 @@ class HeadAndTail:
         self._tail = (self._tail + text[-TAIL:])[-TAIL:]
 
     def take(self) -> TurnOutput:
-        """Return what has come since the last call."""
+        """Return the output since the last call."""
         self.add(b"", final=True)
         dropped = self._chars - len(self._head) - len(self._tail)
         between = omission(dropped) if dropped else ""
@@ -130,7 +130,7 @@ class HeadAndTail:
 
 
 class _Raw(io.RawIOBase):
-    """The raw stream below a text stream, which writes to `Ends`."""
+    """The raw stream below a text stream, which writes to `HeadAndTail`."""
 
     def __init__(self, ends: HeadAndTail) -> None:
         super().__init__()
@@ -146,15 +146,15 @@ class _Raw(io.RawIOBase):
 
 
 class Streams:
-    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of what is
-    printed."""
+    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of the
+    output."""
 
     def __init__(self) -> None:
         self._ends = HeadAndTail()
         self._stream = self._open()
 
     def stream(self) -> io.TextIOWrapper:
-        """Return the stream; a new one if the code has closed or detached the last."""
+        """Return the stream; a new one if the code has closed or detached the last one."""
         try:
             self._stream.flush()
         except ValueError:
@@ -162,7 +162,7 @@ class Streams:
         return self._stream
 
     def take(self) -> TurnOutput:
-        """Return what was printed since the last call."""
+        """Return the output since the last call."""
         self.stream()
         return self._ends.take()
 
@@ -195,7 +195,7 @@ class Turns:
         interrupts: Interrupts,
         touches: ReadTracker,
     ) -> None:
-        # A real module, because dataclasses and others look up the module of a class.
+        # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
         # Models that other programs have trained answer by `answer["ready"] = True`.
@@ -233,13 +233,13 @@ class Turns:
         }
 
     def _prepare(self) -> None:
-        """Restore what an earlier turn may have replaced."""
+        """Restore anything that an earlier turn may have replaced."""
         sys.settrace(None)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         sys.modules["__main__"] = self._main
-        # The code may define its own `grep`, but missing names are restored, and so is FINAL, the
-        # only way to answer.
+        # Code may define its own `grep`, but missing names are restored, and so is FINAL, the only
+        # way to answer.
         self._main.__dict__.update(
             {
                 name: value
@@ -281,7 +281,7 @@ class Turns:
             return "final"
         else:
             try:
-                with self._interrupts.allowed():  # its `__str__` may be the code's
+                with self._interrupts.allowed():  # its `__str__` may be defined by the code
                     text = format_safely(error)
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
@@ -290,7 +290,7 @@ class Turns:
 
 
 def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements, and separately the last expression, whose value is shown."""
+    """Compile the statements and, separately, the last expression, whose value is shown."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)

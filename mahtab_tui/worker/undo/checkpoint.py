@@ -1,7 +1,8 @@
-"""A forked process that keeps the state before a cell.
+"""A forked process that keeps the state before a cell, and objects on their way between processes.
 
-The namespace itself must be given to the pickler by a persistent id: functions keep it as their
-globals."""
+The pickler must be given the namespace itself by a persistent id, because functions refer to it as
+their globals.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import ctypes
 import fcntl
 import gc
 import io
+import marshal
 import os
 import select
 import signal
@@ -20,10 +22,344 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
-from ..objects import MISSING, address_of, get_if_loaded, is_subclass
+from ..objects import ATOMS, MISSING, address_of, get_if_loaded, is_subclass
 from ..stdlib import late_import
 from .parts import opaque_kind, read_cell_contents
-from .reach import ATOMS
+
+_FRAME = struct.Struct("!?Q")
+"""Before what is sent: whether it is an answer, not the reason why there is none; its length."""
+_READY = b"."
+START_TIMEOUT = 10.0
+"""Seconds for a forked process to start."""
+_PR_SET_PDEATHSIG = 1
+_PR_SET_PTRACER = 0x59616D61
+_LOWEST_FD = 500
+"""High enough not to disturb cells that count descriptors or write to low ones."""
+_FOREVER = float("inf")
+
+Responder = Callable[[Any], Any]
+
+
+class CheckpointError(Exception):
+    """A checkpoint does not answer; the message is a sentence for the user."""
+
+
+class Checkpoint:
+    """A forked process, as seen by the kernel."""
+
+    def __init__(self, pid: int, fd: int) -> None:
+        self.pid = pid
+        self._fd = fd
+
+    def ask(
+        self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
+    ) -> Any:
+        """Request an answer from the process, while `meanwhile` runs. If it does not answer in
+        time, it is killed. Raises `CheckpointError`."""
+        until = time.monotonic() + seconds
+        pickle = late_import("pickle")
+        try:
+            _send(self._fd, True, pickle.dumps(question, 4), until)
+            meanwhile()
+            good, data = _receive(self._fd, until)
+        except TimeoutError:
+            self.end()
+            raise CheckpointError(
+                f"The state before this cell could not be read within {seconds:.0f} s."
+            ) from None
+        except OSError:
+            self.end()
+            raise CheckpointError(
+                "The process that keeps the state before this cell has ended."
+            ) from None
+        if not good:
+            raise CheckpointError(_decode(data))
+        return pickle.loads(data)
+
+    def end(self) -> None:
+        """Kill it. `has_exited` tells when it is gone: freeing much memory takes a while."""
+        if self._fd < 0:
+            return
+        with contextlib.suppress(OSError):  # already closed or awaited by somebody else
+            os.close(self._fd)
+            os.kill(self.pid, signal.SIGKILL)
+        self._fd = -1
+
+    def has_exited(self) -> bool:
+        """Return whether the process has ended and its memory is free."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except OSError:  # awaited by somebody else
+            return True
+
+    def wait(self) -> None:
+        """Wait until the process has ended and its memory is free."""
+        with contextlib.suppress(OSError):  # awaited by somebody else
+            os.waitpid(self.pid, 0)
+
+
+def fork(answer: Responder) -> Checkpoint:
+    """Fork a checkpoint that answers requests, and wait until it has closed its copies of files and
+    ports. Raises `OSError`."""
+    ours, theirs = _channel()
+    try:
+        pid = fork_uninterrupted()
+    except BaseException:
+        os.close(ours)
+        os.close(theirs)
+        raise
+    if pid == 0:
+        _serve_checkpoint(theirs, answer)
+    os.close(theirs)
+    checkpoint = Checkpoint(pid, ours)
+    try:
+        _read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT)
+    except OSError:
+        checkpoint.end()
+        raise
+    return checkpoint
+
+
+def fork_uninterrupted() -> int:
+    """Fork a process that ignores interrupts, because they are meant for the kernel but reach its
+    whole process group."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    pid = -1
+    try:
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    finally:
+        if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _channel() -> tuple[int, int]:
+    sockets = late_import("_socket").socketpair()
+    ours, theirs = (each.detach() for each in sockets)
+    os.set_blocking(ours, False)
+    try:
+        hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+    except OSError:  # that many are not allowed
+        return ours, theirs
+    os.close(ours)
+    return hidden, theirs
+
+
+# The forked process
+
+
+def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
+    """Answer requests until the kernel has gone. At the end no code of the kernel runs, and nothing
+    is flushed."""
+    try:
+        gc.disable()
+        sys.settrace(None)
+        sys.setprofile(None)
+        for name in "TERM HUP ALRM CHLD USR1 USR2".split():
+            signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_PR_SET_PTRACER, os.getppid())
+        _close_all_but(fd)
+        os.write(fd, _READY)
+        # Let Linux end this process before others if memory runs out.
+        with (
+            contextlib.suppress(OSError),
+            open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
+        ):
+            score.write("1000")
+        pickle = late_import("pickle")
+        while True:
+            _, question = _receive(fd)
+            try:
+                reply = (True, pickle.dumps(answer(pickle.loads(question)), 4))
+            except Exception as error:  # whatever one question does, the next must be answered
+                reply = (False, _encode(str(error) or type(error).__name__))
+            _send(fd, *reply)
+    except BaseException:  # the process's outermost frame; there is nobody to tell
+        os._exit(1)
+    finally:
+        os._exit(0)
+
+
+def _close_all_but(fd: int) -> None:
+    """Close all descriptors, so that nobody waits for us at a pipe or a port. Anything printed here
+    is lost."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
+        number = int(name)
+        if number > 2 and number != fd:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+# Both processes
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _send(fd: int, good: bool, data: bytes, until: float = _FOREVER) -> None:
+    for part in (_FRAME.pack(good, len(data)), data):
+        view = memoryview(part)
+        while view:
+            _wait(fd, select.POLLOUT, until)
+            view = view[os.write(fd, view[:65536]) :]
+
+
+def _receive(fd: int, until: float = _FOREVER) -> tuple[bool, bytes]:
+    good, size = _FRAME.unpack(_read_exactly(fd, _FRAME.size, until))
+    return good, _read_exactly(fd, size, until)
+
+
+def _read_exactly(fd: int, size: int, until: float) -> bytes:
+    """Read so many bytes. Raises `TimeoutError`, `ConnectionResetError`."""
+    parts = bytearray()
+    while len(parts) < size:
+        _wait(fd, select.POLLIN, until)
+        data = os.read(fd, min(size - len(parts), 2**20))
+        if not data:
+            raise ConnectionResetError("nobody is there")
+        parts += data
+    return bytes(parts)
+
+
+def _wait(fd: int, event: int, until: float) -> None:
+    if until == _FOREVER:
+        return
+    poll = select.poll()
+    poll.register(fd, event)
+    if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        raise TimeoutError
+
+
+DUMP_ALL_TIMEOUT = 10.0
+"""Seconds for pickling all objects at once."""
+DUMP_EACH_TIMEOUT = 2.0
+"""Seconds for pickling one object, if pickling all at once failed."""
+DUMP_TOTAL_TIMEOUT = 20.0
+"""Seconds for pickling all of them one by one."""
+
+Write = Callable[[Any], bytes]
+
+
+def dump_in_fork(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
+    """Return all objects together as bytes; or None, and for each object the reason why it could
+    not be pickled, which is empty if it could."""
+    (whole,) = run_in_fork([list(things)], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
+    if isinstance(whole, bytes):
+        return whole, []
+    return None, [
+        each if isinstance(each, str) else ""
+        for each in run_in_fork(things, write, DUMP_EACH_TIMEOUT, DUMP_TOTAL_TIMEOUT)
+    ]
+
+
+def run_in_fork(
+    things: Sequence[Any],
+    write: Write,
+    each: float,
+    together: float,
+    progress: Callable[[], int] = lambda: 0,
+) -> Iterator[bytes | str]:
+    """Return, for each object, its bytes, or the reason why there are none.
+
+    each: seconds that an object may take without progress, which is a growing number. together:
+    seconds for all of them. The state that `write` uses is copied when a process is forked: at the
+    beginning, and after each object that hangs or kills the process.
+    """
+    until = time.monotonic() + together
+    done = 0
+    while done < len(things):
+        if time.monotonic() > until:
+            yield from ["there was no time to examine it"] * (len(things) - done)
+            return
+        for result in _run(things[done:], write, each, until, progress):
+            done += 1
+            yield result
+
+
+def _run(
+    things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
+) -> Iterator[bytes | str]:
+    """Return the results up to the first object that hangs or kills the process."""
+    out, into = os.pipe()
+    pid = fork_uninterrupted()
+    if pid == 0:
+        _write_all(things, write, into)
+    os.close(into)
+    try:
+        for _ in things:
+            try:
+                _wait_for_progress(out, each, until, progress)
+                good, data = _receive(out, until)
+            except TimeoutError:
+                yield f"writing it took longer than {each:.0f} s"
+                return
+            except ConnectionResetError:
+                yield "writing it crashed the process"
+                return
+            yield data if good else _decode(data)
+    finally:
+        os.close(out)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
+    """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
+    before = progress()
+    while True:
+        try:
+            return _wait(fd, select.POLLIN, min(until, time.monotonic() + each))
+        except TimeoutError:
+            now = progress()
+            if now == before or time.monotonic() > until:
+                raise
+            before = now
+
+
+def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
+    try:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        for thing in things:
+            try:
+                result = (True, write(thing))
+            except BaseException as error:  # the user's own code
+                result = (False, _encode(_failure_reason(error)))
+            _send(into, *result)
+    finally:
+        os._exit(0)
+
+
+class UnpicklableError(Exception):
+    """An object was not pickled; the message says why."""
+
+
+def _failure_reason(error: BaseException) -> str:
+    if isinstance(error, UnpicklableError):
+        return str(error)
+    try:
+        return f"it cannot be pickled ({type(error).__name__}: {error})"
+    except BaseException:  # its text comes from user code
+        return f"it cannot be pickled ({type(error).__name__})"
+
+
+# Objects as bytes.
 
 
 class PythonVersionError(Exception):
@@ -47,19 +383,14 @@ def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
             _set_function,
         )
     if cls is types.CodeType:
-        return _code, (_magic(), late_import("marshal").dumps(thing))
+        return _code, (_magic(), marshal.dumps(thing))
     if cls is types.CellType:
         return types.CellType, (), tuple(read_cell_contents(thing)), None, None, _set_cell
     if cls is get_if_loaded("numpy", "ndarray"):
         return _reduce_array(thing)
     if cls is get_if_loaded("pandas._libs.internals", "BlockValuesRefs"):
-        return _refs, (
-            [
-                holder
-                for holder in (found() for found in thing.referenced_blocks)
-                if holder is not None
-            ],
-        )
+        holders = [reference() for reference in thing.referenced_blocks]
+        return _refs, ([holder for holder in holders if holder is not None],)
     if cls is get_if_loaded("pandas._libs.internals", "BlockPlacement"):
         return cls, (thing.indexer,)
     return NotImplemented
@@ -72,7 +403,7 @@ def _magic() -> bytes:
 def _code(magic: bytes, data: bytes) -> Any:
     if magic != _magic():  # the bytecode of another version can crash the interpreter
         raise PythonVersionError
-    return late_import("marshal").loads(data)
+    return marshal.loads(data)
 
 
 def _function(
@@ -126,363 +457,13 @@ def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeab
     return made
 
 
-_LENGTH = struct.Struct("!Q")
-_READY = b"."
-START_TIMEOUT = 10.0
-"""Seconds for a forked process to begin."""
-_PR_SET_PDEATHSIG = 1
-_PR_SET_PTRACER = 0x59616D61
-_LOWEST_FD = 500
-"""High enough not to disturb cells that count descriptors or write to low ones."""
-
-Responder = Callable[[Any], Any]
-
-
-class CheckpointError(Exception):
-    """A checkpoint does not answer; the message is a sentence for the user."""
-
-
-class Checkpoint:
-    """A forked process, as seen by the kernel."""
-
-    def __init__(self, pid: int, fd: int) -> None:
-        self.pid = pid
-        self._fd = fd
-
-    def ask(
-        self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
-    ) -> Any:
-        """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer
-        in time. Raises `CheckpointError`."""
-        until = time.monotonic() + seconds
-        pickle = late_import("pickle")
-        try:
-            _write(self._fd, pickle.dumps(question, 4), until)
-            meanwhile()
-            data = _read(self._fd, until)
-        except TimeoutError:
-            self.end()
-            raise CheckpointError(
-                f"The state before this cell could not be read within {seconds:.0f} s."
-            ) from None
-        except OSError:
-            self.end()
-            raise CheckpointError(
-                "The process that keeps the state before this cell has ended."
-            ) from None
-        good, value = pickle.loads(data)
-        if not good:
-            raise CheckpointError(value)
-        return value
-
-    def end(self) -> None:
-        """Kill it. `gone` tells when it is gone: freeing much memory takes a while."""
-        if self._fd < 0:
-            return
-        with contextlib.suppress(OSError):  # somebody else has closed it, or has waited for it
-            os.close(self._fd)
-            os.kill(self.pid, signal.SIGKILL)
-        self._fd = -1
-
-    def has_exited(self) -> bool:
-        """Return whether it has ended and its memory is free."""
-        try:
-            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except OSError:  # somebody else has waited for it
-            return True
-
-    def wait(self) -> None:
-        """Wait until it has ended and its memory is free."""
-        with contextlib.suppress(OSError):  # somebody else has waited for it
-            os.waitpid(self.pid, 0)
-
-
-def fork(answer: Responder) -> Checkpoint:
-    """Fork a checkpoint that answers questions, and wait until it has closed its copies of files
-    and ports. Raises `OSError`."""
-    ours, theirs = _channel()
-    try:
-        pid = fork_uninterrupted()
-    except BaseException:
-        os.close(ours)
-        os.close(theirs)
-        raise
-    if pid == 0:
-        _serve_checkpoint(theirs, answer)
-    os.close(theirs)
-    checkpoint = Checkpoint(pid, ours)
-    try:
-        read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT)
-    except OSError:
-        checkpoint.end()
-        raise
-    return checkpoint
-
-
-def fork_uninterrupted() -> int:
-    """Fork a process that ignores interrupts: they are meant for the kernel, but reach its whole
-    process group."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    pid = -1
-    try:
-        pid = os.fork()
-        if pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-    finally:
-        if pid:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return pid
-
-
-def die_with_parent() -> None:
-    """Let Linux end this process with the one that forked it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _channel() -> tuple[int, int]:
-    sockets = late_import("_socket").socketpair()
-    ours, theirs = (each.detach() for each in sockets)
-    os.set_blocking(ours, False)
-    try:
-        hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-    except OSError:  # so many are not allowed
-        return ours, theirs
-    os.close(ours)
-    return hidden, theirs
-
-
-# The forked process.
-
-
-def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
-    """Answer questions until the kernel has gone. At the end no code of the kernel runs, and
-    nothing is flushed."""
-    try:
-        gc.disable()
-        sys.settrace(None)
-        sys.setprofile(None)
-        for number in (
-            signal.SIGTERM,
-            signal.SIGHUP,
-            signal.SIGALRM,
-            signal.SIGCHLD,
-            signal.SIGUSR1,
-            signal.SIGUSR2,
-        ):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        die_with_parent()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
-        _close_all_but(fd)
-        os.write(fd, _READY)
-        _prefer_oom_kill()
-        while True:
-            _write(fd, _answer(answer, _read(fd)))
-    except BaseException:  # the process's outermost frame; there is nobody to tell
-        os._exit(1)
-    finally:
-        os._exit(0)
-
-
-def _answer(answer: Responder, question: bytes) -> bytes:
-    pickle = late_import("pickle")
-    try:
-        reply = (True, answer(pickle.loads(question)))
-    except Exception as error:  # whatever one question does, the next must be answered
-        reply = (False, str(error) or type(error).__name__)
-    return bytes(pickle.dumps(reply, 4))
-
-
-def _prefer_oom_kill() -> None:
-    """Let Linux end this process before others if memory runs out."""
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
-    ):
-        score.write("1000")
-
-
-def _close_all_but(fd: int) -> None:
-    """Close all descriptors, so that nobody waits for us at a pipe or a port. What is printed here
-    is lost."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
-    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
-        number = int(name)
-        if number > 2 and number != fd:
-            with contextlib.suppress(OSError):
-                os.close(number)
-
-
-# Both.
-
-
-def _write(fd: int, data: bytes, until: float = float("inf")) -> None:
-    view = memoryview(_LENGTH.pack(len(data)) + data)
-    while view:
-        _wait(fd, select.POLLOUT, until)
-        view = view[os.write(fd, view[:65536]) :]
-
-
-def _read(fd: int, until: float = float("inf")) -> bytes:
-    (size,) = _LENGTH.unpack(read_exactly(fd, _LENGTH.size, until))
-    return read_exactly(fd, size, until)
-
-
-def read_exactly(fd: int, size: int, until: float) -> bytes:
-    """Read so many bytes. Raises `TimeoutError`, `ConnectionResetError`."""
-    parts = bytearray()
-    while len(parts) < size:
-        _wait(fd, select.POLLIN, until)
-        data = os.read(fd, min(size - len(parts), 2**20))
-        if not data:
-            raise ConnectionResetError("nobody is there")
-        parts += data
-    return bytes(parts)
-
-
-def _wait(fd: int, event: int, until: float) -> None:
-    if until == float("inf"):
-        return
-    poll = select.poll()
-    poll.register(fd, event)
-    if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
-        raise TimeoutError
-
-
-_HEAD = struct.Struct("!BQ")
-_GOOD, _BAD = 1, 0
-DUMP_ALL_TIMEOUT = 10.0
-"""Seconds for writing all objects at once."""
-DUMP_EACH_TIMEOUT = 2.0
-"""Seconds for writing one object, if writing all at once failed."""
-DUMP_TOTAL_TIMEOUT = 20.0
-"""Seconds for writing all of them one by one."""
-
-Write = Callable[[Any], bytes]
-
-
-def dump_in_fork(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
-    """Return all objects together as bytes; or None, and for each one why it could not be written,
-    which is empty if it could."""
-    (whole,) = run_in_fork([list(things)], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
-    if isinstance(whole, bytes):
-        return whole, []
-    return None, [
-        each if isinstance(each, str) else ""
-        for each in run_in_fork(things, write, DUMP_EACH_TIMEOUT, DUMP_TOTAL_TIMEOUT)
-    ]
-
-
-def run_in_fork(
-    things: Sequence[Any],
-    write: Write,
-    each: float,
-    together: float,
-    progress: Callable[[], int] = lambda: 0,
-) -> Iterator[bytes | str]:
-    """For each thing its bytes, or why there are none.
-
-    each: seconds that a thing may take without progress, which is a number that grows. together:
-    seconds for all of them. What `write` knows is copied when a process is forked: at the
-    beginning, and after each thing that hangs or ends the process.
-    """
-    until = time.monotonic() + together
-    done = 0
-    while done < len(things):
-        if time.monotonic() > until:
-            yield from ["there was no time to examine it"] * (len(things) - done)
-            return
-        for result in _run(things[done:], write, each, until, progress):
-            done += 1
-            yield result
-
-
-def _run(
-    things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
-) -> Iterator[bytes | str]:
-    """Return the results up to the first object that hangs or ends the process."""
-    out, into = os.pipe()
-    pid = fork_uninterrupted()
-    if pid == 0:
-        _write_all(things, write, into)
-    os.close(into)
-    try:
-        for _ in things:
-            try:
-                _wait_for_progress(out, each, until, progress)
-                kind, size = _HEAD.unpack(read_exactly(out, _HEAD.size, until))
-                data = read_exactly(out, size, until)
-            except TimeoutError:
-                yield f"writing it took longer than {each:.0f} s"
-                return
-            except ConnectionResetError:
-                yield "writing it crashed the process"
-                return
-            yield data if kind == _GOOD else data.decode("utf-8", "replace")
-    finally:
-        os.close(out)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
-    try:
-        die_with_parent()
-        for thing in things:
-            try:
-                kind, data = _GOOD, write(thing)
-            except BaseException as error:  # the user's own code
-                kind, data = _BAD, _failure_reason(error).encode("utf-8", "replace")
-            view = memoryview(_HEAD.pack(kind, len(data)) + data)
-            while view:
-                view = view[os.write(into, view) :]
-    finally:
-        os._exit(0)
-
-
-class UnpicklableError(Exception):
-    """An object is not written; the message says why."""
-
-
-def reject_opaque(value: Any) -> None:
-    """Raise if an object cannot be carried over, whatever its class says."""
-    kind = opaque_kind(type(value))
-    if kind is not None:
-        raise UnpicklableError(kind.reason)
-
-
-def _failure_reason(error: BaseException) -> str:
-    if isinstance(error, UnpicklableError):
-        return str(error)
-    try:
-        return f"it cannot be pickled ({type(error).__name__}: {error})"
-    except BaseException:  # its text is the user's own code
-        return f"it cannot be pickled ({type(error).__name__})"
-
-
-def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
-    """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    before = progress()
-    while not poll.poll(max(0.0, min(until, time.monotonic() + each) - time.monotonic()) * 1000):
-        now = progress()
-        if now == before or time.monotonic() > until:
-            raise TimeoutError
-        before = now
-
-
 _MISSING, _NAMESPACE = 0, 1
-"""Sent for them in place of an address."""
+"""Sent for these in place of an address."""
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
     """Pickle a value. alive: the addresses of the objects that live in both processes. Raises
-    whatever an object that cannot be pickled raises."""
+    anything that an unpicklable object raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -497,7 +478,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
             if thing is namespace:
                 return _NAMESPACE
             if address_of(type(thing)) not in harmless:
-                reject_opaque(thing)
+                if (kind := opaque_kind(type(thing))) is not None:
+                    raise UnpicklableError(kind.reason)  # whatever its class says
                 harmless[address_of(type(thing))] = type(thing)
             return None
 
@@ -510,8 +492,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 
 def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
-    """Unpickle a value. at: returns the living object at an address. Raises whatever an object that
-    cannot be created raises."""
+    """Unpickle a value. at: returns the living object at an address. Raises anything raised by an
+    object that cannot be recreated."""
     pickle = late_import("pickle")
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]

@@ -1,24 +1,24 @@
-"""The objects that a namespace reaches, their parts, and the state of each.
+"""The objects reachable from a namespace, their parts, and the state of each.
 
 A checkpoint and the kernel walk the same objects, which have the same addresses in both, because
-the checkpoint is a fork. An object whose state differs has been changed."""
+the checkpoint is a fork. An object whose state differs has been changed.
+"""
 
 from __future__ import annotations
 
-import io
 import marshal
 import os
 import sys
 import sysconfig
 import time
 import types
-import warnings
 import weakref
 from array import array
 from collections.abc import Iterable
-from typing import Any, Callable, ClassVar, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..objects import (
+    ATOMS,
     MISSING,
     address_of,
     class_dict,
@@ -31,129 +31,40 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from ..stdlib import late_import
+from .library_parts import (
+    BY_BASE,
+    DTYPE,
+    HASH,
+    HASH_MODULES,
+    IMMUTABLE,
+    REDUCED,
+    REDUCED_CLASSES,
+    SCALAR,
+)
+from .memory import Span, find_memory
 from .parts import (
     ATTRIBUTES,
+    BUILTINS,
     CLASS,
-    CONTAINERS,
+    FUNCTION,
+    MODULE,
     PANDAS_ATTRIBUTES,
     SLOTS,
+    Part,
+    Values,
     opaque_kind,
-    pairs,
-    progress_marker,
+    progress_part,
     slot_descriptors,
 )
-from .reach import ATOMS, Part, Values, prepared
-from .tables import SPECIAL, Block, find_block
 
-
-def _match(value: Any) -> Values:
-    return [value.re, value.string, *(offset for span in value.regs for offset in span)]
-
-
-def _placement(value: Any) -> Values:
-    rows = value.indexer
-    return [rows.start, rows.stop, rows.step] if type(rows) is slice else [rows.tobytes()]
-
-
-def _scalar(value: Any) -> Values:
-    generic = get_if_loaded("numpy", "generic")
-    return [generic.tobytes(value), generic.dtype.__get__(value).str]
-
-
-_READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
-    ("pathlib", "PosixPath PurePosixPath PureWindowsPath", lambda value: [str(value)]),
-    ("decimal", "Decimal", lambda value: [str(value)]),
-    ("fractions", "Fraction", lambda value: [value.numerator, value.denominator]),
-    (
-        "datetime",
-        "datetime date time timedelta timezone",
-        lambda value: list(value.__reduce_ex__(4)[1]),
-    ),
-    ("uuid", "UUID", lambda value: [value.int]),
-    ("re", "Pattern", lambda value: [value.pattern, value.flags]),
-    ("re", "Match", _match),
-    ("builtins", "range", lambda value: [value.start, value.stop, value.step]),
-    ("pandas", "Timestamp", lambda value: [value._value, value.unit, value.tzinfo]),
-    ("pandas", "Timedelta", lambda value: [value._value, value.unit]),
-    ("pandas", "Period", lambda value: [value.ordinal, value.freqstr]),
-    ("pandas._libs.internals", "BlockPlacement", _placement),
-    ("pandas._libs.internals", "BlockValuesRefs", None),
-    ("polars.dataframe.frame", "PyDataFrame", None),
-    ("polars.series.series", "PySeries", None),
-    ("polars.lazyframe.frame", "PyLazyFrame", None),
-    ("polars.expr.expr", "PyExpr", None),
-    ("numpy", "ufunc", None),
-    (
-        "types",
-        "WrapperDescriptorType MethodWrapperType MethodDescriptorType ClassMethodDescriptorType GetSetDescriptorType MemberDescriptorType",
-        None,
-    ),
-    ("types", "NotImplementedType GenericAlias UnionType CapsuleType", None),
-    ("struct", "Struct", lambda value: [value.format]),
-    ("zoneinfo", "ZoneInfo", lambda value: [value.key]),
-    ("unicodedata", "UCD", None),
-    ("_json", "make_scanner make_encoder", None),
-    ("operator", "itemgetter attrgetter methodcaller", lambda value: list(value.__reduce__()[1])),
-)
-"""Module, classes, and what is read of their objects; None where these never change, or the objects
-that hold them tell their changes."""
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
-_HASHES = ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2")
-_hexdigest = Part(
-    "value",
-    lambda value: [
-        value.name,
-        value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest(),
-    ],
-    None,
-)
-_SCALAR = Part("value", _scalar, None)
-_DTYPE = Part("value", lambda value: [str(value)], None)
-
-
-class ImmutableKinds:
-    """Which classes have objects that never change, as far as their modules are loaded."""
-
-    def __init__(self) -> None:
-        self._parts: dict[int, tuple[Part, ...]] = {}
-        for module, names, read in _READERS:
-            parts = () if read is None else (Part("value", read, None),)
-            self._parts.update(
-                (address_of(get_if_loaded(module, name)), parts) for name in names.split()
-            )
-        self._parts.pop(address_of(MISSING), None)
-
-    def parts(self, cls: type) -> tuple[Part, ...] | None:
-        """Return what tells an object of such a class from another; None for other classes."""
-        if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
-            cls, get_if_loaded("numpy", "void")
-        ):
-            return (_SCALAR,)
-        if is_subclass(cls, get_if_loaded("numpy", "dtype")):
-            return (_DTYPE,)
-        if (
-            class_module(cls) in _HASHES
-            and not class_dict(cls).get("__slots__")
-            and "hexdigest" in class_dict(cls)
-        ):
-            return (_hexdigest,)
-        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # os.stat_result
-            return (Part("tuple", lambda value: list(tuple.__iter__(value)), None),)
-        return (
-            ()
-            if any(is_subclass(cls, base) for base in _NEVER)
-            else self._parts.get(address_of(cls))
-        )
-
-
 _UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
-"""Packages and modules of classes whose objects are compared by identity alone."""
+"""Packages and modules of classes whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
-"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array
-tells what is in it."""
+"""The class of objects that keep a library's memory alive for an array, as in Arrow; the array
+shows its contents."""
 _PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
-"""Packages whose objects hold nothing but data."""
+"""Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _SIZE: Any = type.__dict__["__basicsize__"].__get__
@@ -163,39 +74,9 @@ _WORD = 8
 _OURS = f"{__package__.rpartition('.')[0]}."
 """Prefix of the names of the kernel's own modules: a fork changes its objects, which must not
 come back."""
-_REDUCED = (("sklearn.tree._tree", "Tree"),)
-"""Classes in C of libraries that are compared by what they write of themselves."""
-_BY_VALUE = ATOMS | frozenset(
-    map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
-)
 
 
-def _reduced(value: Any) -> Values:
-    """An object of a class in C, as its own class writes it. Objects in it of other classes than
-    Python's own count by identity."""
-    array = get_if_loaded("numpy", "ndarray")
-
-    class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
-        dispatch_table: ClassVar[dict[type, Any]] = {}
-
-        def persistent_id(self, thing: Any) -> int | None:
-            return (
-                None
-                if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE
-                else address_of(thing)
-            )
-
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            Pickler(buffer, 4).dump(value)
-        except Exception:  # whatever its class raises
-            return []
-    return [buffer.getvalue()]
-
-
-def native_base(cls: type) -> type:
+def _native_base(cls: type) -> type:
     """Return the class written in C that determines what objects store; `object` if all of it is in
     attributes and slots."""
     while cls is not object:
@@ -211,35 +92,9 @@ def native_base(cls: type) -> type:
     return cls
 
 
-REDUCED = Part("reduced", _reduced, None, costly=True)
-
-
-def _module(module: Any) -> Values:
-    return [
-        part
-        for name, value in list(own_dict(module).items())
-        if not name.startswith("__")
-        for part in (name, value)
-    ]
-
-
-@prepared(pairs)
-def _put_module(module: Any, wanted: Any) -> None:
-    names = own_dict(module)
-    for name in list(names):
-        if name not in wanted and not name.startswith("__"):
-            del names[name]
-    for name, value in wanted.items():
-        if names.get(name, MISSING) is not value:
-            names[name] = value
-
-
-_MODULE = Part("module", _module, _put_module)
-
-
 def _user_modules() -> dict[str, types.ModuleType]:
-    """Return the user's own modules, by name: neither in the standard library nor among installed
-    packages, much of whose state must stay."""
+    """Return the user's own modules, by name: those that are neither in the standard library nor in
+    installed packages, much of whose state must not be touched."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
@@ -271,73 +126,67 @@ class Kind(NamedTuple):
 
     parts: tuple[Part, ...]
     is_user_defined: bool = False
-    """The class is the user's own, and may be changed too."""
+    """Whether the class is the user's own, and may be changed too."""
     has_memory: bool = False
-    """They may be arrays (see `tables.block_of`)."""
+    """They may be arrays (see `memory.find_memory`)."""
     known: bool = True
-    """All of their state is in the parts."""
+    """Whether the parts contain all of their state."""
     is_weak: bool = False
-    """They are weak references."""
+    """Whether they are weak references."""
     has_finalizer: bool = False
-    """Something happens when such an object ends: a file is closed, `__del__` runs."""
+    """Whether the end of such an object has an effect: a file is closed, `__del__` runs."""
     referable: bool = False
-    """There may be weak references to them, which tell when they end."""
+    """Whether they can be weakly referenced, to learn when they end."""
+
+    @property
+    def can_change(self) -> bool:
+        return any(part.write is not None for part in self.parts)
 
 
 _NO_PARTS = Kind(())
-PER_OBJECT = Kind((CLASS,))
-"""Stands for kinds of which each object has parts of its own."""
-
-
-class CurrentKinds:
-    """The kinds of a namespace, made anew after a module was loaded: a class of it may be the
-    user's own."""
-
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self._namespace = namespace
-        self._kinds: Kinds
-        self._modules = 0
-
-    def get(self) -> Kinds:
-        if len(sys.modules) != self._modules:
-            self._kinds, self._modules = Kinds(self._namespace), len(sys.modules)
-        return self._kinds
+_USER_CLASS, _USER_MODULE = Kind((CLASS,)), Kind((MODULE,))
+_USER_FUNCTION = Kind((FUNCTION, ATTRIBUTES))
 
 
 class Kinds:
-    """The parts of each class that was met. Made for one comparison, because classes come and
-    go."""
+    """The kind of each class that was met."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
+        self._modules_loaded = len(sys.modules)
         self._modules = _user_modules()
         self._globals = {
             address_of(namespace),
             *(address_of(own_dict(module)) for module in self._modules.values()),
         }
-        self._special = [
-            (cls, part)
-            for module, name, part in SPECIAL
-            if (cls := get_if_loaded(module, name)) is not MISSING
+        self._immutable = {
+            address_of(get_if_loaded(*name)): () if read is None else (Part(read),)
+            for name, read in IMMUTABLE.items()
+        }
+        self._immutable.pop(address_of(MISSING), None)
+        self._bases: list[tuple[Any, tuple[Part, ...]]] = [
+            *((get_if_loaded(*name), parts) for name, parts in BY_BASE.items()),
+            *((cls, (part,)) for cls, part in BUILTINS),
+            *((get_if_loaded(*name), (REDUCED,)) for name in REDUCED_CLASSES),
         ]
-        self._fixed = ImmutableKinds()
-        reduced = [(get_if_loaded(module, name), REDUCED) for module, name in _REDUCED]
-        self._readers = [
-            *self._special,
-            *CONTAINERS,
-            *(row for row in reduced if row[0] is not MISSING),
-        ]
-        self._function = self._parts_of(types.FunctionType)[0]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
-        """Forget what is known of a class when it ends: another one could get its address."""
+        """Used to forget a class when it ends, because another one could get its address."""
+
+    def current(self) -> Kinds:
+        """Return new kinds if a module was loaded since: a class of it may be the user's own."""
+        return self if len(sys.modules) == self._modules_loaded else Kinds(self._namespace)
 
     def kind(self, value: Any) -> Kind:
         cls = type(value)
         known = self._known.get(address_of(cls))
         if known is None:
-            if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
-                return PER_OBJECT if self.is_user_defined(value) else _NO_PARTS
+            if is_class(value):
+                return _USER_CLASS if self.is_user_defined(value) else _NO_PARTS
+            if cls is types.ModuleType:
+                return _USER_MODULE if self.is_user_defined(value) else _NO_PARTS
+            if cls is types.FunctionType:
+                return _USER_FUNCTION if self.is_user_defined(value) else _NO_PARTS
             known = self._kind_of(cls)
             self._known[address_of(cls)] = known
             self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
@@ -350,34 +199,76 @@ class Kinds:
     def _kind_of(self, cls: type) -> Kind:
         if f"{class_module(cls)}.".startswith(_OURS):
             return _NO_PARTS
-        parts, known, ends = self._parts_of(cls)
+        immutable, opaque = self._immutable_parts(cls), opaque_kind(cls)
+        if immutable is not None:
+            parts, known, ends = immutable, True, False
+        elif opaque is not None:
+            parts, known = (progress_part(cls, opaque),), opaque.read_progress is not None
+            ends = opaque.has_finalizer
+        else:
+            parts, known = self._mutable_parts(cls)
+            ends = not known
         of_ctypes = class_module(type(cls)) == "_ctypes"
         if of_ctypes and not _has_pointers(cls):
             known, ends = True, False
-        has_memory = of_ctypes or any(part.name in ("array", "tensor") for part in parts)
-        is_weak = is_subclass(cls, weakref.ref)
-        bases = mro_of(cls)
+        bases, is_weak = mro_of(cls), is_subclass(cls, weakref.ref)
         plain = is_weak or class_module(cls).partition(".")[0] in _PLAIN
-        referable = not plain and any("__weakref__" in class_dict(base) for base in bases)
-        ends = not plain and (ends or any("__del__" in class_dict(base) for base in bases))
-        return Kind(parts, self._is_user_class(cls), has_memory, known, is_weak, ends, referable)
-
-    def parts(self, value: Any) -> tuple[Part, ...]:
-        """The parts of an object; none for what is only compared by identity."""
-        kind = self.kind(value)
-        if kind is not PER_OBJECT:
-            return kind.parts
-        return (
-            (_MODULE,)
-            if type(value) is types.ModuleType
-            else (CLASS,)
-            if is_class(value)
-            else self._function
+        return Kind(
+            parts,
+            self._is_user_class(cls),
+            of_ctypes or any(part.has_memory for part in parts),
+            known,
+            is_weak,
+            not plain and (ends or any("__del__" in class_dict(base) for base in bases)),
+            not plain and any("__weakref__" in class_dict(base) for base in bases),
         )
 
+    def _immutable_parts(self, cls: type) -> tuple[Part, ...] | None:
+        """Return what tells an object of a class whose objects never change from another; None for
+        other classes."""
+        names = class_dict(cls)
+        if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
+            cls, get_if_loaded("numpy", "void")
+        ):
+            return (SCALAR,)
+        if is_subclass(cls, get_if_loaded("numpy", "dtype")):
+            return (DTYPE,)
+        if (
+            class_module(cls) in HASH_MODULES
+            and not names.get("__slots__")
+            and "hexdigest" in names
+        ):
+            return (HASH,)
+        if "n_sequence_fields" in names and is_subclass(cls, tuple):  # os.stat_result
+            return (Part(lambda value: list(tuple.__iter__(value))),)
+        if any(is_subclass(cls, base) for base in _NEVER):
+            return ()
+        return self._immutable.get(address_of(cls))
+
+    def _mutable_parts(self, cls: type) -> tuple[tuple[Part, ...], bool]:
+        """Return the parts of a class's objects, and whether these tell all of an object's
+        state."""
+        bases, native = mro_of(cls), _native_base(cls)
+        empty: tuple[Any, tuple[Part, ...]] = (None, ())
+        base, parts = next((row for row in self._bases if is_subclass(cls, row[0])), empty)
+        package = class_module(native).partition(".")[0]
+        known = (
+            native is object
+            or package in _UNCHANGING
+            or (class_module(cls), name_of(cls)) == _CAPSULE
+            or (base is not None and is_subclass(base, native))
+            or (is_subclass(native, base) and class_module(base).partition(".")[0] == package)
+        )
+        if any("__dict__" in class_dict(base) for base in bases):
+            of_pandas = any(class_module(base).startswith("pandas.") for base in bases)
+            parts += (PANDAS_ATTRIBUTES if of_pandas else ATTRIBUTES,)
+        if slot_descriptors(cls):
+            parts += (SLOTS,)
+        return parts, known
+
     def is_user_defined(self, value: Any) -> bool:
-        """Whether a class, a module or a function is the user's; a function that has variables of
-        others inside counts, too."""
+        """Return whether a class, a module or a function is the user's, including functions that
+        contain variables of others."""
         if is_class(value):
             return self._is_user_class(value)
         if type(value) is types.ModuleType:
@@ -390,7 +281,7 @@ class Kinds:
         )
 
     def _is_user_class(self, cls: Any) -> bool:
-        """Whether it was defined in a cell, or in a module of the user's own."""
+        """Return whether a class was defined in a cell, or in a module of the user's own."""
         module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
@@ -398,50 +289,19 @@ class Kinds:
     def shared_objects(self) -> list[tuple[str, Any]]:
         """Objects besides the namespace that code changes: modules of the user's own, and settings
         and figures of matplotlib."""
-        known = (
-            ("matplotlib", "rcParams", "matplotlib.rcParams"),
-            ("matplotlib._pylab_helpers", "Gcf", "open figures"),
+        figures = get_if_loaded("matplotlib._pylab_helpers", "Gcf")
+        of_matplotlib = (
+            ("matplotlib.rcParams", get_if_loaded("matplotlib", "rcParams")),
+            ("open figures", class_dict(figures)["figs"] if is_class(figures) else figures),
         )
-        of_libraries = [(label, get_if_loaded(module, name)) for module, name, label in known]
-        of_libraries = [
-            (label, class_dict(value)["figs"] if is_class(value) else value)
-            for label, value in of_libraries
-            if value is not MISSING
-        ]
         return [
             *((f"module {name}", module) for name, module in self._modules.items()),
-            *of_libraries,
+            *((label, value) for label, value in of_matplotlib if value is not MISSING),
         ]
-
-    def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool, bool]:
-        """Return the parts of a class's objects, whether these tell all of an object's state, and
-        whether something happens when one ends."""
-        fixed = self._fixed.parts(cls)
-        if fixed is not None:
-            return fixed, True, False
-        kind = opaque_kind(cls)
-        if kind is not None:
-            return (progress_marker(cls, kind),), kind.is_comparable, kind.has_finalizer
-        bases, native = mro_of(cls), native_base(cls)
-        found = [(base, part) for base, part in self._readers if is_subclass(cls, base)]
-        found = [(base, part) for base, part in found if base is found[0][0]]
-        known = native is object or class_module(native).partition(".")[0] in _UNCHANGING
-        known = known or (class_module(cls), name_of(cls)) == _CAPSULE
-        known = known or any(_has_reducer(base, native) for base, _ in found)
-        parts = [part for _, part in found]
-        if any("__dict__" in class_dict(base) for base in bases):
-            parts.append(
-                PANDAS_ATTRIBUTES
-                if any(class_module(base).startswith("pandas.") for base in bases)
-                else ATTRIBUTES
-            )
-        if slot_descriptors(cls):
-            parts.append(SLOTS)
-        return tuple(parts), known, not known
 
 
 def _has_pointers(cls: Any) -> bool:
-    """Return whether objects of a class of ctypes point to memory that is not their own."""
+    """Return whether objects of a ctypes class point to memory that is not their own."""
     kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
     if isinstance(kind, str):
         return kind in "PzZOX"
@@ -449,71 +309,75 @@ def _has_pointers(cls: Any) -> bool:
     return not inside or any(_has_pointers(each) for each in inside if each is not None)
 
 
-def _has_reducer(base: type, native: type) -> bool:
-    """Return whether the part that reads objects of `base` reads all that this class in C
-    stores."""
-    same_package = class_module(native).partition(".")[0] == class_module(base).partition(".")[0]
-    return is_subclass(base, native) or (is_subclass(native, base) and same_package)
-
-
 class Node(NamedTuple):
     """One object."""
 
     value: Any
     fixed_state: int
-    """The part of its state that can never change in place, as a number."""
+    """The immutable part of its state, as a number."""
     mutable_state: int
-    """The part of its state that can change in place, as a number."""
+    """The mutable part of its state, as a number."""
     children: tuple[int, ...]
     """The addresses of the objects that it holds."""
-    block: Block | None
+    memory: Span | None
     known: bool
-    """Whether all of its state counts in these numbers."""
+    """Whether these numbers cover all of its state."""
+
+    @property
+    def state(self) -> tuple[int, int, int, int, int]:
+        """The address of its type, its state, and where its memory is (zeros for none)."""
+        return (
+            address_of(type(self.value)),
+            self.fixed_state,
+            self.mutable_state,
+            *(self.memory or (0, 0)),
+        )
 
 
 class Limits(NamedTuple):
-    """How far a walk goes that a cell waits for."""
+    """Limits of a walk that a cell waits for."""
 
     work: int
-    """Objects that are read in one go; so many values inside an object as `VALUES` says count as
-    one more."""
+    """Number of objects to read in one go; that many values inside an object (see `VALUES`) count
+    as one more."""
     size: int
-    """Values that one object may have. Larger ones are not read."""
+    """Maximum number of values of an object. Larger objects are not read."""
 
 
 _CLOCK_INTERVAL = 128
-"""Work between two looks at the clock, which may cost as much as an object."""
+"""Work between two checks of the clock, which may cost as much as an object."""
 VALUES = 16
 
 
 class Graph:
-    """The objects that were reached, by address. The graph keeps them alive."""
+    """The reached objects, by address. The graph keeps them alive."""
 
     def __init__(
         self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """states: whether to compute the objects' states too."""
+        """states: whether to also compute the objects' states."""
         self._states = states
         self._clock = clock
         self._work = 0
         self.kinds = kinds
         self.nodes: dict[int, Node] = {}
+        self._holders: dict[int, list[int]] | None = None
         self._weak: list[int] = []
         """The addresses of weak references."""
         self._finalizable: list[int] = []
-        """The addresses of objects of which it is not known that nothing happens when they end."""
+        """The addresses of objects whose end may have an effect."""
 
     def add(
         self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
-        """Walk through everything that can be reached, the nearest first; return False if the time
-        (by the clock) or the limit of work did not suffice."""
+        """Walk through everything reachable, nearest first; returns False if the time (on the
+        clock) or the limit of work was not enough."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
-        nodes = self.nodes
+        nodes, self._holders = self.nodes, None
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
         look = self._work + _CLOCK_INTERVAL
-        for value in pending:  # it grows meanwhile
+        for value in pending:  # the list grows meanwhile
             if address_of(value) in nodes:
                 continue
             self._work += 1
@@ -527,8 +391,8 @@ class Graph:
         return True
 
     def forget_weak_references(self) -> None:
-        """Drop weak references before the objects, so that their callbacks do not run on what was
-        restored."""
+        """Drop weak references before the objects, so that their callbacks do not run for restored
+        objects."""
         for address in self._weak:
             del self.nodes[address]
         self._weak = []
@@ -536,9 +400,8 @@ class Graph:
     def finalizable(self) -> set[int]:
         """Return the addresses of objects that must not be kept alive: something happens when they
         end, or when what they hold does."""
-        holders = self.holders()
-        unseen = [child for child in holders if child not in self.nodes]
-        return ancestors([*self._finalizable, *unseen], holders)
+        unseen = [child for child in self._find_holders() if child not in self.nodes]
+        return self.ancestors([*self._finalizable, *unseen])
 
     def retained_objects(self) -> list[Any]:
         """Return the objects. Weak references come last, because a list drops its last items first
@@ -552,24 +415,34 @@ class Graph:
             if address_of(weakref.ref.__call__(reference)) in self.nodes
         ]
 
-    def holders(self) -> dict[int, list[int]]:
-        """Return, for each object, the objects that hold it, by address."""
-        found: dict[int, list[int]] = {}
-        for address, node in self.nodes.items():
-            for child in node.children:
-                found.setdefault(child, []).append(address)
-        return found
+    def ancestors(self, start: Iterable[int]) -> set[int]:
+        """Return the given addresses, and those of all objects that hold one of them, directly or
+        not."""
+        start = set(start)
+        return ancestors(start, self._find_holders()) if start else start
+
+    def holders(self, address: int) -> list[int]:
+        """Return the addresses of the objects that hold an object."""
+        return self._find_holders().get(address, [])
+
+    def _find_holders(self) -> dict[int, list[int]]:
+        if self._holders is None:
+            self._holders = {}
+            for address, node in self.nodes.items():
+                for child in node.children:
+                    self._holders.setdefault(child, []).append(address)
+        return self._holders
 
     def _node(self, value: Any, pending: Values, most: float) -> Node:
-        """Read an object; add those inside to `pending`."""
+        """Read an object; add those inside it to `pending`."""
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0
-        block = None
+        memory = None
         known = kind.known
         ends = kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
-            for part in self.kinds.parts(value) if kind is PER_OBJECT else kind.parts:
+            for part in kind.parts:
                 if not self._states and part.costly:
                     continue
                 if part.size is not None:
@@ -585,7 +458,7 @@ class Graph:
                 types = set(map(address_of, map(type, contents)))
                 if self._states:
                     state = hash(_encode_values(part, contents, types))
-                    if part.prepare is None:
+                    if part.write is None:
                         fixed = hash((fixed, state))
                     else:
                         loose = hash((loose, state))
@@ -598,7 +471,7 @@ class Graph:
                     children += map(address_of, inside)
                     pending += inside
             if kind.has_memory:
-                block = find_block(value)
+                memory = find_memory(value)
         except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
             self._finalizable.append(address_of(value))
             return Node(value, 0, 0, (), None, known=False)
@@ -608,7 +481,7 @@ class Graph:
             self._weak.append(address_of(value))
         if ends:
             self._finalizable.append(address_of(value))
-        return Node(value, fixed, loose, tuple(children), block, known)
+        return Node(value, fixed, loose, tuple(children), memory, known)
 
 
 def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
@@ -620,33 +493,16 @@ def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
         values = [
             value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
         ]
-    version = (
-        0 if address_of(str) in types else 2
-    )  # from 1 on, marshal tells whether a text is interned, and that may change
+    # From version 1 on, marshal records whether a string is interned, which may change.
+    version = 0 if address_of(str) in types else 2
     if part.ordered:
         return marshal.dumps(values, version)
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
 
 
-def to_rows(graph: Graph) -> array[int]:
-    """Return a graph as numbers, six for each object: address, address of the type, fixed, loose,
-    address and size of its memory."""
-    rows: array[int] = array("q")
-    for address, node in graph.nodes.items():
-        rows.extend(
-            (
-                address,
-                address_of(type(node.value)),
-                node.fixed_state,
-                node.mutable_state,
-                *(node.block or (0, 0)),
-            )
-        )
-    return rows
-
-
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
-    """Return the given objects, and all that hold one of them, directly or not."""
+    """Return the given objects, and all objects that contain one of them, directly or
+    indirectly."""
     reached = set(start)
     pending = list(reached)
     while pending:

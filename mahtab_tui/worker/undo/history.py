@@ -7,22 +7,28 @@ import sys
 import time
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..objects import TimeLimitError, address_of, is_class
+from ..objects import ATOMS, MISSING, TimeLimitError, address_of, is_class
+from ..side_effects import read_side_effect
 from ..tracebacks import describe_safely
-from .checkpoint import Checkpoint, fork
-from .checkpoint_responder import CheckpointResponder, DirtyPages, StateRequest
-from .graph import CurrentKinds, Graph, Limits
-from .mutations import Step, touched_names
-from .process_state import AUDIT_EVENTS, ProcessState, SideState
-from .reach import LibrarySnapshot, libraries, snapshot
-from .restoring import Plan, UndoError, apply_plan, describe_changes, plan_undo
-from .tables import Block
+from .checkpoint import Checkpoint, CheckpointError, fork
+from .graph import Graph, Kinds, Limits
+from .memory import DirtyPages, Span, UnreadableMemoryError
+from .process_state import (
+    LibrarySnapshot,
+    NotRestored,
+    ProcessState,
+    ReleasedObject,
+    SideState,
+    take_library_snapshot,
+    take_library_snapshots,
+)
+from .restoring import CheckpointResponder, Plan, Roots, plan_undo
 
 MEASURE_INTERVAL_FACTOR = 20
-"""The pause between two measurements, in multiples of the time that one takes, so that measuring
-costs little."""
+"""The pause between two measurements, as a multiple of the duration of one, so that measuring costs
+little."""
 
 
 class MemoryUse:
@@ -33,8 +39,8 @@ class MemoryUse:
         self._faults = 0
 
     def due(self, limit: int) -> bool:
-        """Return whether to measure again. Each page that is written after a fork causes a page
-        fault, so many faults are a reason."""
+        """Return whether to measure again. Each page written after a fork causes a page fault, so
+        many faults are a reason."""
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         return (
             time.monotonic() > self._next
@@ -42,8 +48,8 @@ class MemoryUse:
         )
 
     def measure(self, pids: Sequence[int]) -> int:
-        """Return the bytes that exist only in these processes: those of all together, without the
-        kernel's."""
+        """Return the bytes that exist only in these processes, taken together, and not in the
+        kernel."""
         start = time.monotonic()
         self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         own = _rollup("self")
@@ -60,19 +66,8 @@ class MemoryUse:
         self._next = 0.0
 
 
-def private_bytes(pid: int) -> int:
-    """Return the bytes that only this process has, which are freed when it ends."""
-    return sum(size for name, size in _rollup(str(pid)).items() if name.startswith("Private_"))
-
-
-def retained_array_bytes(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
-    """Return the bytes of arrays that existed earlier and are not used now."""
-    shared = frozenset().union(*earlier) - now
-    return sum(block.size for block in shared)
-
-
 def _rollup(process: str) -> dict[str, int]:
-    """Return the sums over all memory of a process, in bytes; empty if Linux does not tell."""
+    """Return the sums over a process's memory, in bytes; empty if Linux does not tell."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
@@ -85,46 +80,148 @@ def _rollup(process: str) -> dict[str, int]:
 
 
 MAX_RETAINED = 3_000
-"""Maximum number of objects that are kept alive for a step."""
+"""Maximum number of objects kept alive for a step."""
 RETAIN_SECONDS = 0.1
 """Seconds of computing for finding them; enough unless objects take long."""
+MAX_SIDE_EFFECTS = 20
+"""Maximum number of side effects that are noted for one cell."""
+
+
+class Step:
+    """The state before a cell."""
+
+    def __init__(self, serial: int, cell: int, names: dict[str, Any], memory: DirtyPages) -> None:
+        self.serial = serial
+        self.cell = cell
+        self.names = names
+        """The objects of names; a `ReleasedObject` for one that is not kept alive."""
+        self._memory = memory
+        self.retained: list[Any] = []
+        self._released = False
+        """Whether objects that must end are no longer kept alive."""
+        self.mentioned: tuple[str, ...] = ()
+        """The names that the cell mentions."""
+        self.changes_inside = False
+        """Whether the cell may have changed an object in place."""
+        self.checkpoint: Checkpoint | None = None
+        self.blocks: frozenset[Span] = frozenset()
+        """The memory of arrays that this step keeps alive."""
+        self.process: ProcessState | None = None
+        self.side_state: SideState | None = None
+        self.libraries: list[LibrarySnapshot] = []
+        """The modules and classes of libraries that the cell mentions."""
+        self.side_effects: dict[NotRestored, None] = {}
+        """Effects of the cell outside the kernel."""
+        self.failure = ""
+        """Why there is no checkpoint."""
+
+    def end(self) -> list[Checkpoint]:
+        """End the checkpoint; return it, so that the caller can wait until its memory is free."""
+        ended, self.checkpoint = self.checkpoint, None
+        if ended is None:
+            return []
+        ended.end()
+        return [ended]
+
+    def release(self, retained: set[int]) -> None:
+        """Keep only these objects alive, by address, and plain values."""
+        if not self._released:
+            self._released = True
+            self.names = {
+                name: _release_value(value, retained) for name, value in self.names.items()
+            }
+            self.retained = [_release_value(value, retained) for value in self.retained]
+
+    def roots(self, namespace: dict[str, Any]) -> Roots:
+        """Return where a walk through the state begins. namespace: as it is now."""
+        names = self.live_names(namespace)
+        names.pop("__builtins__", None)
+        alive = [_find_released(value) for value in self.retained]
+        return Roots(names, [value for value in alive if value is not MISSING])
+
+    def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
+        """Return the names with their objects, as far as these live. namespace: as it is now."""
+        found = {
+            name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
+        }
+        return {name: value for name, value in found.items() if value is not MISSING}
+
+    def ended(self) -> set[int]:
+        """Return the addresses of objects that have ended; others may have them now."""
+        return {
+            value.address
+            for value in (*self.names.values(), *self.retained)
+            if type(value) is ReleasedObject and value.ended
+        }
+
+    def written_since(self, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
+        """Return the parts of each block that may have been written since the checkpoint."""
+        return self._memory.written_since(self.serial, blocks)
+
+
+def _release_value(value: Any, retained: set[int]) -> Any:
+    keep = (
+        address_of(type(value)) in ATOMS
+        or address_of(value) in retained
+        or type(value) is ReleasedObject
+    )
+    return value if keep else ReleasedObject(value)
+
+
+def _find_released(value: Any, now: Any = None) -> Any:
+    return value.value(now) if type(value) is ReleasedObject else value
+
+
+class UndoError(Exception):
+    """This cannot be undone now; the message is a sentence for the user."""
+
+
+class Undone(NamedTuple):
+    """An undo that can be redone."""
+
+    before: Step
+    """The state before the undo."""
+    steps: list[Step]
+    """The steps that it removed."""
+
+
+class Dropped(NamedTuple):
+    """A cell that can no longer be undone, nor can earlier ones."""
+
+    cell: int
+    reason: str
+    """The end of a sentence."""
 
 
 class UndoHistory:
-    """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the
-    cells."""
-
-    AUDITED = AUDIT_EVENTS
-    """The audit events that `audit` wants."""
+    """Keeps the steps of a namespace, and undoes cells. Used on the thread that runs the cells."""
 
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
     ) -> None:
+        """no_fork: why the kernel cannot be forked; empty if it can."""
         self._namespace = namespace
         self._max_steps = most
         self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
-        self._redo: list[tuple[Step, list[Step]]] = []
-        """The state before each undo, and the steps that it removed."""
+        self._redo: list[Undone] = []
         self._memory_use = MemoryUse()
         self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
-        self._dropped = (0, "")
-        """The last cell that can no longer be undone because of a limit, and which limit that
-        was."""
-        self._kinds = CurrentKinds(namespace)
+        self._dropped = Dropped(0, "")
+        self._kinds = Kinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
-        """Checkpoints that were ended but may not be gone yet."""
+        """Checkpoints that were killed but may not be gone yet."""
         self._memory = DirtyPages()
         self._no_fork = no_fork or (
             "" if sys.platform == "linux" else "this system cannot fork it safely"
         )
 
-    # Before a cell.
+    # Before a cell
 
     def begin(self, cell: int) -> None:
-        """Begin a step for a cell. Cell 0 is the session's own code, and gets none."""
+        """Start a step for a cell. Cell 0 is the session's own code, and gets none."""
         if cell == 0:
             return
         self._forget_redo()
@@ -135,89 +232,103 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, since the cell that begins may change objects in place; return the
-        step that has it."""
+        """Take a checkpoint, because the cell may change objects in place; returns the step that
+        has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
+        step.changes_inside, step.mentioned = True, mentioned
         try:
+            self._kinds = self._kinds.current()
             earlier = next((each.libraries for each in self._steps[-2::-1] if each.libraries), [])
-            found = libraries(
-                mentioned, self._namespace, self._kinds.get().is_user_defined, earlier
+            step.libraries = take_library_snapshots(
+                mentioned, self._namespace, self._kinds.is_user_defined, earlier
             )
-            self._take_snapshot(step, mentioned, found)
+            self._fill(step)
         except (
             BaseException
         ) as error:  # code of an unforeseen object ran and failed; the cell runs anyway
-            step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
+            step.failure = (
+                f"looking at the variables before cell {step.cell} failed ({_last_line(error)})"
+            )
         return step
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
-        return Step(self._serial, cell, dict(self._namespace))
+        return Step(self._serial, cell, dict(self._namespace), self._memory)
 
-    def _take_snapshot(
-        self, step: Step, touched: tuple[str, ...], mentioned: list[LibrarySnapshot]
-    ) -> None:
-        step.changes_inside = True
-        step.libraries = mentioned
-        step.touched = touched
+    def _fill(self, step: Step) -> None:
+        """Note the state for a step, and fork its checkpoint."""
         step.process = ProcessState()
-        graph = Graph(self._kinds.get(), states=False, clock=time.thread_time)
-        early = [step.names[name] for name in touched if name in step.names]
+        graph = Graph(self._kinds, states=False, clock=time.thread_time)
+        first = [step.names[name] for name in step.mentioned if name in step.names]
         graph.add(
-            (*early, *(value for _, value in graph.kinds.shared_objects), *step.names.values()),
+            (*first, *(value for _, value in graph.kinds.shared_objects), *step.names.values()),
             time.thread_time() + RETAIN_SECONDS,
             Limits(MAX_RETAINED, MAX_RETAINED),
         )
         step.retained = graph.retained_objects()
         step.side_state = SideState(step.retained)
-        ending = graph.finalizable()
-        retained = graph.nodes.keys() - ending
-        blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
-        step.blocks = frozenset(
-            block for address in retained if (block := graph.nodes[address].block) is not None
-        )
+        retained = graph.nodes.keys() - graph.finalizable()
+        blocks = {
+            address: node.memory for address, node in graph.nodes.items() if node.memory is not None
+        }
+        step.blocks = frozenset(blocks[address] for address in retained & blocks.keys())
         code = {address_of(value) for value in step.names.values() if _is_code(value)}
         retained |= code - graph.nodes.keys()
         try:
-            self._fork(step, blocks)
+            self._fork(step, frozenset(blocks.values()))
         finally:
             del graph
             for each in self._steps:
                 each.release(retained)
 
-    def _fork(self, step: Step, blocks: frozenset[Block]) -> None:
+    def _fork(self, step: Step, blocks: frozenset[Span]) -> None:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        self._bytes_in_use = retained_array_bytes((each.blocks for each in self._steps), blocks)
+        self._measure_blocks(blocks)
         while self._bytes_in_use > self._max_bytes and len(self._steps) > 1:
             self._drop_for_memory()
-            self._bytes_in_use = retained_array_bytes((each.blocks for each in self._steps), blocks)
+            self._measure_blocks(blocks)
+        responder = CheckpointResponder(self._namespace, self._find_roots)
         try:
-            responder = CheckpointResponder(self._namespace)
-            step.checkpoint = self._memory.fork(
-                step.serial,
-                blocks,
-                lambda: fork(lambda question: self._answer(responder, question)),
-            )
-            step.memory = self._memory
+            step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
         except (OSError, AttributeError) as error:
-            step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
+            why = getattr(error, "strerror", None) or error
+            step.failure = f"the kernel could not be forked before cell {step.cell} ({why})"
+
+    def _measure_blocks(self, used: frozenset[Span]) -> None:
+        kept = frozenset[Span]().union(*(each.blocks for each in self._steps)) - used
+        self._bytes_in_use = sum(block.size for block in kept)
+
+    def _find_roots(self, serial: int) -> Roots:
+        """Return the roots of a step; called in a checkpoint."""
+        every = [
+            *self._steps,
+            *(step for each in self._redo for step in (each.before, *each.steps)),
+        ]
+        step = next(step for step in every if step.serial == serial)
+        return step.roots(self._namespace)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what a cell does outside the kernel, from an audit event of the interpreter."""
-        if self._steps:
-            self._steps[-1].side_effects.audit(event, args)
+        """Note what a cell does outside the kernel, from an audit event of the interpreter. This
+        runs wherever the event happens, so it does little and never raises."""
+        if not self._steps or len(noted := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
+            return
+        effect = read_side_effect(event, args)
+        if effect is not None and effect.remains:
+            noted[NotRestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:
-        """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing
+        """Drop the oldest steps until the memory limit is met. Called after a cell, when nothing
         waits."""
-        while self._pids() and self._memory_use.due(self._max_bytes):
+        while self._memory_use.due(self._max_bytes):
+            pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
             if (
-                self._memory_use.measure(self._pids()) + self._bytes_in_use <= self._max_bytes
-                or len(self._steps) < 2
+                len(self._steps) < 2
+                or not pids
+                or self._memory_use.measure(pids) + self._bytes_in_use <= self._max_bytes
             ):
                 return
             self._drop_for_memory()
@@ -231,88 +342,64 @@ class UndoHistory:
 
     def _drop_oldest(self, why: str) -> None:
         step = self._steps.pop(0)
-        self._dropped = (step.cell, why)
+        self._dropped = Dropped(step.cell, why)
         self._ended += step.end()
-
-    def _pids(self) -> list[int]:
-        return [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
-
-    # In a forked process.
-
-    def _answer(self, responder: CheckpointResponder, question: tuple[Any, ...]) -> Any:
-        if question[0] == "describe":
-            _, serial, first = question
-            return responder.describe(self._step_by_serial(serial).roots(self._namespace), first)
-        return tuple(responder.collect_states(StateRequest(*question[1:])))
-
-    def _step_by_serial(self, serial: int) -> Step:
-        every = [*self._steps, *(step for before, gone in self._redo for step in (before, *gone))]
-        return next(step for step in every if step.serial == serial)
 
     # Asked by the user.
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return the cells that can be undone, the oldest first."""
-        return [
-            {
-                "cell": step.cell,
-                "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid),
-            }
-            for step in self._steps
-        ]
+        """Return the cells that can be undone, the oldest first, with the bytes that only the
+        checkpoint of each has, which are freed when it ends."""
+        found = []
+        for step in self._steps:
+            sizes = {} if step.checkpoint is None else _rollup(str(step.checkpoint.pid))
+            private = sum(size for name, size in sizes.items() if name.startswith("Private_"))
+            found.append({"cell": step.cell, "bytes": private})
+        return found
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Answer the host: with a ``value``, or a sentence as ``error``."""
+        """Answer the host, with a ``value``, or with a sentence as ``error``."""
         try:
-            return {
-                "value": self.redo()
-                if action == "redo"
-                else self.undo(cell)
-                if action == "undo"
-                else self.preview(cell)
-            }
+            if action == "redo":
+                return {"value": self.redo()}
+            return {"value": self.undo(cell) if action == "undo" else self.preview(cell)}
         except UndoError as error:
             return {"error": str(error)}
         except TimeLimitError:
-            return {
-                "error": "Nothing was changed: the code that creates an object again did not end in time."
-            }
+            why = "the code that creates an object again did not end in time."
+            return {"error": f"Nothing was changed: {why}"}
         except BaseException as error:  # an object of the user's, while it was made again
-            return {
-                "error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"
-            }
+            return {"error": f"Nothing was changed, because a step failed: {_last_line(error)}"}
 
     def preview(self, cell: int) -> dict[str, Any]:
         """Return what `undo` would do."""
-        step = self._step(cell)
+        steps = self._steps_from(cell)
         while True:
-            checkpoint = self._checkpoint_for(step, self._steps)
             try:
-                return self._report(self._plan(step, self._steps))
+                return self._plan(steps).report(self._namespace)
             except UndoError:  # with the next checkpoint, less can be undone: it will tell what
-                if self._checkpoint_for(step, self._steps) is checkpoint:
-                    raise
+                continue
 
     def undo(self, cell: int) -> dict[str, Any]:
         """Restore the state before a cell."""
-        step = self._step(cell)
-        plan = self._plan(step, self._steps)
-        report = self._report(plan)
+        gone = self._steps_from(cell)
+        plan = self._plan(gone)
+        report = plan.report(self._namespace)
         before = self._new_step(0)
-        gone = self._steps[self._steps.index(step) :]
-        checkpoint = self._checkpoint_for(step, self._steps)
-        self._redo.append((before, gone))
+        checkpoint = _first_checkpoint(gone)
+        self._redo.append(Undone(before, gone))
         self._steps = self._steps[: -len(gone)]
         holders = {
             address_of(library.holder): library.holder
-            for each in gone
-            for library in each.libraries
+            for step in gone
+            for library in step.libraries
         }
-        self._take_snapshot(
-            before, touched_names(gone), [snapshot(holder) for holder in holders.values()]
-        )
+        before.changes_inside = True
+        before.mentioned = tuple(dict.fromkeys(name for step in gone for name in step.mentioned))
+        before.libraries = [take_library_snapshot(holder) for holder in holders.values()]
         try:
-            apply_plan(plan, self._namespace, checkpoint, before.checkpoint)
+            self._fill(before)
+            plan.apply(self._namespace, checkpoint, before.checkpoint)
         except BaseException:
             self._redo.pop()
             self._ended += before.end()
@@ -328,9 +415,9 @@ class UndoHistory:
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
             )
         before, gone = self._redo[-1]
-        plan = self._plan(before, [before])
-        report = self._report(plan)
-        apply_plan(plan, self._namespace, before.checkpoint, self._checkpoint_for(gone[0], gone))
+        plan = self._plan([before])
+        report = plan.report(self._namespace)
+        plan.apply(self._namespace, before.checkpoint, _first_checkpoint(gone))
         plan.graph.forget_weak_references()
         self._redo.pop()
         self._ended += before.end()
@@ -345,50 +432,55 @@ class UndoHistory:
         self._steps = []
 
     def invalidate(self, why: str) -> None:
-        """The cells so far can no longer be undone. why: the end of a sentence."""
+        """Make earlier cells impossible to undo. why: the end of a sentence."""
         if self._steps:
-            self._dropped = (self._steps[-1].cell, why)
+            self._dropped = Dropped(self._steps[-1].cell, why)
         self.end()
 
     def _forget_redo(self) -> None:
-        for before, gone in self._redo:
-            for step in (before, *gone):
+        for undone in self._redo:
+            for step in (undone.before, *undone.steps):
                 self._ended += step.end()
         self._redo = []
 
-    def _step(self, cell: int) -> Step:
-        for step in self._steps:
+    def _steps_from(self, cell: int) -> list[Step]:
+        """Return the step of a cell, and all later ones."""
+        for index, step in enumerate(self._steps):
             if step.cell == cell:
-                return step
-        if 0 < cell <= self._dropped[0]:
+                return self._steps[index:]
+        if 0 < cell <= self._dropped.cell:
             oldest = f" The oldest that can is cell {self._steps[0].cell}." if self._steps else ""
             raise UndoError(
-                f"Cell {cell} can no longer be undone, because {self._dropped[1]}.{oldest}"
+                f"Cell {cell} can no longer be undone, because {self._dropped.reason}.{oldest}"
             )
         raise UndoError(
             f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already."
         )
 
-    def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
-        """Return the first checkpoint at or after a step. The cells between them have changed
-        nothing in place."""
-        return next(
-            (each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None),
-            None,
-        )
+    def _plan(self, steps: list[Step]) -> Plan:
+        checkpointed = next((step for step in steps if step.checkpoint is not None), None)
+        self._kinds = self._kinds.current()
+        try:
+            return plan_undo(steps, checkpointed, self._namespace, self._kinds)
+        except (CheckpointError, UnreadableMemoryError) as error:
+            if checkpointed is None:
+                raise
+            self._ended += checkpointed.end()
+            cell = checkpointed.cell
+            checkpointed.failure = f"the process that kept the state before cell {cell} has ended"
+            raise UndoError(f"{error} Nothing was changed.") from None
 
-    def _plan(self, step: Step, steps: list[Step]) -> Plan:
-        return plan_undo(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)
 
-    def _report(self, plan: Plan) -> dict[str, Any]:
-        unrestored = [each._asdict() for each in plan.not_restored]
-        return {
-            "changes": describe_changes(plan, self._namespace),
-            "kept_as_is": unrestored,
-            "exact": not unrestored,
-        }
+def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
+    """Return the first checkpoint. The cells before it have changed nothing in place, or the plan
+    names what they have changed."""
+    return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
 
 
 def _is_code(value: object) -> bool:
     cls = type(value)  # compared by identity, because comparing it may run its metaclass
     return is_class(value) or cls is types.FunctionType or cls is types.ModuleType
+
+
+def _last_line(error: BaseException) -> str:
+    return describe_safely(error).text.strip().splitlines()[-1]

@@ -1,16 +1,19 @@
-"""Parts of objects: the values inside each kind of object, read and put back.
+"""Parts of Python's own objects: the values inside each kind of object, read and put back.
 
-An undo never changes them or looks inside. It compares only a sign of how far they have got; if
-that differs, they are named as not restored.
-
-A *part* of an object is a list of values. Two states of an object are equal where its parts are:
-plain values by value, all others by identity.
+    kind of object                      parts
+    list, deque, tuple, set, dict       its items
+    instances of classes                `__dict__` and slots
+    functions, cells, classes           code, defaults, contents, attributes
+    arrays and tables                   see `tables`
 
 kind of object                      parts
 list, deque, tuple, set, dict       its items
 instances of classes                `__dict__` and slots
 functions, cells, classes           code, defaults, contents, attributes
-arrays and tables                   see `tables`"""
+arrays and tables                   see `library_parts`
+
+An undo leaves opaque objects alone. It compares only how far they have got; if that differs, they
+are named as not restored."""
 
 from __future__ import annotations
 
@@ -20,9 +23,11 @@ import gc
 import itertools
 import sys
 import types
-from typing import Any, Callable, NamedTuple
+from functools import partial
+from typing import Any, Callable, NamedTuple, TypeVar
 
 from ..objects import (
+    ATOMS,
     MISSING,
     address_of,
     class_dict,
@@ -32,31 +37,62 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .reach import ATOMS, Apply, Part, UncomparableError, Values, deferred, prepared, set_attributes
+
+T = TypeVar("T")
+Values = list[Any]
+Read = Callable[[Any], Values]
+
+
+class UncomparableError(Exception):
+    """The state of an object cannot be read."""
+
+
+class Part(NamedTuple):
+    """One part of a kind of object."""
+
+    read: Read
+    write: Callable[[Any, Any], object] | None = None
+    """Puts values back into an object; None where an object of this kind never changes. Runs no
+    code of the user's classes."""
+    convert: Callable[[Values], Any] = lambda values: values
+    """Makes of the values what `write` wants. Code of the user's classes (the hash of a key) runs
+    in here."""
+    ordered: bool = True
+    size: Callable[[Any], int] | None = None
+    """How many values there are, where that may be very many; eight bytes count as one."""
+    costly: bool = False
+    """Not read where only the objects inside are wanted; it has none."""
+    has_memory: bool = False
+    """Such an object may be an array (see `memory.find_memory`)."""
+
+    def prepare(self, value: Any, values: Values) -> Callable[[], object]:
+        """Return a function that puts values back into an object."""
+        assert self.write is not None
+        return partial(self.write, value, self.convert(values))
+
+
+def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
+    """Return a table by module and class. Each row of it is written as ``modules: classes``."""
+    return {
+        (module, name): value
+        for row, value in table.items()
+        for modules, _, names in (row.partition(":"),)
+        for module in modules.split()
+        for name in names.split() or ("",)
+    }
 
 
 class OpaqueKind(NamedTuple):
-    """A kind of object that an undo leaves alone."""
+    """A kind of object that an undo does not touch."""
 
-    modules: tuple[str, ...]
-    """The modules and packages that define its classes."""
-    names: tuple[str, ...]
-    """The names of the classes; empty for all classes of these modules."""
     noun: str
     """Name for one of them in sentences."""
-    read_progress: Callable[[Any], Values]
     reason: str
     """Why an undo leaves it alone."""
-
-    @property
-    def is_comparable(self) -> bool:
-        """Whether there is a sign of how far its objects have got."""
-        return self.read_progress is not _no_progress
-
-    @property
-    def has_finalizer(self) -> bool:
-        """Whether something happens when one of its objects ends."""
-        return self.noun not in ("a lock", "a cached function", "an iterator")
+    read_progress: Read | None = None
+    """Reads how far one has got; None if nobody knows."""
+    has_finalizer: bool = True
+    """Something happens when one ends."""
 
 
 _FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
@@ -71,8 +107,8 @@ def _generator(value: Any) -> Values:
 
 
 def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as
-    their iterators."""
+    """Return the local variables and, from Python 3.11 on, internal values of loops, such as their
+    iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
@@ -83,19 +119,19 @@ def _inside_generator(value: Any, frame: Any) -> Values:
 
 
 def _library_attribute(value: Any, name: str) -> Any:
-    """Return an attribute as the library's class defines it, whatever a derived class of the user's
-    says."""
+    """Return an attribute as defined by the library's class, whatever a derived class of the user's
+    defines."""
     for base in mro_of(type(value)):
-        if name in class_dict(base) and class_module(base).partition(".")[0] in _LIBRARIES:
+        if name in class_dict(base) and class_module(base).partition(".")[0] in _PACKAGES:
             return class_dict(base)[name].__get__(value)
     raise AttributeError(name)
 
 
-def _called(name: str) -> Callable[[Any], Values]:
+def _call(name: str) -> Read:
     return lambda value: [_library_attribute(value, name)()]
 
 
-def _fields(*names: str) -> Callable[[Any], Values]:
+def _fields(*names: str) -> Read:
     return lambda value: [
         own_dict(value)[name] if name in own_dict(value) else _library_attribute(value, name)
         for name in names
@@ -110,140 +146,102 @@ def _mapped(value: Any) -> Values:
 
 
 def _rest(value: Any) -> Values:
-    """Return what is left of an iterator over keys or items."""
+    """Return the rest of an iterator over keys or items."""
     cls: Any = type(value)
     return list(cls.__reduce__(value)[1][0])
 
 
-def _no_progress(value: Any) -> Values:
-    return []
+def _lock(value: Any) -> Values:
+    return [_library_attribute(value, "__repr__")().partition(" object")[0]]
 
 
 def _cached(value: Any) -> Values:
     return [*_library_attribute(value, "cache_info")(), *gc.get_referents(value)]
 
 
-ADVANCED = "it has advanced and cannot be restored"
-_ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
-    (
-        "builtins",
-        "generator coroutine async_generator",
-        "a generator or coroutine",
-        _generator,
-        ADVANCED,
-    ),
-    (
-        "builtins",
-        "dict_keyiterator dict_valueiterator dict_itemiterator dict_reversekeyiterator dict_reversevalueiterator dict_reverseitemiterator"
-        " set_iterator",
-        "an iterator",
-        _rest,
-        ADVANCED,
-    ),
-    ("_thread", "lock LockType", "a lock", _called("locked"), "it was acquired or released"),
-    (
-        "_thread",
-        "RLock",
-        "a lock",
-        lambda value: [_library_attribute(value, "__repr__")().partition(" object")[0]],
-        "it was acquired or released",
-    ),
-    (
-        "threading",
-        "Thread Timer _MainThread _DummyThread",
-        "a thread",
-        _called("is_alive"),
-        "a thread that was started or has ended cannot be restored",
-    ),
-    ("threading", "Event", "a threading event", _called("is_set"), "it was set or cleared"),
-    (
-        "threading _thread multiprocessing queue _queue",
-        "",
-        "an object shared by threads or processes",
-        _no_progress,
-        "it is shared with other threads or processes",
-    ),
-    ("concurrent.futures", "Future", "a future", _called("done"), ADVANCED),
-    (
-        "concurrent.futures",
-        "",
-        "a pool of threads or processes",
-        _fields("_shutdown"),
-        "it was shut down",
-    ),
-    ("asyncio _asyncio", "Task Future", "a task", _called("done"), ADVANCED),
-    (
-        "asyncio _asyncio contextvars _contextvars",
-        "",
-        "a part of the event loop",
-        _no_progress,
-        "it belongs to the event loop",
-    ),
-    ("subprocess", "Popen", "a process", _fields("returncode"), "the process has ended"),
-    (
-        "socket _socket ssl _ssl",
-        "",
-        "a connection",
-        _no_progress,
-        "a connection cannot be restored",
-    ),
-    (
-        "sqlite3 _sqlite3",
-        "Connection",
-        "a connection",
-        _fields("total_changes", "in_transaction"),
-        "what was written to the database stays",
-    ),
-    (
-        "sqlite3 _sqlite3 duckdb _duckdb",
-        "",
-        "a connection",
-        _no_progress,
-        "a connection cannot be restored",
-    ),
-    (
-        "mmap",
-        "mmap",
-        "memory mapped to a file",
-        _mapped,
-        "it shares its memory with a file or with other processes",
-    ),
-    (
-        "io _io _pyio tempfile selectors mmap",
-        "",
-        "an open file",
-        _no_progress,
-        "what was written to a file stays",
-    ),
-    ("functools", "_lru_cache_wrapper", "a cached function", _cached, "its cache stays"),
-    (
-        "builtins",
-        "traceback",
-        "a traceback",
-        lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next],
-        "it cannot be restored",
-    ),
-    ("builtins", "frame", "a frame", _no_progress, "it cannot be restored"),
+_ADVANCED = "it has advanced and cannot be restored"
+_ACQUIRED = "it was acquired or released"
+_CONNECTION = OpaqueKind("a connection", "a connection cannot be restored")
+_OPAQUE = by_class(
+    {
+        "builtins: generator coroutine async_generator": OpaqueKind(
+            "a generator or coroutine", _ADVANCED, _generator
+        ),
+        "builtins: dict_keyiterator dict_valueiterator dict_itemiterator set_iterator"
+        " dict_reversekeyiterator dict_reversevalueiterator dict_reverseitemiterator": OpaqueKind(
+            "an iterator", _ADVANCED, _rest, has_finalizer=False
+        ),
+        "_thread: lock LockType": OpaqueKind(
+            "a lock", _ACQUIRED, _call("locked"), has_finalizer=False
+        ),
+        "_thread: RLock": OpaqueKind("a lock", _ACQUIRED, _lock, has_finalizer=False),
+        "threading: Thread Timer _MainThread _DummyThread": OpaqueKind(
+            "a thread",
+            "a thread that was started or has ended cannot be restored",
+            _call("is_alive"),
+        ),
+        "threading: Event": OpaqueKind(
+            "a threading event", "it was set or cleared", _call("is_set")
+        ),
+        "threading _thread multiprocessing queue _queue:": OpaqueKind(
+            "an object shared by threads or processes",
+            "it is shared with other threads or processes",
+        ),
+        "concurrent.futures: Future": OpaqueKind("a future", _ADVANCED, _call("done")),
+        "concurrent.futures:": OpaqueKind(
+            "a pool of threads or processes", "it was shut down", _fields("_shutdown")
+        ),
+        "asyncio _asyncio: Task Future": OpaqueKind("a task", _ADVANCED, _call("done")),
+        "asyncio _asyncio contextvars _contextvars:": OpaqueKind(
+            "a part of the event loop", "it belongs to the event loop"
+        ),
+        "subprocess: Popen": OpaqueKind(
+            "a process", "the process has ended", _fields("returncode")
+        ),
+        "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": _CONNECTION,
+        "sqlite3 _sqlite3: Connection": OpaqueKind(
+            "a connection",
+            "what was written to the database stays",
+            _fields("total_changes", "in_transaction"),
+        ),
+        "mmap: mmap": OpaqueKind(
+            "memory mapped to a file",
+            "it shares its memory with a file or with other processes",
+            _mapped,
+        ),
+        "io _io _pyio tempfile selectors mmap:": OpaqueKind(
+            "an open file", "what was written to a file stays"
+        ),
+        "functools: _lru_cache_wrapper": OpaqueKind(
+            "a cached function", "its cache stays", _cached, has_finalizer=False
+        ),
+        "builtins: traceback": OpaqueKind(
+            "a traceback",
+            "it cannot be restored",
+            lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next],
+        ),
+        "builtins: frame": OpaqueKind("a frame", "it cannot be restored"),
+    }
 )
-"""Modules, names, what, sign and reason of each kind."""
-_GUARDED = [
-    OpaqueKind(tuple(modules.split()), tuple(names.split()), what, sign, reason)
-    for modules, names, what, sign, reason in _ROWS
-]
-_LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
+"""A row without a class is about all other classes of these modules, and of modules in them."""
+_PACKAGES = frozenset(module.partition(".")[0] for module, _ in _OPAQUE)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
-"""Classes of `io` that are no files."""
+"""Classes of `io` that are not files."""
 _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 
 
-def is_file(cls: type) -> bool:
-    """Return whether the position of such an object is noted (see `SideState`)."""
-    return any(name_of(base) in _FILES and class_module(base) == "_io" for base in mro_of(cls))
+def file_class(cls: type) -> Any:
+    """Return the class of `io` that a class of files is derived from; None for other classes. The
+    position of such an object is noted (see `process_state.SideState`)."""
+    for base in mro_of(cls):
+        if name_of(base) in _FILES and class_module(base) == "_io":
+            return base
+    return None
 
 
 def opaque_kind(cls: type) -> OpaqueKind | None:
-    """Return the kind of a class that an undo leaves alone, judged by its bases; None for
-    others."""
+    """Return the kind of a class that an undo does not touch, judged by its bases; None for other
+    classes."""
     bases = mro_of(cls)[:-1]
     if is_subclass(cls, BaseException) or any(
         name_of(base) in _IN_MEMORY and class_module(base) == "_io" for base in bases
@@ -251,38 +249,25 @@ def opaque_kind(cls: type) -> OpaqueKind | None:
         return None
     for base in bases:
         module, name = class_module(base), name_of(base)
-        for kind in _GUARDED:
-            if (not kind.names or name in kind.names) and any(
-                module == each or module.startswith(each + ".") for each in kind.modules
-            ):
+        while module:
+            kind = _OPAQUE.get((module, name)) or _OPAQUE.get((module, ""))
+            if kind is not None:
                 return kind
+            module = module.rpartition(".")[0]
     return None
 
 
-def _plain_attributes(value: Any) -> Values:
-    return [
-        part
-        for pair in list(own_dict(value).items())
-        for part in pair
-        if address_of(type(part)) in ATOMS
-    ]
+def progress_part(cls: type, kind: OpaqueKind) -> Part:
+    """Return how far an object has got, as a part that never changes in place; for derived classes
+    with their attributes."""
+    is_derived = class_module(cls).partition(".")[0] not in _PACKAGES
 
+    def read(value: Any) -> Values:
+        values = [] if kind.read_progress is None else [*kind.read_progress(value)]
+        inside = _items(own_dict(value).copy())
+        return values + [item for item in inside if is_derived or address_of(type(item)) in ATOMS]
 
-def progress_marker(cls: type, kind: OpaqueKind) -> Part:
-    """Return the sign of how far an object has got, as a part that never changes in place; for
-    derived classes with their attributes."""
-    if any(class_module(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
-        return Part(
-            "sign", lambda value: [*kind.read_progress(value), *_plain_attributes(value)], None
-        )
-    return Part(
-        "sign",
-        lambda value: [
-            *kind.read_progress(value),
-            *(part for pair in list(own_dict(value).items()) for part in pair),
-        ],
-        None,
-    )
+    return Part(read)
 
 
 def _items(mapping: Any) -> Values:
@@ -293,21 +278,16 @@ def pairs(values: Values) -> dict[Any, Any]:
     return dict(zip(values[::2], values[1::2]))
 
 
-@prepared(pairs)
 def _put_dict(mapping: Any, wanted: Any) -> None:
     dict.clear(mapping)
     dict.update(mapping, wanted)
 
 
 def _ordered_items(mapping: Any) -> Values:
-    return [
-        value
-        for key in collections.OrderedDict.__iter__(mapping)
-        for value in (key, dict.__getitem__(mapping, key))
-    ]
+    keys = collections.OrderedDict.__iter__(mapping)
+    return [value for key in keys for value in (key, dict.__getitem__(mapping, key))]
 
 
-@prepared(pairs)
 def _put_ordered_dict(mapping: Any, wanted: Any) -> None:
     collections.OrderedDict.clear(mapping)
     for key, value in wanted.items():
@@ -317,27 +297,23 @@ def _put_ordered_dict(mapping: Any, wanted: Any) -> None:
 _FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
 
 
-@prepared(lambda values: (values[0], pairs(values[1:])))
 def _put_default_dict(mapping: Any, wanted: Any) -> None:
     _FACTORY.__set__(mapping, wanted[0])
-    dict.clear(mapping)
-    dict.update(mapping, wanted[1])
+    _put_dict(mapping, wanted[1])
 
 
-@prepared(set)
 def _put_set(group: Any, wanted: Any) -> None:
     set.clear(group)
     set.update(group, wanted)
 
 
-@deferred
 def _put_deque(items: Any, values: Values) -> None:
     collections.deque.clear(items)
     collections.deque.extend(items, values)
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""Attributes in which pandas notes what it has computed: reading a table changes them."""
+"""Attributes in which pandas caches results; reading a table changes them."""
 
 
 def _without_caches(value: Any) -> Values:
@@ -349,22 +325,15 @@ def _without_caches(value: Any) -> Values:
     ]
 
 
-def _put_without_caches(value: Any, values: Values) -> Apply:
+def _put_without_caches(value: Any, wanted: Any) -> None:
     names = own_dict(value)
-    return _put_dict(
-        names,
-        [*values, *(part for name in _CACHES if name in names for part in (name, names[name]))],
-    )
+    _put_dict(names, {**wanted, **{name: names[name] for name in _CACHES if name in names}})
 
 
 def slot_descriptors(cls: type) -> list[Any]:
     bases = [base for base in mro_of(cls) if "__slots__" in class_dict(base)]
-    return [
-        slot
-        for base in bases
-        for slot in class_dict(base).values()
-        if type(slot) is types.MemberDescriptorType
-    ]
+    slots = [slot for base in bases for slot in class_dict(base).values()]
+    return [slot for slot in slots if type(slot) is types.MemberDescriptorType]
 
 
 def _get(slot: Any, value: Any) -> Any:
@@ -374,14 +343,9 @@ def _get(slot: Any, value: Any) -> Any:
         return MISSING
 
 
-def _put_bytes(data: Any, values: Values) -> Apply:
-    return lambda: bytearray.__setitem__(data, slice(None), values[0])
-
-
-def _descriptor_part(name: str, find: Callable[[type], list[Any]]) -> Part:
+def _descriptor_part(find: Callable[[type], list[Any]]) -> Part:
     """Make the part whose values are read by descriptors. find: returns those of a class."""
 
-    @deferred
     def put(value: Any, values: Values) -> None:
         for slot, wanted in zip(find(type(value)), values):
             if wanted is MISSING and _get(slot, value) is not MISSING:
@@ -389,25 +353,27 @@ def _descriptor_part(name: str, find: Callable[[type], list[Any]]) -> Part:
             elif _get(slot, value) is not wanted:
                 slot.__set__(value, wanted)
 
-    return Part(name, lambda value: [_get(slot, value) for slot in find(type(value))], put)
+    return Part(lambda value: [_get(slot, value) for slot in find(type(value))], put)
 
 
-_FUNCTION_FIELDS = (
-    "__code__",
-    "__defaults__",
-    "__kwdefaults__",
-    "__name__",
-    "__qualname__",
-    "__doc__",
-    "__module__",
+def put_attributes(*names: str) -> Callable[[Any, Values], None]:
+    """Return the `write` of a part whose values are these attributes."""
+
+    def put(value: Any, values: Values) -> None:
+        for name, wanted in zip(names, values):
+            setattr(value, name, wanted)
+
+    return put
+
+
+_FUNCTION_FIELDS = tuple(
+    f"__{name}__" for name in "code defaults kwdefaults name qualname doc module".split()
 )
 
 
 def _function(function: Any) -> Values:
-    return [
-        *(getattr(function, field) for field in _FUNCTION_FIELDS),
-        *(function.__closure__ or ()),
-    ]
+    fields = [getattr(function, field) for field in _FUNCTION_FIELDS]
+    return [*fields, *(function.__closure__ or ())]
 
 
 def read_cell_contents(cell: Any) -> Values:
@@ -417,7 +383,6 @@ def read_cell_contents(cell: Any) -> Values:
         return [MISSING]
 
 
-@deferred
 def _put_cell(cell: Any, values: Values) -> None:
     if values[0] is not MISSING:
         cell.cell_contents = values[0]
@@ -426,26 +391,19 @@ def _put_cell(cell: Any, values: Values) -> None:
 
 
 _OF_PYTHON = frozenset(
-    "__dict__ __weakref__ __module__ __qualname__ __slots__ __abstractmethods__ _abc_impl __static_attributes__ __firstlineno__"
-    " __annotations_cache__ __annotate_func__ __annotate__ __type_params__ __parameters__ __hash__".split()
-)
+    f"__{name}__"
+    for name in "dict weakref module qualname slots abstractmethods static_attributes firstlineno"
+    " annotations_cache annotate_func annotate type_params parameters hash".split()
+) | {"_abc_impl"}
 _BASES: Any = type.__dict__["__bases__"]
 
 
 def _class(cls: Any) -> Values:
     named = class_dict(cls)
-    return [
-        _BASES.__get__(cls),
-        *(
-            part
-            for name in list(named)
-            if type(name) is str and name not in _OF_PYTHON
-            for part in (name, named[name])
-        ),
-    ]
+    names = [name for name in list(named) if type(name) is str and name not in _OF_PYTHON]
+    return [_BASES.__get__(cls), *(part for name in names for part in (name, named[name]))]
 
 
-@deferred
 def _put_class(cls: Any, values: Values) -> None:
     if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
         _BASES.__set__(cls, values[0])
@@ -458,24 +416,37 @@ def _put_class(cls: Any, values: Values) -> None:
             type.__setattr__(cls, name, value)
 
 
+def _module(module: Any) -> Values:
+    items = list(own_dict(module).items())
+    return [part for name, item in items if not name.startswith("__") for part in (name, item)]
+
+
+def _put_module(module: Any, wanted: Any) -> None:
+    names = own_dict(module)
+    for name in list(names):
+        if name not in wanted and not name.startswith("__"):
+            del names[name]
+    for name, value in wanted.items():
+        if names.get(name, MISSING) is not value:
+            names[name] = value
+
+
 _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _exception_slots(cls: type) -> list[Any]:
-    """Return the fields of an exception that classes in C define; the attributes are not among
-    them."""
+    """Return the fields of an exception defined by C classes, without its attributes."""
     in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
-    named = [
-        (name, slot)
+    return [
+        slot
         for base in in_c
         for name, slot in class_dict(base).items()
-        if type(slot) in _BY_DESCRIPTOR
+        if type(slot) in _BY_DESCRIPTOR and name not in ("__dict__", "characters_written")
     ]
-    return [slot for name, slot in named if name not in ("__dict__", "characters_written")]
 
 
-def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
-    """Read where an iterator is: what it goes through, and how far it got."""
+def _iterator(cls: Any) -> tuple[type, Part]:
+    """Make the part of an iterator that tells what it goes through, and how far it got."""
 
     def read(value: Any) -> Values:
         make, inside, *state = cls.__reduce__(value)
@@ -484,128 +455,91 @@ def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
         (inside,) = inside
         if type(inside) is range:
             return [inside.start, inside.stop, inside.step, *state]
-        return (
-            [inside, *state] if state else [type(inside).__name__, *inside]
-        )  # an exhausted one has a new list
+        # An exhausted iterator has a new list.
+        return [inside, *state] if state else [type(inside).__name__, *inside]
 
-    return read
-
-
-def _iterator(cls: type) -> tuple[type, Part]:
-    return cls, Part("iterator", _iterator_reader(cls), None)
+    return cls, Part(read)
 
 
 def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
-    return cls, Part("value", lambda value: [read(value)], None)
+    return cls, Part(lambda value: [read(value)])
+
+
+def _own_fields(cls: type, *names: str) -> tuple[type, Part]:
+    """Make the part whose values are fields as this class defines them, whatever a derived class
+    says."""
+    slots = [class_dict(cls)[name] for name in names]
+    return cls, Part(lambda value: [slot.__get__(value) for slot in slots])
+
+
+def _sequence(cls: Any) -> Read:
+    return lambda value: list(cls.__iter__(value))
+
+
+def _put_slice(items: Any, values: Values) -> None:
+    list.__setitem__(items, slice(None), values)
+
+
+def _put_bytes(data: Any, values: Values) -> None:
+    bytearray.__setitem__(data, slice(None), values[0])
 
 
 _EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
-
 _ITERATORS: tuple[Any, ...] = (
-    type(reversed([])),
-    reversed,
-    enumerate,
-    zip,
-    map,
-    filter,
-    itertools.count,
-    itertools.repeat,
+    *dict.fromkeys(type(iter(empty)) for empty in _EMPTY),
+    *(type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat),
 )
 
 ATTRIBUTES = Part(
-    "attributes",
     lambda value: _items(own_dict(value)),
-    lambda value, values: _put_dict(own_dict(value), values),
+    lambda value, wanted: _put_dict(own_dict(value), wanted),
+    pairs,
 )
-PANDAS_ATTRIBUTES = Part("attributes", _without_caches, _put_without_caches)
-SLOTS = _descriptor_part("slots", slot_descriptors)
-CLASS = Part("class", _class, _put_class)
+PANDAS_ATTRIBUTES = Part(_without_caches, _put_without_caches, pairs)
+SLOTS = _descriptor_part(slot_descriptors)
+CLASS = Part(_class, _put_class)
+MODULE = Part(_module, _put_module, pairs)
+FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))
+_DEQUE = collections.deque
 
-
-def _own_fields(cls: type, *names: str) -> Callable[[Any], Values]:
-    """Read fields as this class defines them, whatever a derived class says."""
-    slots = [class_dict(cls)[name] for name in names]
-    return lambda value: [slot.__get__(value) for slot in slots]
-
-
-CONTAINERS: tuple[tuple[type, Part], ...] = (
+BUILTINS: tuple[tuple[type, Part], ...] = (
     (
         collections.OrderedDict,
-        Part("ordered dict", _ordered_items, _put_ordered_dict, size=dict.__len__),
+        Part(_ordered_items, _put_ordered_dict, pairs, size=dict.__len__),
     ),
     (
         collections.defaultdict,
         Part(
-            "default dict",
             lambda value: [_FACTORY.__get__(value), *_items(value)],
             _put_default_dict,
+            lambda values: (values[0], pairs(values[1:])),
             size=dict.__len__,
         ),
     ),
-    (dict, Part("dict", _items, _put_dict, size=dict.__len__)),
-    (
-        list,
-        Part(
-            "list",
-            list.copy,
-            deferred(lambda items, values: list.__setitem__(items, slice(None), values)),
-            size=list.__len__,
-        ),
-    ),
-    (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None, size=tuple.__len__)),
-    (
-        set,
-        Part(
-            "set",
-            lambda value: list(set.__iter__(value)),
-            _put_set,
-            ordered=False,
-            size=set.__len__,
-        ),
-    ),
-    (
-        frozenset,
-        Part(
-            "frozenset",
-            lambda value: list(frozenset.__iter__(value)),
-            None,
-            ordered=False,
-            size=frozenset.__len__,
-        ),
-    ),
-    (
-        collections.deque,
-        Part(
-            "deque",
-            lambda value: list(collections.deque.__iter__(value)),
-            _put_deque,
-            size=collections.deque.__len__,
-        ),
-    ),
+    (dict, Part(_items, _put_dict, pairs, size=dict.__len__)),
+    (list, Part(list.copy, _put_slice, size=list.__len__)),
+    (tuple, Part(_sequence(tuple), size=tuple.__len__)),
+    (set, Part(_sequence(set), _put_set, set, ordered=False, size=set.__len__)),
+    (frozenset, Part(_sequence(frozenset), ordered=False, size=frozenset.__len__)),
+    (_DEQUE, Part(_sequence(_DEQUE), _put_deque, size=_DEQUE.__len__)),
     (
         bytearray,
         Part(
-            "bytearray",
             lambda value: [bytes(bytearray.copy(value))],
             _put_bytes,
             size=lambda value: bytearray.__len__(value) // 8,
         ),
     ),
-    (types.FunctionType, Part("function", _function, set_attributes(*_FUNCTION_FIELDS))),
-    (types.CellType, Part("cell", read_cell_contents, _put_cell)),
-    (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
-    (staticmethod, Part("method", _own_fields(staticmethod, "__func__"), None)),
-    (classmethod, Part("method", _own_fields(classmethod, "__func__"), None)),
-    (property, Part("property", _own_fields(property, "fget", "fset", "fdel"), None)),
-    (
-        functools.partial,
-        Part("partial", _own_fields(functools.partial, "func", "args", "keywords"), None),
-    ),
-    (memoryview, Part("view", lambda value: [value.obj], None)),
-    (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
-    (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
-    (BaseException, _descriptor_part("exception", _exception_slots)),
-    *(_iterator(cls) for cls in dict.fromkeys(type(iter(empty)) for empty in _EMPTY)),
+    (types.CellType, Part(read_cell_contents, _put_cell)),
+    (types.MethodType, Part(lambda value: [value.__func__, value.__self__])),
+    _own_fields(staticmethod, "__func__"),
+    _own_fields(classmethod, "__func__"),
+    _own_fields(property, "fget", "fset", "fdel"),
+    _own_fields(functools.partial, "func", "args", "keywords"),
+    _own_fields(slice, "start", "stop", "step"),
+    (memoryview, Part(lambda value: [value.obj])),
+    (types.MappingProxyType, Part(gc.get_referents)),
+    (BaseException, _descriptor_part(_exception_slots)),
     *map(_iterator, _ITERATORS),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
@@ -613,3 +547,4 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     _exact(str, lambda value: str.__getitem__(value, slice(None))),
     _exact(bytes, lambda value: bytes.__getitem__(value, slice(None))),
 )
+"""Classes with the part of their objects, and of those of derived classes."""

@@ -1,11 +1,12 @@
-"""State outside of objects: of the process, of files, and what no undo takes back.
+"""State besides that of objects: settings of the process, the attributes of libraries, and objects
+whose state a fork does not keep.
 
 A fork shares the position in a file. Polars never changes the data of a column that two tables
 share, so a second table keeps all of the first.
 
-Not in it, because it cannot be read cheaply, or not be set back: trace and profile functions, the
-priority, the locks of files, modules that were loaded, what libraries remember in their own
-variables."""
+Not included, because it cannot be read cheaply or cannot be set back: trace and profile functions,
+the priority, file locks, loaded modules, and state that libraries keep in their own variables.
+"""
 
 from __future__ import annotations
 
@@ -18,223 +19,311 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
+    ATOMS,
     MISSING,
     address_of,
     as_library_type,
+    class_dict,
+    class_module,
     get_if_loaded,
-    is_one_of,
+    is_class,
+    is_module,
     is_subclass,
+    name_of,
     own_dict,
 )
-from .reach import ATOMS, Apply
-from .tables import DECIMAL_FIELDS
-
-MAX_SIDE_EFFECTS = 20
-"""Maximum number of deeds that are noted for one cell."""
-
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
-_CACHES = ("__pycache__", f"{os.sep}.cache{os.sep}")
+from .library_parts import CONTEXT, GENERATOR, RANDOM
+from .parts import Part, file_class
 
 
 class NotRestored(NamedTuple):
-    """Something that an undo leaves as it is."""
+    """Something that an undo does not restore."""
 
     name: str
     reason: str
 
 
-class SideEffectLog:
-    """Effects outside the kernel since a cell began, from the interpreter's audit events."""
+class Action(NamedTuple):
+    """A step of an undo, and its reverse."""
 
-    def __init__(self) -> None:
-        self.effects: dict[NotRestored, None] = {}
-
-    def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Take in an audit event. This runs wherever the event happens, so it does little and never
-        raises."""
-        read = _EVENTS.get(event)
-        if read is None or len(self.effects) > MAX_SIDE_EFFECTS:
-            return
-        try:
-            effect = read(args)
-        except Exception:  # arguments of the user's own classes
-            return
-        if effect is not None:
-            self.effects[effect] = None
+    apply: Callable[[], object]
+    revert: Callable[[], object]
 
 
-def _on_open(args: tuple[Any, ...]) -> NotRestored | None:
-    path, mode, flags = args
-    writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
-    return (
-        None
-        if type(path) is int or not writes
-        else _file(path, "this file was opened for writing; it stays as it is now")
+class ReleasedObject:
+    """An object that a step does not keep alive, because something happens when it ends."""
+
+    def __init__(self, value: Any) -> None:
+        self.address = address_of(value)
+        self._reference = weakref.ref(value) if _REFERENCES(type(value)) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is known to have ended."""
+        return self._reference is not None and self._reference() is None
+
+    def value(self, now: Any) -> Any:
+        """Return the object; `MISSING` if it has ended, or if nobody knows. now: what may still be
+        the same object."""
+        if self._reference is None:
+            return now if address_of(now) == self.address else MISSING
+        found = self._reference()
+        return MISSING if found is None else found
+
+
+_REFERENCES: Any = type.__dict__["__weakrefoffset__"].__get__
+
+
+class LibrarySnapshot(NamedTuple):
+    """The attributes of a module or class of a library, which code can replace."""
+
+    holder: Any
+    label: str
+    values: dict[str, Any]
+    addresses: list[int]
+    """The addresses of all names and objects."""
+
+    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the attributes that were replaced since, and their values then and now (`MISSING`
+        if there is none).
+
+        mentioned: names in the code that ran; others count only if they are public, because
+        libraries note things in private ones.
+        """
+        now = _attributes(self.holder)
+        for name in dict.fromkeys((*self.values, *now)):
+            then, value = self.values.get(name, MISSING), now.get(name, MISSING)
+            if type(then) is ReleasedObject:
+                same = address_of(value) == then.address and not then.ended
+            else:
+                same = value is then
+            if (
+                not same
+                and not is_module(then)
+                and not is_module(value)
+                and type(name) is str
+                and (name in mentioned or not name.startswith("_"))
+                and f"{self.label}.{name}" not in _KERNEL_ATTRIBUTES
+            ):
+                yield name, then, value
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an object of it is known to have ended; another one may have its address."""
+        return any(type(value) is ReleasedObject and value.ended for value in self.values.values())
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Set an attribute; `MISSING` deletes it."""
+        if is_class(self.holder):
+            if value is MISSING:
+                type.__delattr__(self.holder, name)
+            else:
+                type.__setattr__(self.holder, name, value)
+        elif value is MISSING:
+            own_dict(self.holder).pop(name, None)
+        else:
+            own_dict(self.holder)[name] = value
+
+
+_ALWAYS = ("builtins", "sys")
+_MAX_LIBRARIES = 60
+"""Modules and classes of libraries that are looked at for one cell."""
+_MAX_ITEMS = 1_000
+_KERNEL_ATTRIBUTES = frozenset(
+    "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
+    " sys.last_traceback sys.breakpointhook warnings.filters builtins.exit builtins.help"
+    " builtins.input builtins.quit".split()
+)
+"""The kernel itself sets these, or they are restored as settings."""
+_WITHOUT_FINALIZER = ATOMS | frozenset(
+    map(
+        address_of,
+        (
+            types.FunctionType,
+            types.BuiltinFunctionType,
+            types.MethodDescriptorType,
+            types.WrapperDescriptorType,
+            types.GetSetDescriptorType,
+            type,
+            types.ModuleType,
+            property,
+            classmethod,
+            staticmethod,
+            dict,
+            type(os.environ),
+        ),
     )
+)
+_FLAGS: Any = type.__dict__["__flags__"].__get__
+_CHANGEABLE = 1 << 9
+"""The flag of classes whose attributes can be set."""
 
 
-def _file(path: Any, reason: str) -> NotRestored | None:
-    name = os.fsdecode(path)
-    return (
-        None
-        if name.startswith(_SYSTEM_FOLDERS) or any(part in name for part in _CACHES)
-        else NotRestored(name, reason)
+def take_library_snapshots(
+    mentioned: Iterable[str],
+    namespace: dict[str, Any],
+    is_own: Callable[[Any], bool],
+    earlier: Iterable[LibrarySnapshot],
+) -> list[LibrarySnapshot]:
+    """Return the modules and classes of libraries that code mentions, as they are.
+
+    earlier: those of the step before.
+    """
+    names = tuple(mentioned)
+    pending = [
+        *(sys.modules.get(name) for name in _ALWAYS),
+        *(namespace.get(name) for name in names),
+    ]
+    found: dict[int, Any] = {}
+    for value in pending:  # it grows meanwhile
+        if len(found) == _MAX_LIBRARIES:
+            break
+        module = is_module(value)
+        if address_of(value) in found or not (module or is_class(value)) or is_own(value):
+            continue
+        if module:
+            module_names = own_dict(value)
+            pending += [module_names[name] for name in names if name in module_names]
+            found[address_of(value)] = value
+        elif _FLAGS(value) & _CHANGEABLE:
+            found[address_of(value)] = value
+    known = {address_of(library.holder): library for library in earlier}
+    return [take_library_snapshot(value, known.get(address)) for address, value in found.items()]
+
+
+def take_library_snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnapshot:
+    """Return a module or class as it is; objects that may have to end are not kept alive by this.
+
+    earlier: is returned if nothing has changed, so that steps share it.
+    """
+    values = _attributes(holder)
+    addresses = [*map(address_of, values), *map(address_of, values.values())]
+    if earlier is not None and addresses == earlier.addresses and not earlier.has_ended:
+        return earlier
+    if not _WITHOUT_FINALIZER.issuperset(map(address_of, map(type, values.values()))):
+        values = {
+            name: value if _has_no_finalizer(value) else ReleasedObject(value)
+            for name, value in values.items()
+        }
+    label = (
+        f"{class_module(holder)}.{name_of(holder)}"
+        if is_class(holder)
+        else str(own_dict(holder).get("__name__"))
     )
+    return LibrarySnapshot(holder, label, values, addresses)
 
 
-def _file_event(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
-    return lambda args: None if type(args[0]) is int else _file(args[0], reason)
+def _has_no_finalizer(value: Any) -> bool:
+    """Return whether nothing happens when an object ends."""
+    if type(value) in (list, tuple, set, frozenset):
+        return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
+    return address_of(type(value)) in _WITHOUT_FINALIZER
 
 
-def _on_connect(args: tuple[Any, ...]) -> NotRestored:
-    address = args[1]
-    name = ":".join(map(str, address[:2])) if type(address) is tuple else str(address)
-    return NotRestored(name, "what was sent over this connection cannot be undone")
+def _attributes(holder: Any) -> dict[str, Any]:
+    return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
 
 
-def _on_program(args: tuple[Any, ...]) -> NotRestored:
-    command = args[1] if len(args) > 1 else args[0]
-    words = command if type(command) in (list, tuple) else [command]
-    return NotRestored(
-        " ".join(map(os.fsdecode, words))[:80], "this program was started; what it has done stays"
-    )
-
-
-_EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
-    "open": _on_open,
-    "os.remove": _file_event("this file was removed and is not restored"),
-    "os.rename": _file_event("this was renamed and keeps its new name"),
-    "os.mkdir": _file_event("this folder was created and stays"),
-    "os.rmdir": _file_event("this folder was removed and is not restored"),
-    "os.truncate": _file_event("this file was truncated and stays that way"),
-    "socket.connect": _on_connect,
-    "subprocess.Popen": _on_program,
-    "os.system": _on_program,
-}
-
-AUDIT_EVENTS = frozenset(_EVENTS)
-"""The names of the audit events that are of interest."""
-
-
-class RestoreAction(NamedTuple):
-    """One thing that can be put back."""
+class Difference(NamedTuple):
+    """An object whose state is another one now."""
 
     value: Any
-    """The object."""
-    apply: Apply
-    revert: Apply
+    action: Action | None
+    """Puts it back."""
+    reason: str = ""
+    """Why it cannot be put back."""
 
 
 class SideState:
-    """The state of such objects at one time."""
+    """The state of files, polars tables, tensors and threads at one time."""
 
     def __init__(self, values: Iterable[Any], files: bool = True) -> None:
         """files: whether to note files too."""
-        self._files: list[tuple[weakref.ref[Any], Any]] = []
+        self._files: list[tuple[weakref.ref[Any], FilePosition | None]] = []
         self._tables: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[Any, Any]] = []
         self._threads = set(_threads())
-        streams = _streams() if files else []
-        tensor = get_if_loaded("torch", "Tensor")
+        addresses = []
         kinds: dict[int, str] = {}
         for value in values:
             cls = type(value)
             if (kind := kinds.get(address_of(cls))) is None:
-                is_file = any(is_subclass(cls, base) for base in streams)
-                kind = (
-                    "table"
-                    if is_one_of(value, "polars", "DataFrame", "Series")
-                    else "tensor"
-                    if is_subclass(cls, tensor)
-                    else "file"
-                    if is_file
-                    else ""
-                )
-                kinds[address_of(cls)] = kind
+                kind = kinds[address_of(cls)] = _side_kind(cls)
             if kind == "table":
                 self._tables.append((value, value.clone()))
             elif kind == "tensor":
                 self._tensors.append((value, as_library_type(value).detach()))
-            elif kind == "file":
-                self._files.append((weakref.ref(value), _position(value)))
-        items = [
-            *(reference() for reference, _ in self._files),
-            *(value for value, _ in (*self._tables, *self._tensors)),
-        ]
-        self.addresses = frozenset(map(address_of, items))
+            elif kind == "file" and files:
+                self._files.append((weakref.ref(value), _read_position(value)))
+            else:
+                continue
+            addresses.append(address_of(value))
+        self.addresses = frozenset(addresses)
         """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
-        """Return the addresses of tables that are too large to compare so many bytes of all
-        together, beginning with the smallest."""
+        """Return the addresses of tables that are too large to be compared within this number of
+        bytes in total, starting with the smallest."""
         found = set()
-        for size, value in sorted(
-            ((value.estimated_size(), address_of(value)) for value, _ in self._tables)
+        for size, address in sorted(
+            (value.estimated_size(), address_of(value)) for value, _ in self._tables
         ):
             most -= size
             if most < 0:
-                found.add(value)
+                found.add(address)
         return frozenset(found)
 
-    def compare(
-        self, without: frozenset[int] = frozenset()
-    ) -> tuple[list[RestoreAction], list[tuple[Any, str]], list[NotRestored]]:
-        """Return what can be put back, objects that cannot (with reasons), and threads that still
-        run. without: tables to leave out."""
-        tables = [(value, then) for value, then in self._tables if address_of(value) not in without]
-        back = [
-            found
-            for found in (_restore_table(value, then) for value, then in tables)
-            if found is not None
-        ]
-        moved = [(value, then) for value, then in self._tensors if not _same_memory(value, then)]
-        back += [
-            RestoreAction(
-                value,
-                partial(setattr, value, "data", then),
-                partial(setattr, value, "data", value.data),
-            )
-            for value, then in moved
-        ]
-        unrestored = []
-        files = [
-            (value, then) for reference, then in self._files if (value := reference()) is not None
-        ]
-        for value, then in files:
-            now = _position(value)
-            if now == then:
-                continue
-            if then is None or now is None or then[0] != now[0]:
-                unrestored.append(
-                    (
-                        value,
-                        "it was closed"
-                        if now is not None and not now[0]
-                        else "its position cannot be restored",
-                    )
+    def find_differences(self, without: frozenset[int] = frozenset()) -> Iterator[Difference]:
+        """Yield the objects that have changed. without: tables to leave out."""
+        for value, then in self._tables:
+            if address_of(value) not in without and not _same_table(value, then):
+                field = "_df" if hasattr(value, "_df") else "_s"
+                old, now = getattr(then.clone(), field), getattr(value, field)
+                yield Difference(
+                    value,
+                    Action(
+                        partial(setattr, value, field, old), partial(setattr, value, field, now)
+                    ),
                 )
-            elif then[1] is not None and now[1] is not None:
-                back.append(RestoreAction(value, _seek(value, then[1]), _seek(value, now[1])))
-            else:
-                unrestored.append((value, "what was written to a file stays"))
-        started = [thread for number, thread in _threads().items() if number not in self._threads]
-        return (
-            back,
-            unrestored,
-            [
-                NotRestored(thread.name, "this thread was started and is still running")
-                for thread in started
-            ],
-        )
+        for value, then in self._tensors:
+            if _layout(value) != _layout(then):
+                yield Difference(
+                    value,
+                    Action(
+                        partial(setattr, value, "data", then),
+                        partial(setattr, value, "data", value.data),
+                    ),
+                )
+        for reference, before in self._files:
+            if (value := reference()) is not None:
+                now = _read_position(value)
+                if now != before:
+                    yield _compare_positions(value, before, now)
+
+    def find_started_threads(self) -> list[NotRestored]:
+        """Return the threads that were started since and still run."""
+        return [
+            NotRestored(thread.name, "this thread was started and is still running")
+            for number, thread in _threads().items()
+            if number not in self._threads
+        ]
+
+
+def _side_kind(cls: type) -> str:
+    if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
+        return "table"
+    if is_subclass(cls, get_if_loaded("torch", "Tensor")):
+        return "tensor"
+    return "" if file_class(cls) is None else "file"
 
 
 def _threads() -> dict[int, Any]:
+    """Return the threads by number, but for those of the program itself."""
     threading = sys.modules.get("threading")
     if threading is None:
         return {}
@@ -246,7 +335,6 @@ def _threads() -> dict[int, Any]:
 
 
 def _is_ours(thread: Any) -> bool:
-    """Return whether it is a thread of the program itself."""
     target = own_dict(thread).get("_target")
     function = target.__func__ if type(target) is types.MethodType else target
     package = __package__.rpartition(".")[0]
@@ -256,62 +344,55 @@ def _is_ours(thread: Any) -> bool:
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
-def _streams() -> list[Any]:
-    return [
-        get_if_loaded("_io", name)
-        for name in (
-            "TextIOWrapper",
-            "BufferedReader",
-            "BufferedWriter",
-            "BufferedRandom",
-            "FileIO",
-        )
-    ]
+class FilePosition(NamedTuple):
+    """How far a file is read or written."""
+
+    is_open: bool
+    read: int | None = None
+    """Where it is read, if that can be set."""
+    written: int | None = None
+    """How far it was written."""
 
 
-def _position(value: Any) -> Any:
-    """Return whether a file is open, its position if it can be set, and for a file being written
-    how far it got; None if that is not known."""
-    cls = next(
-        cls for cls in _streams() if is_subclass(type(value), cls)
-    )  # whose methods are used, whatever a derived class says
+def _read_position(value: Any) -> FilePosition | None:
+    """Return the position of a file; None if it is not known."""
+    cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
-            return (False, None, None)
+            return FilePosition(False)
         if not cls.seekable(value):
-            return (True, None, None)
-        if cls.writable(value):
-            return (
-                True,
-                None,
-                cls.buffer.__get__(value).tell() if hasattr(cls, "buffer") else cls.tell(value),
-            )
-        return (True, cls.tell(value), None)
+            return FilePosition(True)
+        if not cls.writable(value):
+            return FilePosition(True, read=cls.tell(value))
+        binary = hasattr(cls, "buffer")
+        return FilePosition(
+            True, written=cls.buffer.__get__(value).tell() if binary else cls.tell(value)
+        )
     except (OSError, ValueError, AttributeError):
         return None
 
 
-def _seek(value: Any, position: Any) -> Apply:
-    return lambda: value.seek(position)
-
-
-def _same_memory(tensor: Any, then: Any) -> bool:
-    now, before = (
-        (each.data_ptr(), each.shape, each.stride(), each.dtype) for each in (tensor, then)
+def _compare_positions(
+    value: Any, then: FilePosition | None, now: FilePosition | None
+) -> Difference:
+    if then is None or now is None or then.is_open != now.is_open:
+        closed = now is not None and not now.is_open
+        return Difference(
+            value, None, "it was closed" if closed else "its position cannot be restored"
+        )
+    if then.read is None or now.read is None:
+        return Difference(value, None, "what was written to a file stays")
+    return Difference(
+        value, Action(partial(_seek, value, then.read), partial(_seek, value, now.read))
     )
-    return now == before
 
 
-def _restore_table(value: Any, then: Any) -> RestoreAction | None:
-    field = "_df" if hasattr(value, "_df") else "_s"
-    if _same_table(value, then):
-        return None
-    now = getattr(value, field)
-    return RestoreAction(
-        value,
-        lambda: setattr(value, field, getattr(then.clone(), field)),
-        lambda: setattr(value, field, now),
-    )
+def _seek(value: Any, position: int) -> None:
+    value.seek(position)
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _same_table(value: Any, then: Any) -> bool:
@@ -328,22 +409,21 @@ def _same_table(value: Any, then: Any) -> bool:
             and list(value.columns) == list(then.columns)
             and value.equals(then, null_equal=True)
         )
-    except Exception:  # columns of Python objects do not compare
+    except Exception:  # columns of Python objects cannot be compared
         return False
 
 
 class Setting(NamedTuple):
-    """One part of the process's state that code can set."""
+    """A part of the process's state that code can set."""
 
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared. Raises whatever it likes if it does not
-    exist."""
+    """Reads it as plain values that can be compared. May raise anything if it does not exist."""
     write: Callable[[Any], object]
 
 
 _SIZE = ("COLUMNS", "LINES")
-"""Variables that the program sets itself, when the screen gets another size."""
+"""Variables that the program sets itself when the screen's size changes."""
 
 
 def _environment() -> dict[str, str]:
@@ -358,7 +438,7 @@ def _write_environment(wanted: dict[str, str]) -> None:
             os.environ[name] = text
 
 
-def _list_setting(module: str, name: str) -> Setting:
+def _list_setting(module: str, name: str, after: Callable[[], object] = lambda: None) -> Setting:
     """Make the setting that is a list of a module: which list it is, and its items."""
 
     def read() -> Any:
@@ -368,28 +448,31 @@ def _list_setting(module: str, name: str) -> Setting:
     def write(wanted: Any) -> None:
         setattr(sys.modules[module], name, wanted[0])
         wanted[0][:] = wanted[1]
+        after()
 
     return Setting(f"{module}.{name}", read, write)
 
 
-def _write_filters(wanted: tuple[Any, list[Any]]) -> None:
-    warnings.filters = wanted[0]
-    wanted[0][:] = wanted[1]
-    mutated = getattr(warnings, "_filters_mutated", None) or getattr(
-        warnings, "_filters_mutated_lock_held", None
-    )
-    if mutated is not None:
-        mutated()
+def _note_new_filters() -> None:
+    for name in ("_filters_mutated", "_filters_mutated_lock_held"):
+        if hasattr(warnings, name):
+            getattr(warnings, name)()
+            return
 
 
-def _numpy_random() -> Any:
-    name, keys, *rest = sys.modules["numpy.random"].get_state()
-    return (name, keys.tobytes(), *rest)
+def _object_setting(label: str, find: Callable[[], Any], part: Part) -> Setting:
+    """Make the setting that is the state of an object."""
+    return Setting(label, lambda: part.read(find()), lambda wanted: part.prepare(find(), wanted)())
 
 
-def _write_numpy_random(wanted: Any) -> None:
-    numpy = sys.modules["numpy"]
-    numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
+def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
+    """Make the setting that functions of a module read and write. named: written by keywords."""
+
+    def write_setting(wanted: Any) -> None:
+        function = getattr(sys.modules[module], write)
+        function(**wanted) if named else function(wanted)
+
+    return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
 
 
 def _write_torch_random(wanted: bytes) -> None:
@@ -408,14 +491,8 @@ _SIGNALS = tuple(
     for number in map(int, signal.valid_signals())
     if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
 )
-
-
 _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-"""Quicker, because it makes no members of an enumeration."""
-
-
-def _handlers() -> list[Any]:
-    return list(map(_getsignal, _SIGNALS))
+"""Quicker, because it does not create enum members."""
 
 
 def _write_handlers(wanted: list[Any]) -> None:
@@ -441,21 +518,6 @@ def _umask() -> int:
         return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask"))
 
 
-def _decimal() -> Any:
-    context = sys.modules["decimal"].getcontext()
-    signals = (tuple(map(bool, found.values())) for found in (context.flags, context.traps))
-    return [getattr(context, name) for name in DECIMAL_FIELDS] + list(signals)
-
-
-def _write_decimal(wanted: Any) -> None:
-    context = sys.modules["decimal"].getcontext()
-    for name, value in zip(DECIMAL_FIELDS, wanted):
-        setattr(context, name, value)
-    for found, values in zip((context.flags, context.traps), wanted[len(DECIMAL_FIELDS) :]):
-        for name, value in zip(found, values):
-            found[name] = value
-
-
 def _pandas() -> dict[str, Any]:
     found: dict[str, Any] = {}
     pending = [("", sys.modules["pandas._config.config"]._global_config)]
@@ -475,13 +537,9 @@ def _write_pandas(wanted: dict[str, Any]) -> None:
             sys.modules["pandas"].set_option(name, value)
 
 
-def _function_setting(module: str, read: str, write: Callable[[Any, Any], object]) -> Setting:
-    """Make the setting that a module reads with a function."""
-    return Setting(
-        f"{module}.{read}",
-        lambda: getattr(sys.modules[module], read)(),
-        lambda wanted: write(sys.modules[module], wanted),
-    )
+def _logging() -> Any:
+    root = sys.modules["logging"].root
+    return root.level, list(root.handlers), root.manager.disable
 
 
 def _write_logging(wanted: Any) -> None:
@@ -491,58 +549,33 @@ def _write_logging(wanted: Any) -> None:
     root.manager.disable = wanted[2]
 
 
-def _logging() -> Any:
-    root = sys.modules["logging"].root
-    return root.level, list(root.handlers), root.manager.disable
-
-
-def _locale() -> Any:
+def _set_locale(wanted: str | None = None) -> Any:
     locale = sys.modules["locale"]
-    return locale.setlocale(locale.LC_ALL)
+    return locale.setlocale(locale.LC_ALL, wanted)
 
 
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
-    Setting("warnings.filters", lambda: (warnings.filters, list(warnings.filters)), _write_filters),
-    Setting(
-        "random",
-        lambda: sys.modules["random"].getstate(),
-        lambda wanted: sys.modules["random"].setstate(wanted),
-    ),
-    Setting("numpy.random", _numpy_random, _write_numpy_random),
-    _function_setting(
-        "sys", "getrecursionlimit", lambda sys, wanted: sys.setrecursionlimit(wanted)
-    ),
-    _function_setting(
-        "sys", "getswitchinterval", lambda sys, wanted: sys.setswitchinterval(wanted)
-    ),
-    _function_setting(
-        "sys", "get_int_max_str_digits", lambda sys, wanted: sys.set_int_max_str_digits(wanted)
-    ),
-    _function_setting(
-        "threading", "stack_size", lambda threading, wanted: threading.stack_size(wanted)
-    ),
-    _function_setting(
-        "socket", "getdefaulttimeout", lambda socket, wanted: socket.setdefaulttimeout(wanted)
-    ),
-    _function_setting(
-        "numpy", "get_printoptions", lambda numpy, wanted: numpy.set_printoptions(**wanted)
-    ),
-    _function_setting("numpy", "geterr", lambda numpy, wanted: numpy.seterr(**wanted)),
+    _list_setting("warnings", "filters", _note_new_filters),
+    _object_setting("random", lambda: sys.modules["random"]._inst, RANDOM),
+    _object_setting("numpy.random", lambda: sys.modules["numpy.random.mtrand"]._rand, GENERATOR),
+    _object_setting("decimal context", lambda: sys.modules["decimal"].getcontext(), CONTEXT),
+    _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
+    _function_setting("sys", "getswitchinterval", "setswitchinterval"),
+    _function_setting("sys", "get_int_max_str_digits", "set_int_max_str_digits"),
+    _function_setting("threading", "stack_size", "stack_size"),
+    _function_setting("socket", "getdefaulttimeout", "setdefaulttimeout"),
+    _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
+    _function_setting("numpy", "geterr", "seterr", named=True),
     Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _write_gc),
-    Setting("signal handlers", _handlers, _write_handlers),
+    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS)), _write_handlers),
     Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS)), _write_limits),
     Setting("umask", _umask, os.umask),
-    Setting("decimal context", _decimal, _write_decimal),
     Setting("pandas options", _pandas, _write_pandas),
     Setting("logging", _logging, _write_logging),
-    Setting(
-        "locale",
-        _locale,
-        lambda wanted: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL, wanted),
-    ),
+    Setting("locale", _set_locale, _set_locale),
     Setting(
         "torch.random",
         lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
@@ -558,27 +591,26 @@ class ProcessState:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
 
-    def changed_settings(self) -> list[tuple[Setting, Any, Any]]:
-        """Return each setting that differs now, its value then, and its value now."""
-        found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
-        different = [
-            (setting, then, now)
-            for setting, then, now in found
-            if then is not MISSING and now is not MISSING and not _equal(then, now)
-        ]
-        if (
-            _count_libraries(len(sys.modules)) != self._libraries
-        ):  # libraries that were loaded have set some, and will not do so again
-            different = [each for each in different if each[0].label != "warnings.filters"]
-        return different
+    def find_changes(self) -> dict[str, Action]:
+        """Return how to put back each setting that differs now, by its label."""
+        found = {}
+        new_libraries = _count_libraries(len(sys.modules)) != self._libraries
+        for setting, then in zip(_SETTINGS, self._values):
+            now = _read(setting)
+            if then is MISSING or now is MISSING or _equal(then, now):
+                continue
+            if new_libraries and setting.label == "warnings.filters":
+                continue  # libraries that were loaded have set some, and will not do so again
+            found[setting.label] = Action(partial(setting.write, then), partial(setting.write, now))
+        return found
 
 
 @functools.lru_cache(maxsize=1)
 def _count_libraries(modules: int) -> int:
     """Count the loaded packages that do not belong to the standard library.
 
-    modules: the number of all modules. While it is the same, none of their names is read: after
-    a fork, Linux copies each page that is touched, and the names lie on hundreds of pages.
+    modules: the number of all modules. While it does not change, no names are read: after a fork,
+    Linux copies each page that is touched, and the names are on hundreds of pages.
     """
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
@@ -587,7 +619,7 @@ def _count_libraries(modules: int) -> int:
 def _read(setting: Setting) -> Any:
     try:
         return setting.read()
-    except Exception:  # a library that is not loaded, in the middle of its import, or one of the user's by that name
+    except Exception:  # the library is not loaded, is being imported, or is a module of the user's
         return MISSING
 
 

@@ -1,252 +1,342 @@
-"""Plans and restores a state."""
+"""Compares the kernel with a checkpoint, and restores what differs.
+
+Both walk the same objects. The checkpoint describes the state of each in a few numbers, the kernel
+compares these with its own and asks for the states that differ."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ..objects import MISSING, address_of, run_with_timeout
-from ..variables import HIDDEN, describe_variable
-from .checkpoint import Checkpoint, CheckpointError, load_state
-from .checkpoint_responder import (
-    NAME,
-    STATE,
-    CheckpointMemory,
-    DirtyPages,
-    Span,
-    StateRequest,
-    States,
-    UnreadableMemoryError,
-    format_label,
-    unpack_addresses,
-    walk,
+from ..objects import (
+    ATOMS,
+    MISSING,
+    address_of,
+    class_module,
+    name_of,
+    run_with_timeout,
 )
-from .graph import Graph, Kinds, Node, ancestors
-from .mutations import Step, touched_names
-from .process_state import NotRestored
-from .reach import Apply, LibrarySnapshot, ReleasedObject
-from .tables import Block, find_block
+from ..variables import HIDDEN, describe_variable
+from .checkpoint import Checkpoint, dump_in_fork, dump_state, load_state
+from .graph import Graph, Kinds
+from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory
+from .parts import Values, file_class
+from .process_state import Action, LibrarySnapshot, NotRestored, ReleasedObject
 
+if TYPE_CHECKING:
+    from .history import Step
+
+MENTIONED_TIMEOUT = 20.0
+"""Seconds that each process has to walk through what a cell mentions."""
+OTHERS_TIMEOUT = 2.0
+"""Seconds for everything else."""
 ANSWER_TIMEOUT = 60.0
 """Seconds to wait for a checkpoint's answer; after that it counts as lost."""
 RECREATE_TIMEOUT = 10.0
-"""Seconds for creating objects again and preparing the steps, which may run the user's own code."""
+"""Seconds for recreating objects and preparing the steps, which may run user code."""
+
+
+class Roots(NamedTuple):
+    """The objects where a walk begins."""
+
+    names: dict[str, Any]
+    """The names before the cell."""
+    alive: Sequence[Any]
+    """Objects that both processes keep alive, so that an address means the same object in both."""
+
+
+def _walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
+    """Walk from the names that cells mention, then from all others; return the names for which
+    there was not enough time."""
+    names = roots.names
+    early = [name for name in dict.fromkeys(first) if name in names]
+    left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED_TIMEOUT)
+    graph.add(
+        (*(value for _, value in graph.kinds.shared_objects), *roots.alive),
+        time.monotonic() + OTHERS_TIMEOUT,
+    )
+    return left + _walk_names(
+        graph, {name: value for name, value in names.items() if name not in left}, OTHERS_TIMEOUT
+    )
+
+
+def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str]:
+    until = time.monotonic() + seconds
+    inside = [
+        (name, value)
+        for name, value in names.items()
+        if name not in HIDDEN and address_of(type(value)) not in ATOMS
+    ]
+    for index, (_, value) in enumerate(inside):
+        if not graph.add((value,), until):
+            return [format_label(name) for name, _ in inside[index:]]
+    return []
+
+
+def format_label(name: Any) -> str:
+    """Return a name; for one that is no text, how code gets at it."""
+    if type(name) is str:
+        return name
+    plain = address_of(type(name)) in ATOMS
+    return f"globals()[{name!r}]" if plain else f"globals()[a {name_of(type(name))}]"
+
+
+def _unpack(data: bytes) -> array[int]:
+    """Unpack numbers of eight bytes."""
+    found = array("q")
+    found.frombytes(data)
+    return found
+
+
+# In a checkpoint.
+
+
+class States(NamedTuple):
+    """The earlier states of objects that differ now."""
+
+    payload: bytes
+    """Rows: True, a name and its object, which is gone; or False, the address of a living object
+    and the values of each part that can change."""
+    changed: list[str]
+    """Names, and modules of the user, whose objects differ inside."""
+    not_restored: list[tuple[str, str]]
+    """Names, with reasons: their objects cannot be carried over, or were mentioned by the cells and
+    cannot be compared."""
+    variables: dict[str, dict[str, Any]]
+    """Descriptions of the names that differ, and of those that were asked for, as they were."""
+
+
+Row = tuple[bool, Any, Any]
+
+
+class CheckpointResponder:
+    """Answers questions in a checkpoint. It is made before the fork and used in the forked
+    process."""
+
+    def __init__(self, namespace: dict[str, Any], find_roots: Callable[[int], Roots]) -> None:
+        """find_roots: returns those of a step, by its serial number."""
+        self._namespace = namespace
+        self._find_roots = find_roots
+        self._graph: Graph
+        self._roots: Roots
+        self._first: list[str]
+
+    def __call__(self, question: tuple[Any, ...]) -> Any:
+        name, *args = question
+        if name == "describe":
+            return self._describe(*args)
+        return tuple(self._collect_states(*args))
+
+    def _describe(self, serial: int, first: list[str]) -> tuple[bytes, list[str]]:
+        """Walk through the state before a step. Return all objects as they were, six numbers for
+        each: address and `Node.state`; and the names for which there was not enough time."""
+        self._roots, self._first = self._find_roots(serial), first
+        self._graph = Graph(Kinds(self._namespace))
+        unseen = _walk(self._graph, self._roots, first)
+        rows: array[int] = array("q")
+        for address, node in self._graph.nodes.items():
+            rows.extend((address, *node.state))
+        return rows.tobytes(), unseen
+
+    def _collect_states(
+        self, alive_data: bytes, changed_data: bytes, written_data: bytes, asked: list[str]
+    ) -> States:
+        """Return the earlier states of what differs.
+
+        All `data` are addresses of objects: those that live in both processes; of these, those
+        whose state differs, and those whose memory differs. asked: names to describe.
+        """
+        graph, names = self._graph, self._roots.names
+        nodes = graph.nodes
+        alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
+        # Also send containers of freed objects: what stands at that address now is
+        # something else.
+        pending = [address for address in nodes if address not in alive]
+        while pending:
+            for holder in graph.holders(pending.pop()):
+                if holder in alive and holder not in changed:
+                    if graph.kinds.kind(nodes[holder].value).can_change:
+                        changed.add(holder)
+                    else:
+                        alive.discard(holder)
+                        pending.append(holder)
+        inside = self._labels(changed | set(_unpack(written_data)) | (nodes.keys() - alive))
+        rows: list[Row] = [
+            (False, address, self._state(nodes[address].value)) for address in changed
+        ]
+        for name, value in names.items():
+            if address_of(value) in nodes and address_of(value) not in alive:
+                rows.append((True, name, value))
+        payload, lost = self._dump(rows, alive)
+        described = [name for name in {*inside, *asked} if name in names and type(name) is str]
+        return States(
+            payload,
+            inside,
+            lost + self._uncomparable(),
+            {name: describe_variable(name, names[name]) for name in described},
+        )
+
+    def _state(self, value: Any) -> list[Values]:
+        parts = self._graph.kinds.kind(value).parts
+        return [part.read(value) for part in parts if part.write is not None]
+
+    def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
+        """Return rows as bytes, and the names that hold what cannot be written, with the reason."""
+        write = partial(dump_state, alive=alive, namespace=self._namespace)
+        whole, reasons = dump_in_fork(rows, write)
+        if whole is not None:
+            return whole, []
+        whole, _ = dump_in_fork([row for row, why in zip(rows, reasons) if not why], write)
+        if whole is None:
+            whole = write([])
+            reasons = [why or "it could not be transferred with the others" for why in reasons]
+        lost: dict[str, str] = {}
+        for (is_name, key, _), why in zip(rows, reasons):
+            if why:
+                labels = [format_label(key)] if is_name else self._labels([key])
+                lost.update(dict.fromkeys(labels, why))
+        return whole, list(lost.items())
+
+    def _uncomparable(self) -> list[tuple[str, str]]:
+        """Return the names, among those that the cells mention, that lead to objects of which not
+        all can be compared, with the reason."""
+        by_type: dict[str, list[int]] = {}
+        for address, node in self._graph.nodes.items():
+            cls = type(node.value)
+            if not node.known and file_class(cls) is None:
+                module = class_module(cls)
+                prefix = "" if module in ("builtins", "__main__", "") else f"{module}."
+                by_type.setdefault(prefix + name_of(cls), []).append(address)
+        mentioned = set(self._first)
+        return [
+            (name, f"not compared: undo does not know what {kind} stores")
+            for kind, addresses in by_type.items()
+            for name in self._labels(addresses)
+            if name in mentioned
+        ]
+
+    def _labels(self, addresses: Iterable[int]) -> list[str]:
+        """Return the names, and other labels, that lead to the given objects."""
+        reached = self._graph.ancestors(addresses)
+        named = [*self._roots.names.items(), *self._graph.kinds.shared_objects]
+        return [format_label(name) for name, value in named if address_of(value) in reached]
+
+
+# In the kernel.
 
 
 class Copy(NamedTuple):
     """Memory of an array to copy back."""
 
     array: Any
-    block: Block
-    """Its earlier position."""
+    memory: Span
+    """Where it was."""
     spans: list[Span]
 
 
-class Plan(NamedTuple):
+class Plan:
     """All that is needed to restore a state."""
 
-    names: dict[str, Any]
-    """The namespace as it was."""
-    states: list[tuple[Any, list[list[Any]]]]
-    """Objects to restore, with the values of their parts."""
-    copies: list[Copy]
-    side_state: list[tuple[Apply, Apply]]
-    """Other steps: for each, the function that does it and the one that reverses it."""
-    inside: list[str]
-    """Names whose objects will change inside."""
-    not_restored: list[NotRestored]
-    variables: dict[str, dict[str, Any]]
-    """The descriptions that those names will have."""
-    graph: Graph
-    """Keeps the objects alive until the end."""
+    def __init__(self, names: dict[str, Any], graph: Graph) -> None:
+        self.names = names
+        """The namespace as it was."""
+        self.graph = graph
+        """Keeps the objects alive until the end."""
+        self.states: list[tuple[Any, list[Values]]] = []
+        """Objects to restore, with the values of their parts."""
+        self.copies: list[Copy] = []
+        self.actions: list[Action] = []
+        """Other steps."""
+        self.inside: list[str] = []
+        """Names whose objects will change inside."""
+        self.not_restored: list[NotRestored] = []
+        self.variables: dict[str, dict[str, Any]] = {}
+        """The descriptions that those names will have."""
 
+    def apply(
+        self, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
+    ) -> None:
+        """Put everything in place; if a step fails, reverse all. checkpoint: of the state to
+        restore. now: of the state as it is."""
+        actions = self.actions + run_with_timeout(
+            RECREATE_TIMEOUT, lambda: list(self._state_actions())
+        )
+        before = dict(namespace)
+        done: list[Action] = []
+        pieces: list[tuple[Span, Span]] = []
+        try:
+            for action in actions:
+                done.append(action)
+                action.apply()
+            if checkpoint is not None:
+                pieces = list(self._pieces())
+                other = CheckpointMemory(checkpoint.pid)
+                for there, here in pieces:
+                    other.copy(there, here.start, drop=now is not None)
+            _bind_names(namespace, self.names)
+        except BaseException:
+            if now is not None:
+                other = CheckpointMemory(now.pid)
+                for _, here in pieces:
+                    with contextlib.suppress(UnreadableMemoryError):
+                        other.copy(here, here.start)
+            for action in reversed(done):
+                action.revert()
+            _bind_names(namespace, before)
+            raise
 
-WrittenSince = Callable[[Iterable[Block]], dict[Block, list[Span]]]
+    def _state_actions(self) -> Iterator[Action]:
+        for value, states in self.states:
+            parts = [part for part in self.graph.kinds.kind(value).parts if part.write is not None]
+            for part, values in zip(parts, states):
+                yield Action(part.prepare(value, values), part.prepare(value, part.read(value)))
 
+    def _pieces(self) -> Iterator[tuple[Span, Span]]:
+        """Yield what to copy: where it is in the checkpoint, and where here."""
+        for copy in self.copies:
+            memory = find_memory(copy.array)
+            if memory is None or memory.size != copy.memory.size:
+                raise ValueError("an array has a different size now")
+            moved = memory.start - copy.memory.start
+            yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 
-def compare_with_checkpoint(
-    namespace: dict[str, Any],
-    step: Step,
-    first: Iterable[str],
-    checkpoint: Checkpoint,
-    since: WrittenSince,
-) -> Plan:
-    """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and
-    fetch what differs.
+    def report(self, namespace: dict[str, Any]) -> dict[str, Any]:
+        """Return what carrying out the plan does to each name, and what stays as it is."""
+        changes: list[dict[str, Any]] = []
+        inside = set(self.inside)
+        for name in dict.fromkeys((*namespace, *self.names)):
+            if type(name) is not str or name in HIDDEN:
+                continue
+            now, then = namespace.get(name, MISSING), self.names.get(name, MISSING)
+            if now is then and name not in inside:
+                continue
+            change = "changed" if now is then else "rebound"
+            before = after = None
+            if then is MISSING:
+                change = "deleted"
+            else:
+                after = self.variables.get(name) or describe_variable(name, then)
+            if now is MISSING:
+                change = "added"
+            else:
+                before = describe_variable(name, now)
+            changes.append({"name": name, "change": change, "variable": after, "before": before})
+        for label in dict.fromkeys(self.inside):
+            if label in self.names:
+                continue
+            thing = {"name": label, "type": "", "summary": "", "kind": "data"}
+            changes.append({"name": label, "change": "changed", "variable": thing, "before": thing})
+        unrestored = [each._asdict() for each in self.not_restored]
+        return {"changes": changes, "kept_as_is": unrestored, "exact": not unrestored}
 
-    since: returns the parts of blocks that may have been written since the checkpoint. Raises
-    whatever creating an object raises.
-    """
-    first, graph, unseen, roots = (
-        list(first),
-        Graph(Kinds(namespace)),
-        set[str](),
-        step.roots(namespace),
-    )
-    table, unseen_there = checkpoint.ask(
-        ("describe", step.serial, first),
-        ANSWER_TIMEOUT,
-        lambda: unseen.update(walk(graph, roots, first)),
-    )
-    unseen.update(unseen_there)
-    alive, changed, copies, moved = _match(unpack_addresses(table), graph, step.ended())
-    spans = since(copy.block for copy in copies)
-    other = CheckpointMemory(checkpoint.pid)
-    different = (
-        [
-            part
-            for span in spans[copy.block]
-            for part in other.touched_spans(span)
-            if other.differs(part)
-        ]
-        for copy in copies
-    )
-    copies = [copy._replace(spans=parts) for copy, parts in zip(copies, different) if parts] + moved
-    memory = array("q", [address_of(copy.array) for copy in copies])
-    rebound = [
-        name
-        for name in step.names
-        if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]
-    ]
-    wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
-    carried = States(*checkpoint.ask(("carry", *wanted), ANSWER_TIMEOUT))
-    nodes = graph.nodes
-    rows = run_with_timeout(
-        RECREATE_TIMEOUT,
-        lambda: load_state(carried.payload, lambda address: nodes[address].value, namespace),
-    )
-    living = set(alive)
-    return Plan(
-        _earlier_names(
-            step,
-            namespace,
-            nodes,
-            living,
-            {key: value for kind, key, value in rows if kind == NAME},
-        ),
-        [(nodes[key].value, values) for kind, key, values in rows if kind == STATE],
-        copies,
-        [],
-        carried.changed,
-        [NotRestored(*lost) for lost in carried.lost]
-        + [
-            NotRestored(name, f"not compared: undo does not know what {kind} stores")
-            for name, kind in carried.unknown
-        ]
-        + [
-            NotRestored(name, "there was not enough time to compare it: changes in it stay")
-            for name in sorted(unseen)
-        ],
-        carried.variables,
-        graph,
-    )
-
-
-def _earlier_names(
-    step: Step,
-    namespace: dict[str, Any],
-    nodes: dict[int, Node],
-    alive: set[int],
-    gone: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the objects of the names; for one that cannot come back, that which the name has
-    now."""
-    found = {}
-    for name, value in step.names.items():
-        if name in gone:
-            found[name] = gone[name]
-        elif type(value) is not ReleasedObject:
-            found[name] = value
-        elif value.address in alive:
-            found[name] = nodes[value.address].value
-        elif name in namespace:
-            found[name] = namespace[name]
-    return found
-
-
-def _match(
-    rows: array[int], graph: Graph, ended: set[int]
-) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
-    """Return the objects that live in both processes, those whose state differs, arrays at the same
-    place, and arrays that have moved."""
-    alive, changed = array("q"), array("q")
-    stayed: list[Copy] = []
-    moved: list[Copy] = []
-    for offset in range(0, len(rows), 6):
-        address, kind, fixed, loose, start, size = rows[offset : offset + 6]
-        node = graph.nodes.get(address)
-        if (
-            node is None
-            or address in ended
-            or address_of(type(node.value)) != kind
-            or node.fixed_state != fixed
-        ):
-            continue
-        alive.append(address)
-        if node.mutable_state != loose:
-            changed.append(address)
-        if size:
-            there = Block(start, size)
-            copy = Copy(node.value, there, [Span(start, start + size)])
-            (stayed if node.block == there else moved).append(copy)
-    return alive, changed, stayed, moved
-
-
-def apply_plan(
-    plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
-) -> None:
-    """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore.
-    now: of the state as it is."""
-    ready = plan.side_state + run_with_timeout(
-        RECREATE_TIMEOUT,
-        lambda: [
-            step for value, values in plan.states for step in _steps(plan.graph, value, values)
-        ],
-    )
-    before = dict(namespace)
-    done: list[Apply] = []
-    copied = False
-    try:
-        for apply, revert in ready:
-            done.append(revert)
-            apply()
-        pieces = list(_pieces(plan.copies))
-        if checkpoint is not None:
-            other = CheckpointMemory(checkpoint.pid)
-            copied = True
-            for there, here in pieces:
-                other.copy(there, here.start, drop=now is not None)
-        _bind_names(namespace, plan.names)
-    except BaseException:
-        if copied and now is not None:
-            other = CheckpointMemory(now.pid)
-            for _, here in pieces:
-                with contextlib.suppress(UnreadableMemoryError):
-                    other.copy(here, here.start)
-        for revert in reversed(done):
-            revert()
-        _bind_names(namespace, before)
-        raise
-
-
-def _pieces(copies: list[Copy]) -> Iterator[tuple[Span, Span]]:
-    """Yield what to copy: where it is in the checkpoint, and where here."""
-    for copy in copies:
-        block = find_block(copy.array)
-        if block is None or block.size != copy.block.size:
-            raise ValueError("an array has a different size now")
-        moved = block.address - copy.block.address
-        yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
-
-
-def _steps(graph: Graph, value: Any, values: list[list[Any]]) -> Iterable[tuple[Apply, Apply]]:
-    parts = [part for part in graph.kinds.parts(value) if part.prepare is not None]
-    for part, wanted in zip(parts, values):
-        assert part.prepare is not None
-        yield part.prepare(value, wanted), part.prepare(value, part.read(value))
+    def find_names(self, value: Any) -> list[str]:
+        """Return the names through which an object can be reached."""
+        reached = self.graph.ancestors([address_of(value)])
+        return [name for name, each in self.names.items() if address_of(each) in reached]
 
 
 def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
@@ -258,163 +348,171 @@ def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
             namespace[name] = value
 
 
-def describe_changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what carrying out the plan does to each name."""
-    found: list[dict[str, Any]] = []
-    inside_names = set(plan.inside)
-    for name in dict.fromkeys((*namespace, *plan.names)):
-        if type(name) is not str or name in HIDDEN:
-            continue
-        now, then = namespace.get(name, MISSING), plan.names.get(name, MISSING)
-        if now is then and name not in inside_names:
-            continue
-        kind = (
-            "deleted"
-            if then is MISSING
-            else "added"
-            if now is MISSING
-            else "changed"
-            if now is then
-            else "rebound"
-        )
-        after = (
-            None if then is MISSING else plan.variables.get(name) or describe_variable(name, then)
-        )
-        found.append(
-            {
-                "name": name,
-                "change": kind,
-                "variable": after,
-                "before": None if now is MISSING else describe_variable(name, now),
-            }
-        )
-    for label in plan.inside:
-        if label not in plan.names:
-            thing = {"name": label, "type": "", "summary": "", "kind": "data"}
-            found.append({"name": label, "change": "changed", "variable": thing, "before": thing})
-    return found
-
-
-class UndoError(Exception):
-    """This cannot be undone now; the message is a sentence for the user."""
-
-
 def plan_undo(
-    step: Step,
-    steps: list[Step],
-    namespace: dict[str, Any],
-    kinds: Kinds,
-    memory: DirtyPages,
-    ended: list[Checkpoint],
+    steps: list[Step], checkpointed: Step | None, namespace: dict[str, Any], kinds: Kinds
 ) -> Plan:
-    """Plan how to restore the state before a step. Raises `UndoError`, and whatever creating an
-    object raises.
-
-    steps: all steps, in order. memory: what was written since each step. ended: takes checkpoints
-    that do not answer any more.
-    """
-    later = steps[steps.index(step) :]
-    at = next((each for each in later if each.checkpoint is not None), None)
-    before_at = later if at is None else later[: later.index(at)]
-    stays = [
-        NotRestored("", f"Changes inside objects stay: {each.failure}.")
-        for each in before_at
-        if each.changes_inside
+    """Plan how to restore the state before the first of these steps. checkpointed: the first of
+    them that has a checkpoint. Raises `CheckpointError`, `UnreadableMemoryError`, and whatever
+    creating an object raises."""
+    first = steps[0]
+    mentioned = tuple(dict.fromkeys(name for step in steps for name in step.mentioned))
+    if checkpointed is None:
+        names = first.live_names(namespace)
+        gone = [name for name in first.names if name not in names]
+        plan = Plan(
+            {**{name: namespace[name] for name in gone if name in namespace}, **names}, Graph(kinds)
+        )
+        plan.not_restored += [NotRestored(format_label(name), _ENDED) for name in gone]
+    else:
+        plan = _compare_with_checkpoint(first, checkpointed, mentioned, namespace)
+    unseen = steps if checkpointed is None else steps[: steps.index(checkpointed)]
+    plan.not_restored[:0] = [
+        *(
+            NotRestored("", f"Changes inside objects stay: {step.failure}.")
+            for step in unseen
+            if step.changes_inside
+        ),
+        *dict.fromkeys(effect for step in steps for effect in step.side_effects),
     ]
-    stays += dict.fromkeys(deed for each in later for deed in each.side_effects.effects)
-    names = step.live_names(namespace)
-    gone = [name for name in step.names if name not in names]
-    plan = Plan(
-        {**{name: namespace[name] for name in gone if name in namespace}, **names},
-        [],
-        [],
-        [],
-        [],
-        [NotRestored(format_label(name), "it has ended and does not come back") for name in gone],
-        {},
-        Graph(kinds),
+    _add_side_state(plan, steps)
+    _add_libraries(plan, steps, frozenset(mentioned))
+    return plan
+
+
+_ENDED = "it has ended and does not come back"
+
+
+class _Matches(NamedTuple):
+    """The objects that live in both processes."""
+
+    alive: array[int]
+    """Their addresses."""
+    changed: array[int]
+    """The addresses of those whose state differs."""
+    in_place: list[Copy]
+    """Arrays whose memory is where it was."""
+    moved: list[Copy]
+    """Arrays whose memory is somewhere else."""
+
+
+def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
+    matches = _Matches(array("q"), array("q"), [], [])
+    for offset in range(0, len(rows), 6):
+        address, cls, fixed, mutable, *memory = rows[offset : offset + 6]
+        node = graph.nodes.get(address)
+        if node is None or address in ended or node.state[:2] != (cls, fixed):
+            continue
+        matches.alive.append(address)
+        if node.mutable_state != mutable:
+            matches.changed.append(address)
+        if memory[1]:
+            span = Span(*memory)
+            copies = matches.in_place if node.memory == span else matches.moved
+            copies.append(Copy(node.value, span, [span]))
+    return matches
+
+
+def _compare_with_checkpoint(
+    step: Step, checkpointed: Step, mentioned: tuple[str, ...], namespace: dict[str, Any]
+) -> Plan:
+    """Compare the kernel with the state before a step, beginning with the names that the cells
+    mention, and fetch what differs."""
+    checkpoint = checkpointed.checkpoint
+    assert checkpoint is not None
+    graph, unseen, roots = Graph(Kinds(namespace)), set[str](), step.roots(namespace)
+    rows, unseen_there = checkpoint.ask(
+        ("describe", step.serial, list(mentioned)),
+        ANSWER_TIMEOUT,
+        lambda: unseen.update(_walk(graph, roots, mentioned)),
     )
-    if at is not None and at.checkpoint is not None:
-        serial = at.serial
-        try:
-            plan = compare_with_checkpoint(
-                namespace,
-                step,
-                touched_names(later),
-                at.checkpoint,
-                lambda blocks: memory.written_since(serial, blocks),
-            )
-        except (CheckpointError, UnreadableMemoryError) as error:
-            ended += at.end()
-            at.failure = f"the process that kept the state before cell {at.cell} has ended"
-            raise UndoError(f"{error} Nothing was changed.") from None
-    noted = next((each for each in later if each.changes_inside), None)
-    return _add_libraries(_add_side_state(plan, noted, stays), later)
+    matches = _match(_unpack(rows), graph, step.ended())
+    written = checkpointed.written_since(copy.memory for copy in matches.in_place)
+    other = CheckpointMemory(checkpoint.pid)
+    copies = []
+    for copy in matches.in_place:
+        spans = [span for span in other.touched(written[copy.memory]) if other.differs(span)]
+        if spans:
+            copies.append(copy._replace(spans=spans))
+    copies += matches.moved
+    rebound = [
+        name
+        for name in step.names
+        if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]
+    ]
+    changed_memory = array("q", [address_of(copy.array) for copy in copies])
+    addresses = (matches.alive, matches.changed, changed_memory)
+    states = States(
+        *checkpoint.ask(
+            ("collect_states", *(each.tobytes() for each in addresses), rebound), ANSWER_TIMEOUT
+        )
+    )
+    nodes = graph.nodes
+    loaded: list[Row] = run_with_timeout(
+        RECREATE_TIMEOUT,
+        lambda: load_state(states.payload, lambda address: nodes[address].value, namespace),
+    )
+    gone = {name: value for is_name, name, value in loaded if is_name}
+    living = set(matches.alive)
+    names = {}
+    for name, value in step.names.items():
+        if name in gone:
+            names[name] = gone[name]
+        elif type(value) is not ReleasedObject:
+            names[name] = value
+        elif value.address in living:
+            names[name] = nodes[value.address].value
+        elif name in namespace:  # it does not come back
+            names[name] = namespace[name]
+    plan = Plan(names, graph)
+    plan.states = [(nodes[key].value, values) for is_name, key, values in loaded if not is_name]
+    plan.copies, plan.inside, plan.variables = copies, states.changed, states.variables
+    plan.not_restored = [
+        *(NotRestored(*each) for each in states.not_restored),
+        *(
+            NotRestored(name, "there was not enough time to compare it: changes in it stay")
+            for name in sorted(unseen.union(unseen_there))
+        ),
+    ]
+    return plan
 
 
-def _add_side_state(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
+def _add_side_state(plan: Plan, steps: list[Step]) -> None:
     """Add what the kernel itself noted before the first cell that may have changed an object in
     place."""
-    steps: list[tuple[Apply, Apply]] = []
-    inside = list(plan.inside)
-    if noted is not None and noted.process is not None:
-        settings = noted.process.changed_settings()
-        steps += [
-            (partial(setting.write, then), partial(setting.write, now))
-            for setting, then, now in settings
-        ]
-        inside += [setting.label for setting, _, _ in settings]
-    if noted is not None and noted.side_state is not None:
-        back, unrestored, threads = noted.side_state.compare()
-        steps += [(each.apply, each.revert) for each in back]
-        holders = plan.graph.holders()
-        for each in back:
-            inside += _find_names(each.value, plan, holders)
-        stays = stays + threads
-        stays += [
-            NotRestored(name, reason)
-            for value, reason in unrestored
-            for name in _find_names(value, plan, holders)
-        ]
-    return plan._replace(
-        side_state=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored
-    )
+    noted = next((step for step in steps if step.changes_inside), None)
+    if noted is None:
+        return
+    settings = {} if noted.process is None else noted.process.find_changes()
+    plan.actions += settings.values()
+    plan.inside += settings
+    if noted.side_state is not None:
+        for value, action, reason in noted.side_state.find_differences():
+            names = plan.find_names(value)
+            if action is None:
+                plan.not_restored += [NotRestored(name, reason) for name in names]
+            else:
+                plan.actions.append(action)
+                plan.inside += names
+        plan.not_restored += noted.side_state.find_started_threads()
 
 
-def _add_libraries(plan: Plan, later: list[Step]) -> Plan:
+def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
     """Add the attributes of libraries' modules and classes as they were before the first cell that
     mentions these."""
     first: dict[int, LibrarySnapshot] = {}
-    for each in later:
-        for library in each.libraries:
+    for step in steps:
+        for library in step.libraries:
             first.setdefault(address_of(library.holder), library)
-    steps: list[tuple[Apply, Apply]] = []
-    labels, stays = [], []
-    mentioned = frozenset(touched_names(later))
+    settings = frozenset(plan.inside)
     for library in first.values():
         for name, then, now in library.iter_changes(mentioned):
             label = f"{library.label}.{name}"
             value = then.value(None) if type(then) is ReleasedObject else then
-            if label in plan.inside:
+            if label in settings:
                 continue
             if value is MISSING and then is not MISSING:
-                stays.append(NotRestored(label, "it has ended and does not come back"))
+                plan.not_restored.append(NotRestored(label, _ENDED))
                 continue
-            labels.append(label)
-            steps.append(
-                (
-                    partial(library.set_attribute, name, value),
-                    partial(library.set_attribute, name, now),
-                )
-            )
-    return plan._replace(
-        side_state=[*plan.side_state, *steps],
-        inside=[*plan.inside, *labels],
-        not_restored=plan.not_restored + stays,
-    )
-
-
-def _find_names(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
-    """Return the names through which an object can be reached."""
-    reached = ancestors([address_of(value)], holders)
-    return [name for name, each in plan.names.items() if address_of(each) in reached]
+            plan.inside.append(label)
+            put = partial(library.set_attribute, name)
+            plan.actions.append(Action(partial(put, value), partial(put, now)))

@@ -1,0 +1,108 @@
+"""Effects of code outside its process, as the interpreter's audit events tell them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, NamedTuple
+
+
+class SideEffect(NamedTuple):
+    verb: str
+    """What the code wants: it follows "wanted to"."""
+    target: str
+    remains: str
+    """What an undo does not take back; empty if that is nothing, or is told otherwise."""
+
+
+Args = tuple[Any, ...]
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
+_CACHES = (
+    "__pycache__",
+    f"{os.sep}.cache{os.sep}",
+    f"{os.sep}.config{os.sep}matplotlib",
+    f"{os.sep}.matplotlib",
+)
+
+
+def _first(args: Args) -> str:
+    return to_text(args[0]) if args else ""
+
+
+def _path(args: Args) -> str | None:
+    if type(args[0]) is int:
+        return None
+    name = to_text(args[0])
+    ignored = name.startswith(_SYSTEM_FOLDERS) or any(part in name for part in _CACHES)
+    return None if ignored else name
+
+
+def _written_path(args: Args) -> str | None:
+    mode, flags = args[1], args[2]
+    writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
+    return _path(args) if writes else None
+
+
+def _address(args: Args) -> str:
+    address = args[1]
+    return ":".join(map(str, address[:2])) if type(address) is tuple else str(address)
+
+
+def _command(args: Args) -> str:
+    command = args[1] if len(args) > 1 else args[0]
+    words = command if isinstance(command, (list, tuple)) else [command]
+    return " ".join(map(to_text, words))[:80]
+
+
+_PROGRAM = "this program was started; what it has done stays"
+_EFFECTS: dict[str, tuple[Callable[[Args], str | None], str, str]] = {
+    "open": (_written_path, "write", "this file was opened for writing; it stays as it is now"),
+    "os.remove": (_path, "remove", "this file was removed and is not restored"),
+    "os.rename": (_path, "rename", "this was renamed and keeps its new name"),
+    "os.mkdir": (_path, "make the folder", "this folder was created and stays"),
+    "os.rmdir": (_path, "remove the folder", "this folder was removed and is not restored"),
+    "os.truncate": (_path, "truncate", "this file was truncated and stays that way"),
+    "os.link": (_path, "link", "a link to this file was created and stays"),
+    "os.symlink": (_path, "link", "a link to this file was created and stays"),
+    "os.chmod": (_path, "change the permissions of", "its permissions were changed and stay so"),
+    "os.chown": (_path, "change the owner of", "its owner was changed and stays so"),
+    "os.utime": (_path, "change the time of", ""),
+    "os.chdir": (_path, "go to the folder", ""),
+    "os.system": (_first, "start", _PROGRAM),
+    "subprocess.Popen": (_command, "start", _PROGRAM),
+    "os.exec": (_first, "start", ""),
+    "os.posix_spawn": (_first, "start", ""),
+    "socket.connect": (
+        _address,
+        "connect to",
+        "what was sent over this connection cannot be undone",
+    ),
+    "socket.getaddrinfo": (_first, "connect to", ""),
+    "os.kill": (_first, "signal the process", ""),
+    "os.killpg": (_first, "signal the processes", ""),
+    "os.fork": (_first, "make a process", ""),
+    "os.forkpty": (_first, "make a process", ""),
+}
+"""For each audit event: reads the target, the verb, and what remains after an undo."""
+EVENTS = frozenset(_EFFECTS)
+
+
+def read_side_effect(event: str, args: Args) -> SideEffect | None:
+    """Return what an audit event tells; None if there is no effect, or nobody knows its target.
+    This runs wherever the event happens, so it does little and never raises."""
+    if event not in _EFFECTS:
+        return None
+    read, verb, remains = _EFFECTS[event]
+    try:
+        target = read(args)
+    except Exception:  # arguments of the user's own classes
+        return None
+    return None if target is None else SideEffect(verb, target, remains)
+
+
+def to_text(value: Any) -> str:
+    """Return a path, a word of a command or a number as a text."""
+    if type(value) in (bytes, bytearray):
+        return bytes(value).decode("utf-8", "replace")
+    return str(os.fspath(value) if hasattr(type(value), "__fspath__") else value)

@@ -1,0 +1,376 @@
+"""Parts of the objects of libraries that are loaded: arrays, tables, random generators and others
+that are more than they seem to Python."""
+
+from __future__ import annotations
+
+import io
+import marshal
+import math
+import sys
+import warnings
+from typing import Any, Callable, ClassVar
+
+from ..objects import ATOMS, address_of, as_library_type, get_if_loaded, is_subclass
+from ..stdlib import late_import
+from .memory import Span, plain_array, tensor_memory
+from .parts import Part, Read, UncomparableError, Values, by_class, put_attributes
+
+
+def _array(array: Any) -> Values:
+    numpy_array = get_if_loaded("numpy", "ndarray")
+    base, plain = numpy_array.base.__get__(array), plain_array(array)
+    layout = marshal.dumps((plain.shape, plain.strides), 2)
+    start = plain.__array_interface__["data"][0]
+    values = [layout, start, plain.dtype, plain.flags.writeable, base]
+    if is_subclass(type(base), numpy_array):
+        return values
+    if plain.flags.writeable and _is_mapped(base):
+        raise UncomparableError
+    if plain.dtype.hasobject:
+        for leaf in _leaves(plain):
+            values += leaf.ravel().tolist() if leaf.dtype.hasobject else [leaf.tobytes()]
+    return values
+
+
+def _is_mapped(base: Any) -> bool:
+    """Return whether memory is that of a file or shared with other processes: a fork sees what is
+    written there."""
+    while type(base) is memoryview:
+        base = base.obj
+    return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
+
+
+def _leaves(plain: Any) -> list[Any]:
+    """Return views of the fields of an array of records; other arrays are one."""
+    names = plain.dtype.names
+    return [plain] if names is None else [leaf for name in names for leaf in _leaves(plain[name])]
+
+
+def _objects_in(array: Any) -> int:
+    plain = plain_array(array)
+    return int(plain.size) if plain.dtype.hasobject else 0
+
+
+def _put_array(array: Any, values: Values) -> None:
+    numpy = sys.modules["numpy"]
+    layout, _, dtype, writeable, _, *items = values
+    shape, strides = marshal.loads(layout)
+    plain = plain_array(array)
+    if plain.dtype != dtype:
+        numpy.ndarray.dtype.__set__(array, dtype)
+    if plain.shape != shape:
+        if plain.size == math.prod(shape):
+            numpy.ndarray.shape.__set__(array, shape)
+        else:
+            _set_writeable(array, True)
+            numpy.ndarray.resize(array, shape, refcheck=False)
+        plain = plain_array(array)
+    if plain.strides != strides:
+        numpy.ndarray.strides.__set__(array, strides)
+    if items:
+        _set_writeable(array, True)
+        for leaf in _leaves(plain_array(array)):
+            if leaf.dtype.hasobject:
+                for index, item in zip(numpy.ndindex(leaf.shape), items):
+                    leaf[index] = item
+                del items[: leaf.size]
+            else:
+                leaf[...] = numpy.frombuffer(items.pop(0), leaf.dtype).reshape(leaf.shape)
+    _set_writeable(array, writeable)
+
+
+def _set_writeable(array: Any, writeable: bool) -> None:
+    """A view of an array that must not be written is made writeable only while the array may be."""
+    numpy_array = get_if_loaded("numpy", "ndarray")
+    flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
+    if flags.writeable == writeable:
+        return
+    locked = (
+        writeable
+        and is_subclass(type(base), numpy_array)
+        and not numpy_array.flags.__get__(base).writeable
+    )
+    if locked:
+        _set_writeable(base, True)
+    flags.writeable = writeable
+    if locked:
+        _set_writeable(base, False)
+
+
+_MANAGER = ("axes", "blocks")
+_MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
+_BLOCK = ("values", "refs", "_mgr_locs")
+
+
+def _fields(*names: str) -> Read:
+    return lambda value: [getattr(value, name) for name in names]
+
+
+def _block(value: Any) -> Values:
+    return [getattr(value, name, None) for name in _BLOCK]  # some versions of pandas lack `refs`
+
+
+def _put_manager(manager: Any, values: Values) -> None:
+    manager.axes, manager.blocks = values
+    for name in _MANAGER_CACHES:
+        if hasattr(manager, name):
+            setattr(manager, name, None)
+    manager._known_consolidated = manager._is_consolidated = False
+
+
+def _put_backed(value: Any, values: Values) -> None:
+    get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
+
+
+def _tensor(tensor: Any) -> Values:
+    plain, memory = as_library_type(tensor), tensor_memory(tensor)
+    if memory is None:
+        return [str(plain.device), plain._version]
+    layout = marshal.dumps((tuple(plain.shape), plain.stride(), plain.storage_offset()), 2)
+    return [layout, str(plain.dtype), *memory, plain.requires_grad, tensor.grad]
+
+
+def _check_tensor(values: Values) -> Values:
+    if len(values) == 2:
+        raise ValueError("tensors outside the kernel's own memory cannot be restored")
+    return values
+
+
+def _put_tensor(tensor: Any, values: Values) -> None:
+    layout, dtype_name, start, end, requires_grad, grad = values
+    torch, (shape, stride, offset) = sys.modules["torch"], marshal.loads(layout)
+    dtype = getattr(torch, dtype_name.partition(".")[2])
+    if tensor_memory(tensor) != Span(start, end) or tensor.dtype != dtype:
+        base = torch.empty((end - start) // dtype.itemsize, dtype=dtype)
+        tensor.data = base.as_strided(shape, stride, offset)
+    elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
+        tensor.data = tensor.data.as_strided(shape, stride, offset)
+    if tensor.requires_grad != requires_grad:
+        tensor.requires_grad_(requires_grad)
+    if tensor.grad is not grad:
+        tensor.grad = grad
+
+
+def _stream(value: Any) -> Values:
+    classes = (get_if_loaded("_io", "StringIO"), get_if_loaded("_io", "BytesIO"))
+    cls = next(cls for cls in classes if is_subclass(type(value), cls))
+    return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
+
+
+def _put_stream(value: Any, values: Values) -> None:
+    if values != [None]:
+        value.seek(0)
+        value.truncate()
+        value.write(values[0])
+        value.seek(values[1])
+
+
+def _words(module: str, name: str) -> Callable[[Any], int]:
+    """Return the function that tells how large such an object is, in multiples of eight bytes."""
+    return lambda value: int(get_if_loaded(module, name).__sizeof__(value)) // 8
+
+
+def _array_of_module(value: Any) -> Values:
+    cls = get_if_loaded("array", "array")
+    return [cls.typecode.__get__(value), cls.tobytes(value)]
+
+
+def _put_array_of_module(value: Any, values: Values) -> None:
+    del value[:]
+    value.frombytes(values[1])
+
+
+def _pickle(value: Any) -> bytes:
+    """Return a library's own value as bytes."""
+    return bytes(late_import("pickle").dumps(value, 4))
+
+
+def _unpickle(values: Values) -> Any:
+    return late_import("pickle").loads(values[0])
+
+
+def _generator(value: Any) -> Values:
+    bits = getattr(value, "bit_generator", None)
+    return [_pickle(value.get_state(legacy=False) if bits is None else bits.state)]
+
+
+def _put_generator(value: Any, state: Any) -> None:
+    if hasattr(value, "bit_generator"):
+        value.bit_generator.state = state
+    else:
+        value.set_state(state)
+
+
+def _put_bits(value: Any, state: Any) -> None:
+    value.state = state
+
+
+def _random(value: Any) -> Values:
+    return [_pickle(get_if_loaded("random", "Random").getstate(value))]
+
+
+def _put_random(value: Any, state: Any) -> None:
+    get_if_loaded("random", "Random").setstate(value, state)
+
+
+_CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+def _context(value: Any) -> Values:
+    """Return the settings of a context of the module decimal."""
+    signals = [
+        [signal.__name__ for signal, on in found.items() if on]
+        for found in (value.flags, value.traps)
+    ]
+    return [*(getattr(value, name) for name in _CONTEXT), *map(_pickle, signals)]
+
+
+def _put_context(value: Any, values: Values) -> None:
+    *fields, flags, traps = values
+    put_attributes(*_CONTEXT)(value, fields)
+    for found, names in ((value.flags, flags), (value.traps, traps)):
+        on = _unpickle([names])
+        for signal in found:
+            found[signal] = signal.__name__ in on
+
+
+def _element(value: Any) -> Values:
+    return [value.tag, value.text, value.tail, value.attrib, *value]
+
+
+def _put_element(value: Any, values: Values) -> None:
+    value.tag, value.text, value.tail, value.attrib, *inside = values
+    value[:] = inside
+
+
+CONTEXT = Part(_context, _put_context)
+GENERATOR = Part(_generator, _put_generator, _unpickle)
+RANDOM = Part(_random, _put_random, _unpickle)
+
+BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
+    {
+        "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
+        "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
+        "numpy.random: Generator RandomState": (GENERATOR,),
+        "numpy.random: BitGenerator": (
+            Part(lambda value: [_pickle(value.state)], _put_bits, _unpickle),
+        ),
+        "decimal: Context": (CONTEXT,),
+        "xml.etree.ElementTree: Element": (Part(_element, _put_element),),
+        "random: Random": (RANDOM,),
+        "array: array": (
+            Part(_array_of_module, _put_array_of_module, size=_words("array", "array")),
+        ),
+        **{
+            f"_io: {name}": (
+                Part(lambda value: [_stream(value) == [None]]),
+                Part(_stream, _put_stream, size=_words("_io", name)),
+            )
+            for name in ("StringIO", "BytesIO")
+        },
+        "pandas.core.internals.managers: SingleBlockManager": (
+            Part(_fields(*_MANAGER), put_attributes(*_MANAGER)),
+        ),
+        "pandas.core.internals.managers: BlockManager": (Part(_fields(*_MANAGER), _put_manager),),
+        "pandas._libs.internals: Block": (Part(_block, put_attributes(*_BLOCK)),),
+        "pandas._libs.arrays: NDArrayBacked": (Part(_fields("_ndarray", "_dtype"), _put_backed),),
+    }
+)
+"""Classes with the parts of their objects, and of those of derived classes."""
+
+_BY_VALUE = ATOMS | frozenset(
+    map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
+)
+
+
+def _reduced(value: Any) -> Values:
+    """Return an object of a class in C as its own class writes it. Objects in it of other classes
+    than Python's own count by identity."""
+    array = get_if_loaded("numpy", "ndarray")
+
+    class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
+        dispatch_table: ClassVar[dict[type, Any]] = {}
+
+        def persistent_id(self, thing: Any) -> int | None:
+            by_value = address_of(type(thing)) in _BY_VALUE
+            return None if thing is value or type(thing) is array or by_value else address_of(thing)
+
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            Pickler(buffer, 4).dump(value)
+        except Exception:  # whatever its class raises
+            return []
+    return [buffer.getvalue()]
+
+
+REDUCED = Part(_reduced, costly=True)
+REDUCED_CLASSES = (("sklearn.tree._tree", "Tree"),)
+"""Classes in C of libraries that are compared by what they write of themselves."""
+
+
+def _match(value: Any) -> Values:
+    return [value.re, value.string, *(offset for span in value.regs for offset in span)]
+
+
+def _placement(value: Any) -> Values:
+    rows = value.indexer
+    return [rows.start, rows.stop, rows.step] if type(rows) is slice else [rows.tobytes()]
+
+
+def _scalar(value: Any) -> Values:
+    generic = get_if_loaded("numpy", "generic")
+    return [generic.tobytes(value), generic.dtype.__get__(value).str]
+
+
+def _text(value: Any) -> Values:
+    return [str(value)]
+
+
+IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
+    {
+        "pathlib: PosixPath PurePosixPath PureWindowsPath": _text,
+        "decimal: Decimal": _text,
+        "fractions: Fraction": _fields("numerator", "denominator"),
+        "datetime: datetime date time timedelta timezone": lambda value: list(
+            value.__reduce_ex__(4)[1]
+        ),
+        "uuid: UUID": _fields("int"),
+        "re: Pattern": _fields("pattern", "flags"),
+        "re: Match": _match,
+        "builtins: range": _fields("start", "stop", "step"),
+        "pandas: Timestamp": _fields("_value", "unit", "tzinfo"),
+        "pandas: Timedelta": _fields("_value", "unit"),
+        "pandas: Period": _fields("ordinal", "freqstr"),
+        "pandas._libs.internals: BlockPlacement": _placement,
+        "struct: Struct": _fields("format"),
+        "zoneinfo: ZoneInfo": _fields("key"),
+        "operator: itemgetter attrgetter methodcaller": lambda value: list(value.__reduce__()[1]),
+        "pandas._libs.internals: BlockValuesRefs": None,
+        "polars.dataframe.frame: PyDataFrame": None,
+        "polars.series.series: PySeries": None,
+        "polars.lazyframe.frame: PyLazyFrame": None,
+        "polars.expr.expr: PyExpr": None,
+        "numpy: ufunc": None,
+        "types: WrapperDescriptorType MethodWrapperType MethodDescriptorType GetSetDescriptorType"
+        " ClassMethodDescriptorType MemberDescriptorType NotImplementedType GenericAlias UnionType"
+        " CapsuleType": None,
+        "unicodedata: UCD": None,
+        "_json: make_scanner make_encoder": None,
+    }
+)
+"""Classes whose objects never change, and what is read of them; None where the objects that hold
+them tell their changes."""
+SCALAR = Part(_scalar)
+DTYPE = Part(_text)
+HASH = Part(
+    lambda value: [
+        value.name,
+        value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest(),
+    ]
+)
+"""The value of a hash, of a module of `HASH_MODULES`."""
+HASH_MODULES = tuple(
+    f"_{name}" for name in "hashlib md5 sha1 sha2 sha256 sha512 sha3 blake2".split()
+)
