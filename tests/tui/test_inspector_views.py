@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen, array
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
@@ -449,7 +448,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_snapshot_of_each_view(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], view: str
+    snap_compare: Callable[..., bool], make_app: MakeApp, view: str
 ) -> None:
     code, name, size, keys, wanted = VIEWS[view]
 
@@ -497,7 +496,7 @@ def test_snapshot_of_each_view(
     ids=["table-sorted", "text", "source", "repr"],
 )
 async def test_text_of_a_view(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
     code: str,
     name: str,
     keys: Sequence[str],
