@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from mahtab_tui.bus.records import Record, UserReplOut
@@ -69,3 +70,7 @@ class Opened:
     def value(self, expression: str) -> str:
         """The value of an expression, as it is printed."""
         return self.session.cells.run(expression).output.strip()
+
+
+OpenSession = Callable[..., Opened]
+"""The fixture `open_session`, and those that do more."""

@@ -34,8 +34,6 @@ from tests.services import (
     refusing,
 )
 
-# Models of providers, over services on this machine that speak their streaming protocols.
-
 
 def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> None:
     """The service goes on only when each word has been seen."""
@@ -122,10 +120,6 @@ def test_thoughts_are_shown_and_not_sent_again(
     assert shown == [pieces, pieces, (tags.ASSISTANT_THOUGHT, "Let me Let me ")]
     assert len(service.asked) == 2
     assert "Let me" not in str(service.asked[1]["messages"])
-
-
-def test_answer_at_the_token_limit_is_cut(service: Service, protocol: Protocol) -> None:
-    assert ask(service, protocol, protocol.sending([protocol.words("It is"), *protocol.cut])).cut
 
 
 def test_truncated_answer_gives_a_warning(

@@ -33,7 +33,7 @@ from mahtab_tui.session.notebooks import (
 )
 from mahtab_tui.store.resume import find_session, new_store
 from tests import tags
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, OpenSession
 from tests.notebooks import write as write_notebook
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for
@@ -78,7 +78,7 @@ def texts(notebook: nbformat.NotebookNode) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
     it.run(*CELLS)
@@ -89,7 +89,7 @@ def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
 
 
 def test_private_texts_and_secrets_are_not_exported(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
     it.session.secrets.add("hunter2hunter2")
@@ -152,7 +152,7 @@ def test_quoted_name_may_contain_spaces(project: Path) -> None:
     ],
 )
 def test_impossible_name_gives_one_sentence(
-    name: str, why: str, open_session: Callable[..., Opened], project: Path
+    name: str, why: str, open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
     it.run("x = 1")
@@ -161,7 +161,7 @@ def test_impossible_name_gives_one_sentence(
 
 
 def test_saved_session_is_exported_without_a_later_configured_key(
-    open_session: Callable[..., Opened], home: Path, project: Path
+    open_session: OpenSession, home: Path, project: Path
 ) -> None:
     store, _, _ = new_store(project)
     for record in (
@@ -201,9 +201,7 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
     assert "private text" not in (project / f"it{ending}").read_text()
 
 
-def test_missing_folder_gives_one_sentence(
-    open_session: Callable[..., Opened], project: Path
-) -> None:
+def test_missing_folder_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
     it = open_session()
     it.run("x = 1")
     export(it.session, parse_export("nowhere/x.md", "demo", project))
@@ -280,8 +278,6 @@ NOTEBOOK_CELLS = [
     new_code_cell("never = True"),
     new_code_cell("never_either = True"),
 ]
-
-OpenSession = Callable[..., Opened]
 
 
 def opened(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from textual.pilot import Pilot
@@ -18,6 +18,8 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 
+MakeApp = Callable[..., MahtabApp]
+"""The fixture `make_app`."""
 IDLE = {
     "state": "idle",
     "python": "3.12.1",

@@ -4,7 +4,7 @@ take out."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from rich.segment import Segment
@@ -24,9 +24,7 @@ from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
 from tests.tui.search_story import LIMITS, Scribe
-from tests.tui.story import IDLE, ScriptedSession, change, drawn
-
-MakeApp = Callable[..., MahtabApp]
+from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,9 +18,7 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
-from tests.tui.story import WAITING, drawn, story
-
-MakeApp = Callable[..., MahtabApp]
+from tests.tui.story import WAITING, MakeApp, drawn, story
 
 
 def focus_is_seen(app: MahtabApp) -> bool:

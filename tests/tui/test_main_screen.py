@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 
 import pyperclip
 import pytest
@@ -25,12 +24,11 @@ from mahtab_tui.tui.widgets.question_rows import LeaveRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import change, drawn, story
+from tests.tui.story import MakeApp, change, drawn, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
 # Questions before leaving.
 
-MakeApp = Callable[..., MahtabApp]
 MADE = made(
     tags.NAMESPACE,
     "",

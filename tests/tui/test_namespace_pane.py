@@ -18,11 +18,10 @@ from mahtab_tui.tui.namespace.rows import FADE
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import ScriptedSession, change, drawn
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn
 
 # The namespace pane: what it lists in which order, how it is filtered, and how one looks inside.
 
-MakeApp = Callable[..., MahtabApp]
 SIZE = (120, 40)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import io
 import threading
-from collections.abc import Callable
 
 import pytest
 from PIL import Image
@@ -23,9 +22,8 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal
-from tests.tui.story import drawn
+from tests.tui.story import MakeApp, drawn
 
-MakeApp = Callable[..., MahtabApp]
 pytestmark = pytest.mark.terminal
 LONG_REST = 1_000.0
 

@@ -32,11 +32,10 @@ from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
-from tests.tui.story import ScriptedSession, drawn, story
+from tests.tui.story import MakeApp, ScriptedSession, drawn, story
 
 # Target of letters: a person who types means the editor, whatever was clicked before.
 
-MakeApp = Callable[..., MahtabApp]
 SIZE = (110, 24)
 PRINTABLE = [
     character for character in string.printable if character.isprintable() and character != " "

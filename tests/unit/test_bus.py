@@ -460,9 +460,6 @@ def test_context_never_exceeds_the_requested_length(outputs: list[str], limit: i
     close_logging(log)
 
 
-# Records as XML.
-
-
 def any_of(kind: Any) -> Record:
     return cast("Record", kind(**{name: "x" for name in kind.hints() if name != "time"}))
 

@@ -32,8 +32,6 @@ from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import list_sessions
 
-# A session as a notebook, a script, Markdown and a page.
-
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 

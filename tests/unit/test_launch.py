@@ -18,8 +18,6 @@ from mahtab_tui.tui.offers import greeting_lines, make_offer, missing_module, we
 from tests import tags
 from tests.records import made
 
-# Jupyter's kernels of this machine, found from files alone.
-
 
 def test_kernels_with_a_file_and_a_harmless_name_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -36,8 +36,6 @@ from tests.records import emit, made
 from tests.tool_calling import Caller, calls, text_answer
 from tests.unit.test_tool_calls import desk, results, run
 
-# Hearing one answer of a model to its end.
-
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0
 """Seconds after which something that must come counts as lost."""
@@ -245,9 +243,6 @@ def test_stop_before_the_first_token_costs_the_input() -> None:
         read_answer(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage
         is None
     ), "it did not answer"
-
-
-# The pictures that go with messages.
 
 
 def picture(letter: str, side: int = 30) -> EncodedPicture:

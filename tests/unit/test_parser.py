@@ -13,8 +13,6 @@ from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, is_python, pars
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
 from tests import tags
 
-# A whole answer of a model: what is said, and what may run.
-
 DOCSTRING = '''def f():
     """Say it.
 
@@ -255,8 +253,6 @@ def test_any_text_can_be_parsed(text: str, ended: bool) -> None:
 def test_long_hostile_answers_can_be_parsed(text: str) -> None:
     parse_response(text)
 
-
-# An answer while it comes: however it is cut, the same is drawn.
 
 Drawn = dict[tuple[str, int], str]
 

@@ -15,8 +15,6 @@ from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for
 
-# Trees by script: what a search does with what its models say.
-
 
 async def look(seat: Seat) -> None:
     seat.print(len(seat.text))

@@ -134,9 +134,6 @@ def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     assert Prices((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
 
 
-# Limits of a tree, and its answer when they are used up.
-
-
 async def look(seat: Seat) -> None:
     seat.print(len(seat.text))
 

@@ -24,8 +24,6 @@ from tests.records import made, read_log
 from tests.recursion_scripts import Bench, Seat, code, replies
 from tests.tui.search_story import Scribe, asking, done, running, wide
 
-# Events of a search, folded into a tree.
-
 STORY = done()
 
 
@@ -293,9 +291,6 @@ def test_only_the_newest_finished_trees_are_retained() -> None:
         assert trees.structure != before
     assert len(trees) == TREES
     assert next(iter(trees)).id == f"t{TREES + 9}"
-
-
-# The events of searches on disk, and back.
 
 
 def a_story(bench: Bench) -> list[Record]:

@@ -27,8 +27,6 @@ from tests import tags
 from tests.records import emit, made
 from tests.tui.story import change
 
-# A session's records for those who watch it.
-
 
 @pytest.fixture
 def log() -> logging.Logger:

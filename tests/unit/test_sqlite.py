@@ -36,8 +36,6 @@ from tests import tags
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
 
-# Sessions on disk: nothing that was committed is lost, whatever happens to the program or the disk.
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

@@ -532,9 +532,6 @@ def test_waiting_blocks_of_an_answer_are_numbered() -> None:
     assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]
 
 
-# Calls of tools, skills and what went with a question become entries.
-
-
 def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
     return record(
         tags.ASSISTANT_TOOL,

@@ -38,8 +38,6 @@ from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record
 
-# Output of a cell as lines: the same however it is cut to pieces, and bounded.
-
 
 def texts(output: OutputBuffer) -> list[str]:
     return [line.text for line in output]

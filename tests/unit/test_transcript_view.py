@@ -21,8 +21,6 @@ from tests import tags
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
 
-# Text of an entry, positions of words in it, and the copied part.
-
 
 def window(*entries: Entry, width: int = 20) -> Window:
     made = Window(entries, width, PALETTE)

@@ -22,8 +22,6 @@ from mahtab_tui.worker.undo.restoring import Copy, Plan
 from tests import tags
 from tests.records import made
 
-# From which cell an undo of an entry begins.
-
 
 def conversation() -> Iterator[Record]:
     """Two questions: the first has two cells, between which an agent and the user ran one each; the
