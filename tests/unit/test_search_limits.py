@@ -24,6 +24,7 @@ from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for
@@ -526,10 +527,21 @@ def test_default_search_makes_200_model_calls(bench: Bench) -> None:
     assert (
         Limits().max_depth
         == merge_limits(load_settings().rlm_limits()).max_depth
-        == inspect.signature(rlm).parameters["max_depth"].default
+        == merge_limits().max_depth
         == 1
     )
     assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
+
+
+def test_rlm_shows_the_options_of_kernels_and_its_own() -> None:
+    own = {"log", "on_event", "searcher"}
+    shown, in_kernels = (inspect.signature(each).parameters for each in (rlm, rlm_of_kernels))
+    assert shown.keys() == in_kernels.keys() | own
+    assert [*shown][:2] == ["query", "context"]
+    assert "GivenModel" in str(shown["model"])
+    help_text = inspect.getdoc(rlm) or ""
+    assert "max_calls (200)" in help_text
+    assert "on_event: called with every event" in help_text
 
 
 @pytest.mark.parametrize("cost", [0.01, 0.5, 3.0])
