@@ -264,8 +264,6 @@ class Detail:
     """The repr, up to the size limit."""
     cut: int
     """Characters missing from `text`."""
-    attributes: tuple[Variable, ...]
-    """Its attributes; no property was evaluated."""
     doc: str
     source: str
     """The source of a function or class; otherwise empty."""

@@ -34,7 +34,6 @@ from .stdlib import late_import
 from .variables import (
     UNTOLD,
     WIDTH,
-    describe_variable,
     format_count,
     is_hidden,
     looks_secret,
@@ -180,7 +179,6 @@ def _kind(value: Any) -> str:
 SECONDS = 2.0
 """Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
-ATTRIBUTES = 500
 _PLAIN = Classes(
     bool, int, float, complex, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict
 )
@@ -202,7 +200,6 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
         "summary": masked_summary(name, value),
         "text": "",
         "cut": 0,
-        "attributes": _attributes(value),
         "doc": get_docstring(value),
         "source": "",
         "where": "",
@@ -258,26 +255,6 @@ def _message(error: BaseException) -> str:
         return one_line(str(error), 500)
     except BaseException:  # the message's code may fail too
         return "(its message could not be read)"
-
-
-def _attributes(value: Any) -> list[dict[str, Any]]:
-    """Describe the object's own attributes and those of its class, without special names.
-    Properties are not evaluated."""
-    found: dict[str, Any] = {}
-    for cls in reversed(mro_of(type(value))):
-        found.update(copy_text_keys(class_dict(cls)))
-    found.update(copy_text_keys(class_dict(value) if is_class(value) else own_dict(value)))
-    names = sorted(
-        (name for name in found if not name.startswith("__")),
-        key=lambda name: (name.startswith("_"), name),
-    )
-    return [_attribute(name, found[name]) for name in names[:ATTRIBUTES]]
-
-
-def _attribute(name: str, value: Any) -> dict[str, Any]:
-    if type(value) is property:
-        return {"name": name, "type": "property", "summary": "(…)", "kind": "data"}
-    return describe_variable(name, value)
 
 
 def get_docstring(value: Any) -> str:
