@@ -12,14 +12,15 @@ import linecache
 import sys
 import types
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from .inspection.children import key_label, stored_attribute
+from .inspection.columns import SECONDS, InspectionError, run_limited
 from .objects import (
     MISSING,
     Classes,
-    TimeLimitError,
     class_dict,
     copy_text_keys,
     is_class,
@@ -27,7 +28,6 @@ from .objects import (
     limited_repr,
     mro_of,
     own_dict,
-    run_with_timeout,
     unwrap,
 )
 from .stdlib import late_import
@@ -176,8 +176,6 @@ def _kind(value: Any) -> str:
     return type_name(value) if cls in SCALARS else describe_type(value)
 
 
-SECONDS = 2.0
-"""Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
 _PLAIN = Classes(
     bool, int, float, complex, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict
@@ -209,24 +207,20 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
         result["text"] = UNTOLD
         result["error"] = f"The value of {name} is hidden, because its name looks like a secret's."
         return result
+    work = (
+        partial(limited_repr, value, CHARACTERS)
+        if run_code
+        else partial(_text_without_code, name, value)
+    )
     try:
-        if run_code:
-            result["text"], was_cut = run_with_timeout(
-                SECONDS, lambda: limited_repr(value, CHARACTERS)
-            )
-        else:
-            result["text"], was_cut = run_with_timeout(
-                SECONDS, lambda: _text_without_code(name, value)
-            )
-            if type(value) not in _PLAIN:
-                result["error"] = (
-                    f"Described without running code of its class; a cell with `{name}` shows more."
-                )
-    except TimeLimitError:
-        result["error"] = f"Its __repr__ did not end within {SECONDS:g} s."
-    except BaseException as error:  # raised by the object's code, including SystemExit
-        result["error"] = f"Its __repr__ raised {type(error).__name__}: {_message(error)}"
+        result["text"], was_cut = run_limited(work, "Its __repr__", SECONDS)
+    except InspectionError as error:
+        result["error"] = str(error)
     else:
+        if not run_code and type(value) not in _PLAIN:
+            result["error"] = (
+                f"Described without running code of its class; a cell with `{name}` shows more."
+            )
         if was_cut:
             size = safe_length(value)
             result["cut"] = (
@@ -248,13 +242,6 @@ def _text_without_code(name: str, value: Any) -> tuple[str, bool]:
     return limited_repr(
         value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else describe_type(each)
     )
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return one_line(str(error), 500)
-    except BaseException:  # the message's code may fail too
-        return "(its message could not be read)"
 
 
 def get_docstring(value: Any) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Protocol
 
-from ..objects import Classes, class_module, get_if_loaded
+from ..objects import Classes, TimeLimitError, class_module, get_if_loaded, run_with_timeout
 from ..variables import one_line, summary, type_name
 
 
@@ -20,6 +20,31 @@ class InspectionError(Exception):
 
 class AbandonedError(Exception):
     """Nobody waits for the answer any more."""
+
+
+SECONDS = 2.0
+"""Time limit for an object's own code, run at the user's request."""
+
+
+def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+    """Run an object's code within a time limit. Raises `InspectionError`."""
+    try:
+        return run_with_timeout(seconds, work)
+    except TimeLimitError:
+        raise InspectionError(f"{what} did not end within {seconds:g} s.") from None
+    except InspectionError:
+        raise
+    except BaseException as error:  # raised by the object's code, including SystemExit
+        raise InspectionError(f"{what} raised {error_text(error)}") from None
+
+
+def error_text(error: BaseException) -> str:
+    """Return the type and the message of an error as the end of a sentence."""
+    try:
+        text = one_line(str(error), 500)
+    except BaseException:  # the message's code may fail too
+        text = ""
+    return f"{type_name(error)}: {text}" if text else f"{type_name(error)}."
 
 
 class Deadline:

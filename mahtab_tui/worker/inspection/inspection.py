@@ -18,14 +18,12 @@ from typing import Any
 from ..completion.cursor import source
 from ..objects import (
     Classes,
-    TimeLimitError,
     as_library_type,
     class_dict,
     class_module,
     get_if_loaded,
     limited_repr,
     mro_of,
-    run_with_timeout,
 )
 from ..stdlib import late_import
 from ..variables import summary, type_name, variable_kind
@@ -41,7 +39,7 @@ from .children import (
     list_children,
     resolve_path,
 )
-from .columns import AbandonedError, Deadline, InspectionError, Table
+from .columns import AbandonedError, Deadline, InspectionError, Table, error_text, run_limited
 from .pandas_tables import NumberColumn
 from .tables import Arrangement, RecordTable, as_table, headings, page
 
@@ -167,8 +165,6 @@ def _plottable_column(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn
     return column if isinstance(column, (NumberColumn, ArrowColumn, PolarsColumn)) else None
 
 
-SECONDS = 2.0
-"""Time limit for an object's own code, run at the user's request."""
 PICTURE = 10.0
 WORK = 10.0
 """Time limit for sorting, filtering and statistics, in seconds."""
@@ -239,9 +235,7 @@ class Inspection:
         except (InspectionError, AbandonedError):
             raise
         except Exception as error:  # a library's object in an inconsistent state
-            raise InspectionError(
-                f"The object cannot be shown: {type_name(error)}{_message(error)}"
-            ) from None
+            raise InspectionError(f"The object cannot be shown: {error_text(error)}") from None
 
     def _close(self, client: str) -> None:
         with self._lock:
@@ -269,12 +263,12 @@ class Inspection:
     ) -> tuple[list[dict[str, Any]], str]:
         """Return the views of registered inspectors, and a problem with them."""
         try:
-            inspector = _run_limited(
+            inspector = run_limited(
                 lambda: self._registered.find(resolved.target), "Loading its inspector"
             )
             if inspector is None:
                 return [], ""
-            found = _run_limited(lambda: check_views(inspector(resolved.target)), "Its inspector")
+            found = run_limited(lambda: check_views(inspector(resolved.target)), "Its inspector")
         except InspectionError as error:
             return [], str(error)
         return [
@@ -385,7 +379,7 @@ class Inspection:
         self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
         name = request["name"]
-        value = _run_limited(lambda: getattr(resolved.target, name), f"The property {name}")
+        value = run_limited(lambda: getattr(resolved.target, name), f"The property {name}")
         deadline.check()  # do not store anything for a closed screen
         number = self._store_computed(
             request["client"], value, f"{resolved.expression}.{name}" if resolved.expression else ""
@@ -404,13 +398,13 @@ class Inspection:
                 "text": repr(content.part(resolved.target, 0, BYTES)),
                 "cut": content.length(resolved.target) > BYTES,
             }
-        text, cut = _run_limited(lambda: limited_repr(resolved.target, CHARACTERS), "Its __repr__")
+        text, cut = run_limited(lambda: limited_repr(resolved.target, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
 
     def _picture(
         self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
-        found = _run_limited(
+        found = run_limited(
             lambda: content.picture(resolved.library_value), "Drawing it", seconds=PICTURE
         )
         return {"picture": base64.b64encode(found).decode()}
@@ -449,23 +443,3 @@ def _table_at(resolved: ResolvedPath) -> Table:
 def _page(request: dict[str, Any]) -> tuple[int, int]:
     start = max(0, request["start"])
     return start, min(request["stop"], start + MOST_ITEMS)
-
-
-def _run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
-    """Run an object's code within a time limit. Raises `InspectionError`."""
-    try:
-        return run_with_timeout(seconds, work)
-    except TimeLimitError:
-        raise InspectionError(f"{what} did not end within {seconds:g} s.") from None
-    except InspectionError:
-        raise
-    except BaseException as error:  # raised by the object's code, including SystemExit
-        raise InspectionError(f"{what} raised {type_name(error)}{_message(error)}") from None
-
-
-def _message(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except BaseException:  # the message's code may fail too
-        return "."
-    return f": {' '.join(text.split())[:500]}" if text else "."
