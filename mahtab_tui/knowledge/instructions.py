@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.settings import sources
-from mahtab_tui.settings.sources import home_folder, trust_record
+from mahtab_tui.settings.sources import home_folder
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 LIMIT = 40_000
@@ -118,7 +118,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
         path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home())
     )
     if not found.trusted:
-        known = sources.trusted_digests(trust_record(), path).get(_TRUSTED)
+        known = sources.trusted_digests(sources.read_record(), path).get(_TRUSTED)
         found = found._replace(trusted=known == sources.value_digest(found.value[_TRUSTED]))
     yield found
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import home_folder, resource_folder
-from mahtab_tui.settings.sources import trust_record
 
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
@@ -341,11 +340,11 @@ def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
     """Return whether the model may read a further file of a skill with this text."""
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
-    return not skill.of_project or _is_trusted(sources.read_record(trust_record()), path, text)
+    return not skill.of_project or _is_trusted(sources.read_record(), path, text)
 
 
 def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
-    return sources.trusted_digests_in(record, path).get(_KEY) == sources.value_digest(text)
+    return sources.trusted_digests(record, path).get(_KEY) == sources.value_digest(text)
 
 
 def instructions_text(skill: Skill) -> str:
@@ -459,7 +458,7 @@ class SkillsLoader:
                 )
                 continue
             here: dict[str, Skill] = {}
-            record = None if _is_own(project) else sources.read_record(trust_record())
+            record = None if _is_own(project) else sources.read_record()
             for path in files:
                 try:
                     met[path] = self._read(path, project)

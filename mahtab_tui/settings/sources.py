@@ -72,23 +72,17 @@ def _is_at_most(value: Any, own: Any) -> bool:
         return False
 
 
-def trusted_digests(record: Path, file: Path) -> dict[str, str]:
-    """Return the digests of the trusted values of a file, by key; empty if the record cannot be
-    read."""
-    return trusted_digests_in(read_record(record), file)
-
-
-def trusted_digests_in(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
+def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
     """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
     return {
         key: value for key, value in known.get(_name(file), {}).items() if isinstance(value, str)
     }
 
 
-def read_record(record: Path) -> dict[str, dict[str, Any]]:
+def read_record() -> dict[str, dict[str, Any]]:
     """Return the digests of all trusted values, by file and key."""
     try:
-        known = json.loads(record.read_bytes())
+        known = json.loads(trust_record().read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return (
@@ -98,9 +92,9 @@ def read_record(record: Path) -> dict[str, dict[str, Any]]:
     )
 
 
-def add_trusted(record: Path, files: Mapping[Path, Mapping[str, Any]]) -> str:
+def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
     """Return the record as text, with these values of files added."""
-    known = read_record(record)
+    known = read_record()
     for file, values in files.items():
         digests = {key: value_digest(value) for key, value in values.items()}
         known[_name(file)] = {**known.get(_name(file), {}), **digests}
@@ -190,7 +184,7 @@ def untrusted_settings(
 
     defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
     found = values_needing_trust(values, {**defaults, **read_config(own)})
-    known = trusted_digests(trust_record(), path) if found else {}
+    known = trusted_digests(read_record(), path) if found else {}
     return {key: value for key, value in found.items() if known.get(key) != value_digest(value)}
 
 

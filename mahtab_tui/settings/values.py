@@ -208,7 +208,7 @@ def allow(path: Path, values: Mapping[str, Any]) -> None:
 
 def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
     """Trust these values of a project's files from now on. Raises `SettingsError`."""
-    write_text(trust_record(), add_trusted(trust_record(), files))
+    write_text(trust_record(), add_trusted(files))
 
 
 def unset(path: Path, key: str) -> bool:
