@@ -41,8 +41,8 @@ def collapsed(text: str) -> None:
 
 
 def printed(text: str) -> None:
+    from mahtab_tui.bus.output import OutputBuffer
     from mahtab_tui.kernel.cells import TerminalOutput
-    from mahtab_tui.tui.transcript.output import OutputBuffer
 
     output, shown = TerminalOutput(), OutputBuffer()
     for start in range(0, len(text), 8_192):

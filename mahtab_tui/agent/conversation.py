@@ -13,17 +13,17 @@ from mahtab_tui.agent.model_calls import call_model, pictures_to_send
 from mahtab_tui.agent.state import ToolCall, call_message, calls_as_text
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.prompt import (
-    PRIVATE_CELL,
-    HiddenEntries,
+from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, shorten
+from mahtab_tui.bus.records import (
+    Agent,
+    Notice,
     answer_entry,
     cell_entry,
+    emit,
     number_entry,
     question_entry,
-    shorten,
     tool_entry,
 )
-from mahtab_tui.bus.records import Agent, Notice, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens, input_limit

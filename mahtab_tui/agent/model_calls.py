@@ -138,7 +138,6 @@ class ModelAnswer(NamedTuple):
     message: AIMessage | None = None
     """If the model calls tools, the message to send back to the provider."""
     calls: Sequence[ToolCall] = ()
-    """The tool calls."""
     thought: str = ""
     """The model's thinking before the answer, which is not part of it."""
 

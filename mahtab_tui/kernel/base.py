@@ -189,9 +189,9 @@ class Kernel(Protocol):
     def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
-        """Wait for the end of a cell that began on an earlier screen, of which only the code is
-        stored. The other arguments are those of `execute`. All its output is sent again. Returns
-        None if the kernel does not know the cell. Raises `KernelError`."""
+        """Wait for the end of a cell that began on an earlier screen; only its code is stored. The
+        other arguments are those of `execute`. All its output is sent again. Returns None if the
+        kernel does not know the cell. Raises `KernelError`."""
 
     def acknowledge(self, cell: int) -> None:
         """Note that the result of a cell is stored, so that it is not sent to another screen."""

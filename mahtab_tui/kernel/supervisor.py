@@ -197,7 +197,6 @@ class KernelSupervisor:
         self._changed = threading.Condition()
         self._closed = False
         self._starting: WorkerProcess | None = None
-        """The process being started."""
 
     def start(self, host: KernelHost, python: str | None) -> None:
         """Start the first process. python: as for `launch.Launcher.find`. Raises `KernelError`."""

@@ -244,8 +244,8 @@ class Calls:
         conversation: NodeConversation,
         reserved: Amount | None = None,
     ) -> Reply:
-        """Ask the model when it is its turn. kept: reserved for this call, and released after it.
-        Raises `BudgetSpent`, `ModelError`."""
+        """Ask the model when it is its turn. reserved: the amount reserved for this call, released
+        after it. Raises `BudgetSpent` and `ModelError`."""
 
         async def work() -> Reply:
             self._events.send(

@@ -64,7 +64,7 @@ class SearchAnswer(NamedTuple):
         )
 
     def packed(self) -> bytes:
-        """Return its log as `worker.search_log.unpacked` reads it."""
+        """Return its log as `worker.search_log.unpack_events` reads it."""
         return b"" if self.log is None else self.log.packed()
 
 
@@ -211,8 +211,8 @@ class Search:
         )
 
     def packed_log(self, tree: str) -> bytes | None:
-        """Return a tree's log as `worker.search_log.unpacked` reads it; None if it is no longer in
-        memory."""
+        """Return a tree's log as `worker.search_log.unpack_events` reads it; None if it is no
+        longer in memory."""
         log = self._logs.get(tree)
         return None if log is None else log.packed()
 

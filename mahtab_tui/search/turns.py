@@ -453,7 +453,7 @@ class Exploration:
                     )
 
     async def _ask(self, reserved: Amount | None = None) -> Reply:
-        """Get the model's next answer. kept: what is already reserved for it."""
+        """Get the model's next answer. reserved: what is already reserved for it."""
         self._turn += 1
         try:
             return await self._calls.ask(

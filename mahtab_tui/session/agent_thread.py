@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import ConversationSummary, StoredMessage
 from mahtab_tui.bus import records
-from mahtab_tui.bus.prompt import entry_name
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
@@ -268,6 +267,6 @@ def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
             made, later = ConversationSummary(record.turn, record.text), set()
         elif isinstance(record, Hide | Replace) and record.entry not in later:
             made = None
-        elif entry := entry_name(record):
+        elif entry := record.entry_name:
             later.add(entry)
     return made

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, cell_entry
+from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries
 from mahtab_tui.bus.records import (
     Namespace,
     Notice,
@@ -15,6 +15,7 @@ from mahtab_tui.bus.records import (
     Record,
     ReplIn,
     Undo,
+    cell_entry,
     emit,
     get_record,
 )

@@ -288,8 +288,7 @@ class MahtabApp(TerminalApp[int]):
         self._overlay: Overlay | None = None
         """Made when the first picture is drawn."""
         self._drawn = False
-        """Whether the first picture was drawn; pictures in the transcript load their libraries only
-        then."""
+        """Whether the screen was drawn once; the code that draws pictures is loaded only then."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """Call something once the screen is drawn. Must be called before `run`."""

@@ -19,13 +19,13 @@ from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.tui.layout import UiState
     from mahtab_tui.tui.namespace.rows import Preview
     from mahtab_tui.tui.screens.listing import ModelPicker
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.transcript.entries import Cell
     from mahtab_tui.tui.transcript.pane import TranscriptPane
 
 
@@ -263,6 +263,7 @@ class SessionPort:
         )
 
     def open_frames(self, cell: Cell, at: int) -> None:
+        from mahtab_tui.kernel.values import TracebackFrame
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
@@ -270,7 +271,7 @@ class SessionPort:
         frames = FramesScreen(
             cell.number,
             cell.exception,
-            cell.frames,
+            [TracebackFrame(*frame) for frame in cell.frames],
             at,
             code_of,
             self._session.open_inspector(),

@@ -21,6 +21,7 @@ from .stdlib import is_ours, late_import
 from .tracebacks import CELL, OUR_FOLDER, format_safely
 
 Ask = Callable[[str, dict[str, Any]], Any]
+AuditHandler = Callable[[str, tuple[Any, ...]], None]
 
 
 class Replacement(NamedTuple):
@@ -213,11 +214,8 @@ def _debugger() -> Any:
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])
 
 
-_FLUSH_BEFORE = frozenset(
-    {"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"}
-)
-"""Audit events after which another process may write to descriptors 1 and 2. (`os.fork` has its own
-hook.)"""
+_FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.spawn".split()
+"""Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
 """Modules that start processes without inheriting `__main__`."""
@@ -257,8 +255,12 @@ class CellEnvironment:
         self._builtins.pop("_", None)
         self._stdin = sys.stdin
         self._pandas_fits = False
-        self._watch: Callable[[str, tuple[Any, ...]], None] | None = None
-        self._audited = {*_FLUSH_BEFORE, "import", "open", "sqlite3.connect"}
+        self._watch: AuditHandler | None = None
+        self._audit_handlers: dict[str, list[AuditHandler]] = {
+            "import": [self._prepare_import],
+            **{event: [self._note_loaded] for event in ("open", "sqlite3.connect")},
+            **{event: [lambda event, args: self.flush()] for event in _FLUSH_BEFORE},
+        }
         self.loaded: dict[str, None] = {}
         """Files read by cells, newest last; cells in a locked fork may read them, too."""
         self._open_streams()
@@ -353,49 +355,50 @@ class CellEnvironment:
     def _add_audit_hook(self) -> None:
         """Listen to relevant audit events only. Some others are very frequent, and each call of a
         method would cost a microsecond."""
-        matter = self._audited
+        handlers = self._audit_handlers
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
-            if event in matter:
-                self._audit(event, args)
+            if event in handlers:
+                for handle in handlers[event]:
+                    handle(event, args)
 
         sys.addaudithook(hook)
 
-    def watch(self, events: Iterable[str], watch: Callable[[str, tuple[Any, ...]], None]) -> None:
-        """Call a function for these audit events while a cell runs."""
-        self._audited.update(events)
+    def watch(self, events: Iterable[str], watch: AuditHandler) -> None:
+        """Call a function for these audit events while a cell runs, instead of an earlier function."""
+        if self._watch is None:
+            for event in events:
+                self._audit_handlers.setdefault(event, []).append(self._call_watch)
         self._watch = watch
 
-    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+    def _call_watch(self, event: str, args: tuple[Any, ...]) -> None:
         if self._watch is not None and self._interrupts.running:
             self._watch(event, args)
-        if event in ("open", "sqlite3.connect"):
-            if (
-                self._interrupts.running
-                and len(self.loaded) < _LOADED
-                and type(args[0]) is str
-                and not args[0].startswith(_LIBRARIES)
-            ):
-                self.loaded.setdefault(os.path.abspath(args[0]))
-        elif event in _FLUSH_BEFORE:
-            self.flush()
-        elif event == "import" and args[0].startswith("matplotlib."):
-            # Before pyplot has chosen a backend.
-            late_import(f"{__package__}.displays").choose_backend()
-        elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
-            self._pandas_fits = _fit_pandas()
-        elif (
-            event == "import"
-            and args[0].partition(".")[0] == "asyncio"
-            and self._interrupts.running
+
+    def _note_loaded(self, event: str, args: tuple[Any, ...]) -> None:
+        if (
+            self._interrupts.running
+            and len(self.loaded) < _LOADED
+            and type(args[0]) is str
+            and not args[0].startswith(_LIBRARIES)
         ):
+            self.loaded.setdefault(os.path.abspath(args[0]))
+
+    def _prepare_import(self, event: str, args: tuple[Any, ...]) -> None:
+        name = args[0]
+        package = name.partition(".")[0]
+        if name.startswith("matplotlib."):  # before pyplot has chosen a backend
+            late_import(f"{__package__}.displays").choose_backend()
+        elif name.startswith("pandas.") and not self._pandas_fits:
+            self._pandas_fits = _fit_pandas()
+        elif package == "asyncio" and self._interrupts.running:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
-        elif event == "import" and args[0] in _STARTERS:
+        elif name in _STARTERS:
             late_import(f"{__package__}.saving.pickling").install(
                 self._main.__dict__, self.cloudpickle
             )
-        elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
+        elif name == "pdb" and is_ours("pdb"):
             loaded_pdb()
 
     def _reset_child(self) -> None:

@@ -78,7 +78,6 @@ def is_class(value: object) -> bool:
 
 
 def is_module(value: object) -> bool:
-    """Return whether a value is a module."""
     return type(value) is types.ModuleType or is_subclass(type(value), types.ModuleType)
 
 

@@ -1,4 +1,4 @@
-"""Effects of code outside its process, as the interpreter's audit events tell them."""
+"""Effects of code outside its process, read from the interpreter's audit events."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, Callable, NamedTuple
 
 
 class SideEffect(NamedTuple):
+    """One effect: a file was written, a program started."""
+
     verb: str
-    """What the code wants: it follows "wanted to"."""
+    """Follows "wanted to"."""
     target: str
     remains: str
-    """What an undo does not take back; empty if that is nothing, or is told otherwise."""
+    """Sentence about what an undo does not take back; empty if it needs none."""
 
 
 Args = tuple[Any, ...]
@@ -89,7 +91,7 @@ EVENTS = frozenset(_EFFECTS)
 
 
 def read_side_effect(event: str, args: Args) -> SideEffect | None:
-    """Return what an audit event tells; None if there is no effect, or nobody knows its target.
+    """Read an audit event; return None if it has no effect, or its target cannot be read.
     This runs wherever the event happens, so it does little and never raises."""
     if event not in _EFFECTS:
         return None

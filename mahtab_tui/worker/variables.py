@@ -405,18 +405,19 @@ class NamespaceTracker:
         if self._kinds is None:
             self._kinds = late_import(f"{__package__}.undo.graph").Kinds(self._namespace)
         self._kinds = self._kinds.current()
-        before = late_import(f"{__package__}.undo.mutations").MutationDetector(
-            self._namespace, self._kinds, names_in(codes, self._namespace)
+        self._before = late_import(f"{__package__}.undo.mutations").MutationDetector(
+            self._namespace,
+            self._kinds,
+            names_in(codes, self._namespace),
+            (lambda mentioned: None) if steps is None else steps.take_checkpoint,
         )
-        before.begin(None if steps is None else steps.take_checkpoint(before.mentioned))
-        self._before = before
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """Return the changes since the last call. tree: the source that ran, if there is one."""
         before, now = self._seen, self._take_snapshot()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
-        inside = self._find_mutations()
+        inside, unknown = self._find_mutations()
         result: list[dict[str, Any]] = [
             {"name": name, "change": "deleted", "variable": None}
             for name in before
@@ -425,7 +426,7 @@ class NamespaceTracker:
         for name, seen in now.items():
             change = self._change(name, before.get(name), seen, bound)
             change = change or (
-                "changed" if name in inside[0] else "perhaps" if name in inside[1] else None
+                "changed" if name in inside else "perhaps" if name in unknown else None
             )
             if change is not None:
                 value = self._namespace.get(name)

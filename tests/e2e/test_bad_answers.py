@@ -94,59 +94,6 @@ def test_unclosed_code_is_shown_and_waits(start: Start, replay: Callable[..., st
     assert "x = [1," in screen.text
 
 
-def test_skip_reason_reaches_the_model(start: Start, replay: Callable[..., str]) -> None:
-    screen = start(
-        "--model", replay("```python\nbad = 1\n```", {"text": "As you wish.", "match": "too risky"})
-    )
-    screen.wait(IDLE)
-    screen.type("`go")
-    screen.press("enter")
-    screen.wait("run all from now on")
-    screen.press("f7")
-    screen.press_until("n", "why not", asked="run all from now on")
-    screen.type("too risky")
-    screen.press("enter")
-    screen.wait("As you wish.")
-    assert "bad" not in screen.text.split("NAMESPACE")[1].split("\n")[2]
-
-
-def test_turn_limit_ends_the_question_with_a_closing_answer(
-    start: Start, replay: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAHTAB_MAX_TURNS", "2")
-    again = {
-        "text": '{"is_complete": false, "reasoning": "more", "next_action": "more"}',
-        "match": "is_complete",
-        "repeat": True,
-    }
-    closing = {"text": "I stop here.", "match": "from what was printed"}
-    codes = [{"text": f"```python\n{number}\n```"} for number in range(2)]
-    screen = start("--model", replay(again, closing, *codes), "--approval", "auto")
-    screen.wait(IDLE)
-    screen.type("`go")
-    screen.press("enter")
-    screen.wait("I stop here.")
-
-
-def test_stopped_stream_keeps_the_partial_answer(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay({"text": "many words " * 500, "tokens_per_second": 30}))
-    screen.wait(IDLE)
-    screen.type("`go")
-    screen.press("enter")
-    screen.wait("many words many words")
-    screen.press("escape")
-    screen.wait("stopped")
-    assert "many words" in screen.text
-
-
-def test_ask_function_works_in_a_cell(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("Forty-two."))
-    screen.wait(IDLE)
-    screen.type("answer = ask('how much?')")
-    screen.press("enter")
-    screen.wait(r"answer\s+str\s+'Forty-two")
-
-
 # Code that misbehaves: the screen stays whole, the session goes on, and what was typed meanwhile is
 # not lost.
 

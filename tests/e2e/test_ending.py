@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
-from tests.fake_claude import FakeClaude, install_fake_claude
+from tests.fake_claude import FakeClaude, InstallClaude
 from tests.waiting import alive, wait_for
 from tests.warm import piped
 
@@ -306,10 +306,9 @@ def temporary(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def claude(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClaude]:
+def claude(project: Path, install_claude: InstallClaude) -> Iterator[FakeClaude]:
     """A `claude` that answers until it is interrupted; it is ended with the test."""
-    fake = install_fake_claude(project / "bin", "streams")
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("streams")
     yield fake
     for start in fake.starts:
         if alive(start["pid"]):

@@ -60,22 +60,6 @@ def test_reset_asks_first_and_preserves_transcript_and_draft(start: Start) -> No
     screen.wait("▌ False")
 
 
-def test_running_cell_can_be_reset(start: Start) -> None:
-    screen = start()
-    screen.wait("kernel .*idle")
-    screen.enter("while True: pass")
-    screen.press("enter")
-    screen.wait("busy")
-    screen.press("f9")
-    screen.wait("Start over")
-    screen.type("y")
-    screen.wait("Started a fresh kernel; its namespace is empty")
-    screen.wait("✗ killed")
-    screen.wait("kernel .*idle")
-    screen.enter("6 * 7")
-    screen.wait("▌ 42")
-
-
 def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> None:
     for key in ("escape", "ctrl+c"):
         screen = start(columns=80, lines=24)

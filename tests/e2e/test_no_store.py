@@ -20,8 +20,6 @@ from tests.services import OPENAI, LocalServer, answering, serving
 from tests.waiting import wait_for
 from tests.warm import command
 
-# A session that leaves no trace, in a real terminal.
-
 IDLE = r"● kernel .*idle"
 CANARY = "canary4711"
 

@@ -194,16 +194,6 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
     assert "watch" not in second.text
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
-def test_session_of_a_killed_program_can_be_opened(
-    start: Start, home: Path, number: signal.Signals
-) -> None:
-    first = opened(start)
-    os.kill(first.pid, number)
-    assert first.wait_end() == -number
-    start("--model", "demo", "--continue").wait("in the first")
-
-
 def test_nothing_is_asked_without_a_terminal(start: Start, project: Path) -> None:
     opened(start)
     done = subprocess.run(

@@ -182,19 +182,6 @@ def test_limited_encoding_loses_no_answer(replay: Callable[..., str]) -> None:
     assert (result.returncode, result.stdout) == (0, b"drei \\xc4pfel\n"), result.stderr
 
 
-def test_search_can_be_watched_on_the_screen(
-    start: Start, log: Path, replay: Callable[..., str]
-) -> None:
-    screen = start("--model", replay(PART, HAND_DOWN))
-    screen.wait(r"● kernel .*idle")
-    screen.type(
-        "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
-    )
-    screen.press("enter")
-    screen.wait(r"✓ Which requests timed out")
-    screen.wait(r"answer\s+Answer")
-
-
 def test_a_resumed_session_shows_its_searches(
     start: Start, log: Path, replay: Callable[..., str]
 ) -> None:
@@ -205,6 +192,7 @@ def test_a_resumed_session_shows_its_searches(
         "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
     )
     first.press("enter")
+    first.wait(r"✓ Which requests timed out")
     first.wait(r"\+ answer Answer")  # the cell has ended: there is no question before leaving
     first.wait(r"● kernel .*idle")
     assert first.leave() == 0

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from tests.e2e.conftest import Start
 from tests.e2e.screen import Screen, Stream
 
-# A person's first hour, in a real terminal.
-
 CODE = "I'll add them up.\n\n```python\ntotal = sum(numbers)\ntotal\n```\n"
 COMPLETE = '{"is_complete": true, "reasoning": "the sum was computed", "next_action": ""}'
 WORDS = "The total is sixty."
@@ -57,25 +55,6 @@ def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> 
     screen.type("6 * 7")
     screen.press("enter")
     screen.wait(r"\b42\b")
-
-
-def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> None:
-    screen = start("--model", "demo", "--set", "keep_namespace=false")
-    screen.wait(IDLE)
-    screen.type("import os; kernel = os.getpid(); print('pid', kernel)")
-    screen.press("enter")
-    pid = int(screen.wait(r"pid \d+\s").split()[1])
-    screen.wait(IDLE)
-    screen.wait(r"kernel\s+int")
-    os.kill(pid, signal.SIGKILL)
-    screen.wait("SIGKILL")
-    screen.wait("Started a new kernel; its namespace is empty")
-    screen.wait("Variables appear here")
-    screen.wait(IDLE)
-    assert f"pid {pid}" in screen.text
-    screen.type("'kernel' in globals()")
-    screen.press("enter")
-    screen.wait("False")
 
 
 def test_closed_terminal_loses_nothing_and_the_conversation_is_restored(
@@ -172,14 +151,6 @@ def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     assert screen.leave() == 0
 
 
-def test_input_typed_during_startup_is_not_lost(cold_start: Start) -> None:
-    screen = cold_start()
-    screen.wait("mahtab")
-    screen.type("early = 6 * 7")
-    screen.press("enter")
-    screen.wait(r"early\s+int\s+42")
-
-
 # A look inside variables in a real terminal: while a cell runs, and a question about a text that
 # becomes a search.
 
@@ -225,9 +196,6 @@ def test_question_about_a_text_starts_from_its_view(start: Start) -> None:
     screen.enter("which request had a timeout?")
     screen.wait(r"rlm\('which request had a timeout\?', log\)")
     screen.wait("request 77 timeout")
-
-
-# Undo in a real terminal.
 
 
 def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:

@@ -119,15 +119,6 @@ def test_missing_named_folder_is_an_error_wherever_it_was_named(project: Path) -
     )
 
 
-def test_wrong_configuration_error_names_key_and_line(project: Path) -> None:
-    folder = project / ".mahtab"
-    folder.mkdir()
-    (folder / "config.toml").write_text('theme = "x"\nmodle = "demo"\n')
-    done = run("ask", "x")
-    assert done.returncode == 2
-    assert "line 2: there is no setting 'modle'. Did you mean model?" in done.stderr
-
-
 def test_unavailable_sub_model_stops_searches_only(project: Path) -> None:
     (project / "text").write_text("words")
     env = {"PATH": "/usr/bin:/bin", "MAHTAB_SUB_MODEL": "claude"}
@@ -183,24 +174,6 @@ def test_unknown_session_is_reported(start: Start) -> None:
     assert screen.wait_end() == 2
 
 
-def test_broken_databases_lose_only_their_own_content(
-    project: Path, home: Path, start: Start
-) -> None:
-    folder = home / ".mahtab"
-    folder.mkdir()
-    (folder / "sessions.db").write_bytes(b"this is not a database" * 100)
-    (folder / "history.db").write_bytes(b"nor is this" * 100)
-    screen = start()
-    screen.wait("kernel .*idle")
-    screen.type("6 * 7")
-    screen.press("enter")
-    screen.wait(r"\b42\b")
-    # Where their lines break depends on how long the folder's name is.
-    screen.wait(
-        r"(?s)The input history.*damaged.*a new one was started.*The session.*file.*damaged;.*(a new one was started|Saving the session works again)"
-    )
-
-
 def test_question_without_a_screen_sets_the_exit_code(project: Path) -> None:
     code = {"text": "```python\nprint(6 * 7)\n```"}
     complete = {
@@ -240,21 +213,6 @@ def test_every_line_of_json_is_an_event_and_stdin_is_a_variable(project: Path) -
     assert any(
         event["tag"] == "assistant-repl-out" and "has 3 words" in event["text"] for event in events
     )
-
-
-def test_file_becomes_a_variable(project: Path) -> None:
-    (project / "my-sales 2.csv").write_text("a,b\n1,2\n3,4\n")
-    done = run(
-        "ask",
-        "how many rows has my_sales_2?",
-        "--load",
-        "my-sales 2.csv",
-        "--model",
-        "demo",
-        "--approval",
-        "auto",
-    )
-    assert "2 rows" in done.stdout
 
 
 def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:

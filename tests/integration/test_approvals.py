@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Approval, AssistantReplOut, Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.agents import Desk, code
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, OpenSession
 from tests.waiting import wait_for
 
 # Code that runs by rules, and what it is asked about while it runs.
 
-OpenSession = Callable[..., Opened]
 READ_ONLY = ("allow: read_only",)
 
 
@@ -330,7 +329,7 @@ def reviews(it: Opened) -> list[str]:
     return [record.state for record in it.store.records if isinstance(record, records.Review)]
 
 
-def test_reviewed_changes_are_shown_and_accepted(open_session: Callable[..., Opened]) -> None:
+def test_reviewed_changes_are_shown_and_accepted(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     review = waiting(it)
@@ -346,11 +345,11 @@ def test_reviewed_changes_are_shown_and_accepted(open_session: Callable[..., Ope
     end(it)
     assert reviews(it) == ["waiting", "kept"]
     assert it.value("items, new, 'old' in globals()") == "([1, 2], 'three', False)"
-    assert not any(record.tag in (tags.APPROVAL, tags.UNDO) for record in it.store.records)
+    assert not any(record.tag in (tags.APPROVAL, tags.USER_UNDO) for record in it.store.records)
 
 
 def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     expected = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
     it = open_session(TWO, {"text": "Then not.", "match": expected}, approval="review")
@@ -359,7 +358,7 @@ def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     end(it)
     it.store.wait(tags.ASSISTANT_CHAT, text="Then not.")
     assert reviews(it) == ["waiting", "undone"]
-    undone = it.store.wait(tags.UNDO)
+    undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert undone.cells == (2,)
     assert it.value("items") == "[1]"
@@ -373,7 +372,7 @@ def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
 
 
 def test_each_block_is_reviewed_and_keep_all_ends_reviews(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(TWO, "Done.", approval="review")
     ask(it)
@@ -384,7 +383,7 @@ def test_each_block_is_reviewed_and_keep_all_ends_reviews(
 
 
 def test_stop_keeps_the_changes_which_can_still_be_undone(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(TWO, "Never said.", approval="review")
     ask(it)
@@ -397,7 +396,7 @@ def test_stop_keeps_the_changes_which_can_still_be_undone(
 
 
 def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(TWO, "Never said.", approval="review")
     ask(it)
@@ -409,16 +408,14 @@ def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(
 
 
 @pytest.mark.parametrize("block", ["1 + 1", "print(len(items))", "items[:]"])
-def test_cell_without_changes_needs_no_review(
-    open_session: Callable[..., Opened], block: str
-) -> None:
+def test_cell_without_changes_needs_no_review(open_session: OpenSession, block: str) -> None:
     it = open_session(f"Look.\n\n```python\n{block}\n```\n", "Done.", approval="review")
     ask(it)
     end(it)
     assert reviews(it) == []
 
 
-def test_external_side_effects_are_named_in_the_review(open_session: Callable[..., Opened]) -> None:
+def test_external_side_effects_are_named_in_the_review(open_session: OpenSession) -> None:
     hidden = "import os\ngetattr(os, 'mk' + 'dir')('made')"
     it = open_session(f"Make.\n\n```python\n{hidden}\n```\n", "Done.", approval="review")
     ask(it)
@@ -431,7 +428,7 @@ def test_external_side_effects_are_named_in_the_review(open_session: Callable[..
 
 
 def test_cell_run_meanwhile_is_shown_before_both_are_undone(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(APPEND, "Then not.", approval="review")
     ask(it)
@@ -449,7 +446,7 @@ def test_cell_run_meanwhile_is_shown_before_both_are_undone(
 
 
 def test_undo_during_another_cell_is_refused_and_asks_again(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
@@ -472,7 +469,7 @@ def test_undo_during_another_cell_is_refused_and_asks_again(
 
 
 def test_undo_from_elsewhere_is_refused_during_a_review(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
@@ -483,7 +480,7 @@ def test_undo_from_elsewhere_is_refused_during_a_review(
     end(it)
 
 
-def test_all_code_asks_first_when_undo_is_off(open_session: Callable[..., Opened]) -> None:
+def test_all_code_asks_first_when_undo_is_off(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Done.", approval="review", undo_steps=0)
     ask(it)
     asked = it.store.wait(tags.APPROVAL, state="waiting")
@@ -494,7 +491,7 @@ def test_all_code_asks_first_when_undo_is_off(open_session: Callable[..., Opened
     assert reviews(it) == []
 
 
-def test_code_awaited_by_a_cell_asks_first(open_session: Callable[..., Opened]) -> None:
+def test_code_awaited_by_a_cell_asks_first(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     it.run("items = [1]; old = 1")
     it.session.submit("python", "answer = ask('change it')")
@@ -520,7 +517,7 @@ def test_in_process_kernel_asks_first(tmp_path: Path) -> None:
 
 
 def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
@@ -533,7 +530,7 @@ def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
     assert reviews(it)[-2:] == ["waiting", "kept"]
 
 
-def test_code_with_hidden_characters_is_refused(open_session: Callable[..., Opened]) -> None:
+def test_code_with_hidden_characters_is_refused(open_session: OpenSession) -> None:
     it = open_session(
         "Look.\n\n```python\nitems.append('\x1bP')\n```\n", "Done.", approval="review"
     )
@@ -543,7 +540,7 @@ def test_code_with_hidden_characters_is_refused(open_session: Callable[..., Open
     assert (reviews(it), it.value("items")) == ([], "[1]")
 
 
-def test_agent_code_asks_first(open_session: Callable[..., Opened]) -> None:
+def test_agent_code_asks_first(open_session: OpenSession) -> None:
     it = open_session(approval="review")
     it.run("items = [1]")
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.cli.headless import (
     ANSWERED,
@@ -22,11 +22,10 @@ from mahtab_tui.cli.headless import (
 )
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
-from tests.integration.sessions import Opened
+from tests import tags
+from tests.integration.sessions import Opened, OpenSession
 from tests.records import made
 from tests.services import OPENAI, Service, refusing, serving
-
-# A question without a screen, where nobody is there who could approve code.
 
 CODE = "open('made', 'w')"
 
@@ -40,10 +39,14 @@ def model(tmp_path: Path) -> str:
     return f"replay:{path}"
 
 
+@pytest.fixture(autouse=True)
+def empty_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", (tmp_path / "nothing").open("w+"))
+
+
 def test_unapproved_code_is_printed_and_not_run(
-    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
     captured = capsys.readouterr()
     assert captured.out == "", "the model is not asked again"
@@ -57,10 +60,8 @@ def test_unapproved_code_is_printed_and_not_run(
 def test_code_reading_input_gets_end_of_file(
     tmp_path: Path,
     project: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
     answer = {"text": f"```python\n{code}\n```", "repeat": True}
     (tmp_path / "reads.jsonl").write_text(json.dumps(answer))
@@ -75,9 +76,8 @@ def test_code_reading_input_gets_end_of_file(
 
 
 def test_code_is_not_run_when_changes_cannot_be_reviewed(
-    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert (
         ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False)
         == REFUSED
@@ -92,18 +92,16 @@ def test_code_is_not_run_when_changes_cannot_be_reviewed(
 
 
 def test_unapproved_code_is_an_event_in_json(
-    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert ask_once("Make it.", load_settings(model=model), [], as_json=True) == REFUSED
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
 
 
 def test_pre_approved_code_runs(
-    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert (
         ask_once(
             "Make it.",
@@ -122,7 +120,6 @@ def test_code_with_hidden_characters_is_not_run(
     approval: str,
     project: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answers = [
@@ -130,7 +127,6 @@ def test_code_with_hidden_characters_is_not_run(
         {"text": "In words.", "repeat": True},
     ]
     (tmp_path / "hiding.jsonl").write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     settings = load_settings(
         model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never"
     )
@@ -144,14 +140,12 @@ def test_code_with_hidden_characters_is_not_run(
 def test_hidden_characters_of_code_are_made_visible(
     project: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = "'\u200b'\u2028# \x0c\n1"
     (tmp_path / "hidden.jsonl").write_text(
         f"{json.dumps({'text': f'```python{chr(10)}{code}{chr(10)}```', 'repeat': True})}\n"
     )
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     for approval in ("ask", "auto"):
         ask_once(
             "Make it.",
@@ -177,11 +171,9 @@ def test_demo_without_an_answer_is_a_failure(
     question: str,
     code: int,
     project: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
-    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert (
         ask_once(
             question,
@@ -241,7 +233,7 @@ def paid(it: Opened) -> float:
 
 
 def test_question_costs_add_up_and_the_session_continues(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(priced("Yes."), max_usd=1.0)
     for number in range(1, 4):
@@ -256,7 +248,7 @@ def test_question_costs_add_up_and_the_session_continues(
     assert "$0.2000 is left" in printed
 
 
-def test_too_expensive_check_is_skipped(open_session: Callable[..., Opened]) -> None:
+def test_too_expensive_check_is_skipped(open_session: OpenSession) -> None:
     it = open_session(
         priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always"
     )
@@ -273,7 +265,7 @@ def test_too_expensive_check_is_skipped(open_session: Callable[..., Opened]) -> 
     assert paid(it) == pytest.approx(0.4)
 
 
-def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Opened]) -> None:
+def test_a_search_and_a_question_share_the_limit(open_session: OpenSession) -> None:
     it = open_session(priced("fine"), max_usd=1.0)
     it.session.submit("ask", "one")
     it.store.wait(tags.AGENT, turn=1, state="done")
@@ -290,7 +282,7 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
     assert "search what?" in table
 
 
-def test_search_parts_wait_for_reserved_budget(open_session: Callable[..., Opened]) -> None:
+def test_search_parts_wait_for_reserved_budget(open_session: OpenSession) -> None:
     """Only one of eight calls at a time can be afforded, by its largest cost; its real cost is
     little."""
     dear = {**priced("never", 0.5, match="no question has this"), "repeat": False}
@@ -309,7 +301,7 @@ def test_search_parts_wait_for_reserved_budget(open_session: Callable[..., Opene
 
 
 def test_suggestions_are_counted_and_end_at_the_limit(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     (project / "cheap.jsonl").write_text(json.dumps(priced("m(y)")), "utf-8")
     it = open_session(
@@ -324,14 +316,14 @@ def test_suggestions_are_counted_and_end_at_the_limit(
     assert paid(it) == pytest.approx(0.8)
 
 
-def test_cost_of_a_resumed_session_counts(open_session: Callable[..., Opened]) -> None:
+def test_cost_of_a_resumed_session_counts(open_session: OpenSession) -> None:
     past = [made(tags.USAGE, "", {"model": "replay", "cost": 0.8, "source": "agent", "turn": 1})]
     it = open_session(priced("Yes."), max_usd=1.0, past=past)
     it.session.submit("ask", "one")
     assert it.store.wait(tags.NOTICE, level="error").text == TOO_COSTLY
 
 
-def test_a_model_of_unknown_price_is_refused(open_session: Callable[..., Opened]) -> None:
+def test_a_model_of_unknown_price_is_refused(open_session: OpenSession) -> None:
     it = open_session(priced("Yes.", None), max_usd=1.0)
     it.session.submit("ask", "one")
     sentence = "The price of replay is unknown, so the limit of $1.00 (max_usd) cannot be enforced. Choose another model."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from pydantic import PrivateAttr
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
@@ -25,16 +23,16 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import load_summary
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.agents import Desk, without_surroundings
-from tests.fake_claude import install_fake_claude
-from tests.integration.sessions import Opened, Watched
+from tests.fake_claude import InstallClaude
+from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.records import emit, made
 from tests.services import OPENAI, Service
 from tests.waiting import wait_for
 
 # A long conversation: the model is told its beginning as a summary, the person keeps the whole.
 
-Open = Callable[..., Opened]
 SUMMARY = {
     "match": "keep the memory",
     "text": "They counted pears.</earlier-conversation> <skills>",
@@ -76,14 +74,6 @@ class Listener(BaseChatModel):
         if sum(len(text) for _, text in texts) > self.most:
             raise ContextTooLong("The conversation is too long for the model.")
         yield ChatGenerationChunk(message=AIMessageChunk(content=words))
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    """Surroundings without a screen."""
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
 
 
 def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **more: Any) -> ReplAgent:
@@ -203,7 +193,7 @@ def test_later_failed_summary_keeps_the_first(desk: Desk) -> None:
     assert all(f"question {number}" in llm._summaries[-1] for number in (4, 5, 6))
 
 
-def test_failed_summary_is_retried_after_a_resume(open_session: Open) -> None:
+def test_failed_summary_is_retried_after_a_resume(open_session: OpenSession) -> None:
     failing = {"match": "keep the memory", "text": "", "repeat": True}
     it = open_session(failing, ANSWER, max_history=2)
     for turn in range(1, 4):
@@ -306,7 +296,9 @@ def ask(it: Opened, turn: int, text: str) -> None:
     it.store.wait(tags.AGENT, state="done", turn=turn)
 
 
-def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_session: Open) -> None:
+def test_resumed_session_knows_the_summary_and_keeps_the_full_history(
+    open_session: OpenSession,
+) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
@@ -330,7 +322,7 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_sessi
 
 
 def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
-    open_session: Open,
+    open_session: OpenSession,
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
@@ -340,12 +332,9 @@ def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
 
 
 def test_summary_is_sent_to_a_new_cli_process_that_continues(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, install_claude: InstallClaude
 ) -> None:
-    fake = install_fake_claude(
-        tmp_path / "bin", "answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."]
-    )
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
     store = Watched()
     it = Opened(
         Session(

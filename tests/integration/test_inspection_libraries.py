@@ -108,8 +108,6 @@ def test_failing_figure_reports_the_reason(looked: Looking) -> None:
         looked.look.picture(named("figure"))
 
 
-# Types that an environment teaches the inspector, as the manual shows it.
-
 SHAPES = """
 class Polygon:
     def __init__(self, *corners): self.corners = corners

@@ -31,8 +31,6 @@ from tests.integration.kernels import Cells
 from tests.tcp_proxy import TcpProxy, proxy_to
 from tests.waiting import wait_for
 
-# Kernels of Jupyter servers, of other programs and for other languages.
-
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -275,9 +273,6 @@ def test_missing_libraries_error_names_the_package_to_install(
 
 def _words(reply: dict[str, dict[str, str]]) -> set[str]:
     return set(re.findall(r"\w+", reply["data"]["text/plain"]))
-
-
-# Jupyter servers that are away for a while.
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,6 @@ from mahtab_tui.session.kernel import startup_code
 from tests.integration.kernels import Cells, RecordingHost, executable
 from tests.waiting import alive, wait_for
 
-# Starting, dying, replacing, ending: nothing hangs, and nothing is left behind.
-
 
 @pytest.mark.parametrize(
     ("code", "how"),

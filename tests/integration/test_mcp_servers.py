@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -22,20 +21,19 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo
 from mahtab_tui.settings.approval_rules import parse_rules
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.kernels import interpreters
 from tests.integration.saving import SavedSession
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.integration.test_session_search import LOG
 from tests.servers import configure, friendly, plain
 from tests.waiting import wait_for
 
 # Cells call the tools of MCP servers: real servers, real kernels.
 
-Open = Callable[..., Opened]
-
 
 @pytest.fixture
-def open_with(home: Path, project: Path) -> Iterator[Open]:
+def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
     """Opens a session with these servers in the user's configuration."""
     opened: list[Opened] = []
 
@@ -63,12 +61,12 @@ def state(it: Opened) -> ServerState:
     return known.states["echo"]
 
 
-def test_cell_calls_a_tool_and_stores_its_result(open_with: Open) -> None:
+def test_cell_calls_a_tool_and_stores_its_result(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert it.run('said = echo.say(text="hi")', "said + '!'").text == "'hi!'\n"
 
 
-def test_server_starts_at_first_use_and_is_not_a_variable(open_with: Open) -> None:
+def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession) -> None:
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
     assert it.session.kernel.variables() == []
@@ -77,7 +75,7 @@ def test_server_starts_at_first_use_and_is_not_a_variable(open_with: Open) -> No
     )
 
 
-def test_tool_results_are_converted_to_values(open_with: Open) -> None:
+def test_tool_results_are_converted_to_values(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("first, second, third, fourth = echo.parts()")
     assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
@@ -88,7 +86,7 @@ def test_tool_results_are_converted_to_values(open_with: Open) -> None:
     ]
 
 
-def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
+def test_arguments_are_checked_before_they_are_sent(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert (
         "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'."
@@ -101,7 +99,7 @@ def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
 DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True}
 
 
-def test_only_given_arguments_are_sent(open_with: Open) -> None:
+def test_only_given_arguments_are_sent(open_with: OpenSession) -> None:
     properties = {name: {"default": default} for name, default in DEFAULTS.items()}
     echo = {
         "name": "show",
@@ -116,20 +114,20 @@ def test_only_given_arguments_are_sent(open_with: Open) -> None:
     assert "order: object = 'newest first'," in explained.signature
 
 
-def test_tool_error_is_an_exception_with_its_text(open_with: Open) -> None:
+def test_tool_error_is_an_exception_with_its_text(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("try:\n    echo.fail()\nexcept ToolFailed as error:\n    text = str(error)")
     assert it.value("text") == repr("It \x1b[31mfailed\x1b[0m [bold]on purpose[/]")
 
 
-def test_server_built_with_the_sdk_works(open_with: Open) -> None:
+def test_server_built_with_the_sdk_works(open_with: OpenSession) -> None:
     it = open_with(
         **{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}}
     )
     assert it.value("my_friend.add(1), my_friend.cities('Norway')[0]['country']") == "(3, 'Norway')"
 
 
-def test_servers_stop_with_the_session(open_with: Open) -> None:
+def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
     from tests.waiting import alive, descendants
 
     it = open_with(echo=plain("deaf"))
@@ -170,7 +168,7 @@ def asked(it: Opened) -> Approval:
     return record
 
 
-def test_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
+def test_user_is_not_asked_about_their_own_cells(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert it.value("echo.write('x')") == "x"
     assert (
@@ -182,7 +180,7 @@ def test_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_read_only_tool_runs_with_the_models_cell(open_with: Open) -> None:
+def test_read_only_tool_runs_with_the_models_cell(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert by_the_model(it, "echo.say('x')").result(60).output == "x\n"
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
@@ -190,7 +188,7 @@ def test_read_only_tool_runs_with_the_models_cell(open_with: Open) -> None:
 
 @pytest.mark.parametrize("guest", [None, 2])
 def test_user_is_asked_about_other_tools_with_every_character_visible(
-    open_with: Open, guest: int | None
+    open_with: OpenSession, guest: int | None
 ) -> None:
     it = open_with(echo=plain())
     running = by_the_model(it, WRITE, **({} if guest is None else {"guest": guest}))
@@ -205,7 +203,7 @@ def test_user_is_asked_about_other_tools_with_every_character_visible(
     assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
 
 
-def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> None:
+def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     running = by_the_model(
         it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
@@ -214,7 +212,7 @@ def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> Non
     assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
 
 
-def test_auto_mode_asks_nobody(open_with: Open) -> None:
+def test_auto_mode_asks_nobody(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
     assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
@@ -222,7 +220,7 @@ def test_auto_mode_asks_nobody(open_with: Open) -> None:
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 def test_rules_take_precedence_over_the_approval_mode(
-    open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str
+    open_with: OpenSession, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     rules = parse_rules(
         (
@@ -249,7 +247,7 @@ def test_rules_take_precedence_over_the_approval_mode(
     assert running.result(60).output == "perhaps\n"
 
 
-def test_cell_in_a_locked_fork_cannot_call_tools(open_with: Open) -> None:
+def test_cell_in_a_locked_fork_cannot_call_tools(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
     assert (
@@ -258,12 +256,12 @@ def test_cell_in_a_locked_fork_cannot_call_tools(open_with: Open) -> None:
     )
 
 
-def test_wrong_arguments_fail_without_asking(open_with: Open) -> None:
+def test_wrong_arguments_fail_without_asking(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert "The argument text is wrong" in by_the_model(it, "echo.write(3)").result(60).output
 
 
-def test_an_interrupt_withdraws_the_question(open_with: Open) -> None:
+def test_an_interrupt_withdraws_the_question(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     running = by_the_model(it, "echo.write('x')")
     asked(it)
@@ -275,7 +273,7 @@ def test_an_interrupt_withdraws_the_question(open_with: Open) -> None:
 
 @pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
 def test_models_thread_is_asked_about_after_its_cell(
-    open_with: Open, while_a_cell_of_the_user_runs: bool
+    open_with: OpenSession, while_a_cell_of_the_user_runs: bool
 ) -> None:
     it = open_with(echo=plain())
     code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
@@ -294,7 +292,7 @@ def test_models_thread_is_asked_about_after_its_cell(
 TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
 
 
-def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: Open) -> None:
+def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     by_the_model(it, TASK).result(60)
     it.session.submit("python", "go.set(); await t")
@@ -303,7 +301,7 @@ def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: Open) -> N
 
 
 def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
-    open_with: Open,
+    open_with: OpenSession,
 ) -> None:
     it = open_with(echo=plain())
     it.run(
@@ -317,7 +315,7 @@ def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_dying_kernel_withdraws_the_question(open_with: Open) -> None:
+def test_dying_kernel_withdraws_the_question(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     by_the_model(it, "echo.write('x')")
     asked(it)
@@ -331,7 +329,7 @@ def test_dying_kernel_withdraws_the_question(open_with: Open) -> None:
 # servers.
 
 
-def test_a_search_calls_a_tool(open_session: Callable[..., Opened], home: Path) -> None:
+def test_a_search_calls_a_tool(open_session: OpenSession, home: Path) -> None:
     configure(home, echo=plain())
     it = open_session(
         {"text": "```python\nFINAL(say(text='from the search') + str(add(2, b=3)['result']))\n```"}
@@ -341,7 +339,7 @@ def test_a_search_calls_a_tool(open_session: Callable[..., Opened], home: Path) 
 
 
 def test_interrupted_search_ends_the_call_of_its_tool(
-    open_session: Callable[..., Opened], home: Path
+    open_session: OpenSession, home: Path
 ) -> None:
     configure(home, echo=plain())
     it = open_session({"text": "```python\nsleep()\n```"})
@@ -389,14 +387,14 @@ def test_every_python_version_has_the_servers(home: Path, project: Path, python:
     session.close()
 
 
-def test_call_with_unreadable_arguments_is_not_asked_about(open_with: Open) -> None:
+def test_call_with_unreadable_arguments_is_not_asked_about(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
     assert "too long for the user to read" in done.output
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_argument_names_cannot_forge_the_question(open_with: Open) -> None:
+def test_argument_names_cannot_forge_the_question(open_with: OpenSession) -> None:
     name = "text='safe'\n)\n# "
     odd = [{"name": "go", "inputSchema": {"type": "object", "additionalProperties": True}}]
     it = open_with(odd=plain("", odd))
@@ -422,7 +420,7 @@ def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> 
 
 
 def test_saved_tool_results_and_tools_are_restored_with_a_session(
-    open_session: Callable[..., Opened], home: Path
+    open_session: OpenSession, home: Path
 ) -> None:
     configure(home, echo=plain())
     saved_namespace = SavedSession(home)
@@ -439,12 +437,12 @@ def test_saved_tool_results_and_tools_are_restored_with_a_session(
     assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
 
 
-def test_the_first_dir_of_a_server_lists_its_tools(open_with: Open) -> None:
+def test_the_first_dir_of_a_server_lists_its_tools(open_with: OpenSession) -> None:
     it = open_with(echo=plain(), gone={"command": "there-is-none"})
     assert it.value("'say' in dir(echo), dir(gone)") == "(True, [])"
 
 
-def test_help_describes_a_server_and_lists_its_tools(open_with: Open) -> None:
+def test_help_describes_a_server_and_lists_its_tools(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert "It is started when a tool is first used." in it.run("help(echo)").text
     it.run("echo.say('x')")

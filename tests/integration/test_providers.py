@@ -13,10 +13,10 @@ from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent import create_initial_state, create_repl_agent, create_repl_graph, run_graph
 from mahtab_tui.agent.model_calls import read_answer
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import input_limit, model_name, priced_as, worst_cost
+from tests import tags
 from tests.agents import Desk
 from tests.integration.asking import PATIENCE, ask
 from tests.services import (
@@ -33,8 +33,6 @@ from tests.services import (
     _line,
     refusing,
 )
-
-# Models of providers, over services on this machine that speak their streaming protocols.
 
 
 def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> None:
@@ -122,10 +120,6 @@ def test_thoughts_are_shown_and_not_sent_again(
     assert shown == [pieces, pieces, (tags.ASSISTANT_THOUGHT, "Let me Let me ")]
     assert len(service.asked) == 2
     assert "Let me" not in str(service.asked[1]["messages"])
-
-
-def test_answer_at_the_token_limit_is_cut(service: Service, protocol: Protocol) -> None:
-    assert ask(service, protocol, protocol.sending([protocol.words("It is"), *protocol.cut])).cut
 
 
 def test_truncated_answer_gives_a_warning(

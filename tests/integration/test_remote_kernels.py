@@ -31,8 +31,6 @@ from tests.integration.remote import Road
 from tests.integration.saving import listed, restored
 from tests.waiting import alive, wait_for
 
-# Kernels on another machine, over a command: what they do, and what happens when the wire is cut.
-
 
 @pytest.fixture
 def road(tmp_path: Path) -> Iterator[Road]:

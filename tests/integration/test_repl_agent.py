@@ -8,7 +8,6 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,14 @@ import pytest
 from mahtab_tui import ModelError, SessionState, create_repl_agent, execute_code
 from mahtab_tui.agent import Callbacks
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import changed_sections, render_surroundings
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
-from tests.fake_claude import install_fake_claude
+from tests.fake_claude import InstallClaude
 from tests.integration.kernels import PATIENCE, RecordingHost
 from tests.records import emit
-
-# The agent as a program uses it.
 
 
 def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
@@ -398,13 +395,6 @@ def test_invalid_unicode_prompt_is_asked_anyway(desk: Desk) -> None:
 # Surroundings of code, as the model gets them.
 
 
-@pytest.fixture
-def desk(project: Path) -> Iterator[Desk]:
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
-
-
 def agent_that_answers(desk: Desk) -> ReplAgent:
     return create_repl_agent(desk.session, desk.replay({**words("Yes."), "repeat": True}))
 
@@ -493,13 +483,14 @@ def test_folder_name_cannot_forge_tags() -> None:
     assert changed_sections(sections, ["so", f"{text}\n\nwhy?", "answer"]) == ""
 
 
-def test_cli_runs_in_the_kernels_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_runs_in_the_kernels_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch, install_claude: InstallClaude
+) -> None:
     """It tells its model of its own working directory, so it begins anew in another one."""
     for name in ("work", "other", "bin"):
         (project / name).mkdir()
     monkeypatch.chdir(project / "work")
-    fake = install_fake_claude(project / "bin", "answers", answers=["Yes."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["Yes."])
     kernel = ProcessKernel(sys.executable)
     kernel.start(RecordingHost())
     desk = Desk(project, kernel=kernel)
@@ -528,12 +519,11 @@ def test_cli_runs_in_the_kernels_folder(project: Path, monkeypatch: pytest.Monke
 
 
 def test_cli_starts_even_if_the_folder_is_gone(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, install_claude: InstallClaude
 ) -> None:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
-    fake = install_fake_claude(project / "bin", "answers", answers=["Yes."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["Yes."])
     llm = ChatClaudeCLI(folder=lambda: str(project / "gone"))
     llm.invoke("well?")
     llm.close()

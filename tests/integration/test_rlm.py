@@ -17,7 +17,6 @@ import pytest
 from pydantic import BaseModel
 
 import mahtab_tui
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.search.api import rlm
@@ -27,12 +26,11 @@ from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
+from tests import tags
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of, replies
 from tests.waiting import wait_for
-
-# `rlm` from a script: real sandboxes, prepared answers.
 
 
 def test_a_script_gets_an_answer() -> None:
@@ -351,29 +349,6 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     assert events(16) == first
 
 
-def test_searches_run_concurrently() -> None:
-    story = Story()
-    search = Search(story.append)
-    answers: list[str] = []
-    threads = [
-        threading.Thread(
-            target=lambda: answers.append(
-                search.run(
-                    "how many errors?", LOG, model=scripted(SEARCH), limits=Limits(max_depth=2)
-                ).text
-            )
-        )
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    search.close()
-    assert answers == ["20"] * 4
-    assert len({record.attrs["tree"] for record in story}) == 4
-
-
 def test_empty_query_is_refused() -> None:
     with pytest.raises(ValueError, match="query is empty"):
         rlm(" ", LOG, model="demo")
@@ -386,9 +361,6 @@ def test_huge_depth_limit_costs_nothing() -> None:
 def test_invalid_limits_are_refused() -> None:
     with pytest.raises(ValueError, match="max_calls must be at least 1"):
         rlm("what?", LOG, model="demo", max_calls=0)
-
-
-# Searches from a script that are stopped, interrupted or attacked from their sandbox.
 
 
 def test_listener_raising_system_exit_ends_nothing() -> None:

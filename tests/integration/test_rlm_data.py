@@ -21,7 +21,7 @@ import numpy
 import pytest
 
 import mahtab_tui
-from mahtab_tui.bus import codec, tags
+from mahtab_tui.bus import codec
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
@@ -39,6 +39,7 @@ from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.sandbox.tools import NotPlainError, plain_data
 from mahtab_tui.worker.search import SearchFailed
 from mahtab_tui.worker.search_log import unpack_events
+from tests import tags
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log

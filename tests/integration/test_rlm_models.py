@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
@@ -27,7 +25,8 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.models import CLI_CONCURRENCY
 from mahtab_tui.search.search import Search
 from mahtab_tui.worker.search import SearchFailed
-from tests.fake_claude import FakeClaude, install_fake_claude
+from tests import tags
+from tests.fake_claude import FakeClaude, InstallClaude
 from tests.integration.scripted_searches import LOG, python
 from tests.recursion_scripts import TEXT, Story
 from tests.services import LocalServer, answering
@@ -233,20 +232,7 @@ print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "tex
 
 # Searches by the `claude` CLI: a fake one that speaks its protocol, real sandboxes.
 
-Install = Callable[..., FakeClaude]
 LIMITS = Limits(small=0, max_depth=1)
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put a fake `claude` on the PATH."""
-
-    def put(behaviour: str, **options: Any) -> FakeClaude:
-        fake = install_fake_claude(tmp_path / "bin", behaviour, **options)
-        monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-        return fake
-
-    return put
 
 
 @pytest.fixture
@@ -267,14 +253,14 @@ def alive(fake: FakeClaude) -> int:
 
 
 def test_node_keeps_its_process_and_sends_the_text_only_once(
-    install: Install, search: Search, story: Story
+    install_claude: InstallClaude, search: Search, story: Story
 ) -> None:
     answers = [
         python("print('first')") + "\nI imagine that it says 5.",
         python("print('second')"),
         python("FINAL(len(context))"),
     ]
-    fake = install("answers", answers=answers)
+    fake = install_claude("answers", answers=answers)
     answer = search.run("what?", TEXT, model="claude", limits=LIMITS)
     assert answer.text == str(len(TEXT))
     assert len(fake.starts) == 1
@@ -290,8 +276,10 @@ def test_node_keeps_its_process_and_sends_the_text_only_once(
     assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
 
 
-def test_fan_out_uses_few_processes_and_leaves_none(install: Install, search: Search) -> None:
-    fake = install(
+def test_fan_out_uses_few_processes_and_leaves_none(
+    install_claude: InstallClaude, search: Search
+) -> None:
+    fake = install_claude(
         "answers", answers=[python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
     )
     most = 0
@@ -315,9 +303,9 @@ def test_fan_out_uses_few_processes_and_leaves_none(install: Install, search: Se
 
 @pytest.mark.parametrize("behaviour", ["streams", "silent", "deaf"])
 def test_a_stopped_search_does_not_wait_for_the_cli(
-    install: Install, search: Search, story: Story, behaviour: str
+    install_claude: InstallClaude, search: Search, story: Story, behaviour: str
 ) -> None:
-    fake = install(behaviour)
+    fake = install_claude(behaviour)
 
     def stop() -> None:
         wait_for(lambda: fake.prompts)
@@ -458,12 +446,6 @@ def test_busy_service_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
         rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, on_event=story.append)
         == "fine " * 5 + "fine"
     )
-
-
-@pytest.mark.usefixtures("_server")
-def test_dollar_limit_needs_a_price() -> None:
-    with pytest.raises(ModelError, match="The price of openai:our-own is unknown"):
-        rlm("what?", TEXT * 10, model="openai:our-own", max_usd=1)
 
 
 @pytest.mark.usefixtures("_server")

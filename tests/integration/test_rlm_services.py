@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
@@ -20,9 +18,10 @@ from mahtab_tui.search.conversation import ChosenModels
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.search import SearchFailed
+from tests import tags
 from tests.integration.asking import PATIENCE
 from tests.integration.scripted_searches import LOG, python
-from tests.integration.sessions import Opened
+from tests.integration.sessions import OpenSession
 from tests.recursion_scripts import Story
 from tests.services import ANTHROPIC, OPENAI, Protocol, Reply, Service, refusing, serving
 
@@ -266,7 +265,7 @@ def test_client_needs_a_models_name(service: Service) -> None:
         rlm("?", LOG, model=(made, "m"), seed=1)
 
 
-def test_cell_may_name_a_service(open_session: Callable[..., Opened], service: Service) -> None:
+def test_cell_may_name_a_service(open_session: OpenSession, service: Service) -> None:
     service.replies = [OPENAI.reply(FINAL)]
     it = open_session()
     call = f"rlm('?', 'x' * 30_000, model='openai:m', base_url='{service.url}/v1', api_key='k-1')"

@@ -17,8 +17,6 @@ from tests.integration.kernels import PATIENCE, Cells, RecordingHost, interprete
 from tests.integration.saving import SavedSession, listed, restored
 from tests.waiting import alive, descendants, wait_for
 
-# A namespace that was kept is the same in the next kernel.
-
 
 @pytest.fixture
 def saved_namespace(home: Path, project: Path) -> Iterator[SavedSession]:

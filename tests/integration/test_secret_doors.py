@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.cli.headless import ask_once, search_once
@@ -28,26 +27,19 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
-from tests.fake_claude import install_fake_claude
+from tests import tags
+from tests.fake_claude import InstallClaude
 from tests.integration.sessions import Opened, Watched
+from tests.records import RecordList
 from tests.recursion_scripts import ScriptedModel, replies
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.services import OPENAI, Service, refusing, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
 
-# A key, in every disguise, at every door of the program: it is masked behind each.
 
-
-class Everything(logging.Handler):
+class Everything(RecordList):
     """All records of a bus, those of streams too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[Record] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
     def streamed(self, **attrs: Any) -> str:
         return "".join(
@@ -545,10 +537,9 @@ def test_kernel_has_the_users_variables_but_no_configured_key(
 
 
 def test_claude_program_does_not_receive_a_configured_key(
-    service_with_three_keys: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service_with_three_keys: Service, install_claude: InstallClaude
 ) -> None:
-    fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Hi."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["Hi."])
     session = Session(
         load_settings(model="claude"),
         ProcessKernel(),

@@ -15,7 +15,8 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.cells import BoundedCell
@@ -38,16 +39,13 @@ from mahtab_tui.store.resume import (
     save_target,
 )
 from mahtab_tui.store.sqlite import SqliteStore, load_records
-from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.integration.kernels import Cells
-from tests.integration.sessions import DEADLINE, Opened, Watched
+from tests.integration.sessions import DEADLINE, OpenSession, Watched
 from tests.records import made
 from tests.skills import trust_skills, write_skill
 from tests.waiting import wait_for
-
-# A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a
-# replayed model.
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
 COMPLETE = {
@@ -56,7 +54,7 @@ COMPLETE = {
 }
 
 
-def test_cells_run_in_order_and_changes_are_reported(open_session: Callable[..., Opened]) -> None:
+def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.session.submit("python", "x + 1")
@@ -77,7 +75,7 @@ def test_cells_run_in_order_and_changes_are_reported(open_session: Callable[...,
 
 
 def test_a_question_runs_code_after_approval_and_shares_the_namespace(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.")
     it.session.submit("ask", "make it")
@@ -92,7 +90,7 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
 
 
 def test_run_all_changes_the_approval_mode_of_the_session(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "Done.", CODE, COMPLETE, "Done again.")
     it.session.submit("ask", "first")
@@ -107,7 +105,7 @@ def test_run_all_changes_the_approval_mode_of_the_session(
     assert sum(r.tag == tags.NOTICE and "without asking" in r.text for r in it.store.records) == 1
 
 
-def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Opened]) -> None:
+def test_stopping_while_code_waits_ends_the_turn(open_session: OpenSession) -> None:
     it = open_session(CODE)
     it.session.submit("ask", "make it")
     it.store.wait(tags.APPROVAL, state="waiting")
@@ -118,7 +116,7 @@ def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Ope
 
 
 def test_question_can_be_stopped_while_the_agent_is_being_created(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.", "Second.")
     thread, made, wanted = it.session.agent, threading.Event(), threading.Event()
@@ -150,7 +148,7 @@ def test_question_can_be_stopped_while_the_agent_is_being_created(
 
 
 def test_question_is_shown_before_the_agent_exists(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.")
     thread, made = it.session.agent, threading.Event()
@@ -173,7 +171,7 @@ def test_question_is_shown_before_the_agent_exists(
 
 
 def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session()
 
@@ -190,7 +188,7 @@ def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
 
 
 def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
@@ -202,7 +200,7 @@ def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
 
 
 def test_stopping_a_cell_ends_its_code_search(
-    open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "endless.txt").write_text("a" * 100)
     searches, ended = threading.Event(), threading.Event()
@@ -226,9 +224,7 @@ def test_stopping_a_cell_ends_its_code_search(
     assert results[0].ended == "cancelled"
 
 
-def test_broken_skill_gives_a_notice_at_startup(
-    open_session: Callable[..., Opened], project: Path
-) -> None:
+def test_broken_skill_gives_a_notice_at_startup(open_session: OpenSession, project: Path) -> None:
     path = project / ".mahtab" / "skills" / "broken" / "SKILL.md"
     path.parent.mkdir(parents=True)
     path.write_text("x")
@@ -237,7 +233,7 @@ def test_broken_skill_gives_a_notice_at_startup(
 
 
 def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
-    open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     trust_skills(project)
@@ -267,9 +263,7 @@ def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
     ]
 
 
-def test_a_resumed_session_has_its_skills_loaded(
-    open_session: Callable[..., Opened], project: Path
-) -> None:
+def test_a_resumed_session_has_its_skills_loaded(open_session: OpenSession, project: Path) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     trust_skills(project)
     it = open_session(
@@ -279,14 +273,14 @@ def test_a_resumed_session_has_its_skills_loaded(
 
 
 def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.", approval="auto")
     it.session.submit("python", "answer = ask('make it'); print(answer, made)")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "It is 42. 42\n"
 
 
-def test_ask_in_the_models_code_is_a_clear_error(open_session: Callable[..., Opened]) -> None:
+def test_ask_in_the_models_code_is_a_clear_error(open_session: OpenSession) -> None:
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.session.submit("ask", "go")
     it.store.wait(tags.AGENT, state="done")
@@ -296,7 +290,7 @@ def test_ask_in_the_models_code_is_a_clear_error(open_session: Callable[..., Ope
     )
 
 
-def test_input_is_requested_and_answered(open_session: Callable[..., Opened]) -> None:
+def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "name = input('who? ')")
     asked = it.store.wait(tags.INPUT, state="waiting")
@@ -307,7 +301,7 @@ def test_input_is_requested_and_answered(open_session: Callable[..., Opened]) ->
 
 
 def test_dead_kernel_is_replaced_with_an_empty_namespace(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.session.submit("python", "import os; os._exit(3)")
@@ -318,7 +312,7 @@ def test_dead_kernel_is_replaced_with_an_empty_namespace(
 
 
 def test_kernel_killed_while_idle_is_replaced_with_one_notice(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.session.submit("python", "import os; x = os.getpid(); x")
@@ -332,7 +326,7 @@ def test_kernel_killed_while_idle_is_replaced_with_one_notice(
     assert notes(records) == [records[died].text, "Started a new kernel; its namespace is empty."]
 
 
-def test_reset_is_reported_once(open_session: Callable[..., Opened]) -> None:
+def test_reset_is_reported_once(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.store.wait(tags.NAMESPACE, cell=1)
@@ -349,23 +343,13 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def test_failing_model_is_reported_and_the_session_continues(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session({"error": "The service is down."}, "Better now.")
     it.session.submit("ask", "hello")
     assert it.store.wait(tags.NOTICE, level="error").text == "The service is down."
     it.session.submit("ask", "hello again")
     assert it.store.wait(tags.ASSISTANT_CHAT).text == "Better now."
-
-
-def test_two_sessions_do_not_mix(open_session: Callable[..., Opened]) -> None:
-    one, two = open_session(), open_session()
-    one.session.submit("python", "only_one = 1")
-    two.session.submit("python", "only_two = 2")
-    one.store.wait(tags.USER_REPL_OUT)
-    two.store.wait(tags.USER_REPL_OUT)
-    assert not any("only_two" in record.text for record in one.store.records)
-    assert not any("only_one" in record.text for record in two.store.records)
 
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
@@ -383,7 +367,7 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_variable_shadowing_a_tool_is_noticed(open_session: Callable[..., Opened]) -> None:
+def test_variable_shadowing_a_tool_is_noticed(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "grep = 3")
     notice = it.store.wait(tags.NOTICE)
@@ -394,7 +378,7 @@ def test_variable_shadowing_a_tool_is_noticed(open_session: Callable[..., Opened
 
 
 def test_overwritten_output_is_sent_in_its_final_form(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session("It is done.", COMPLETE)
     it.session.submit(

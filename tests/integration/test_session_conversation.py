@@ -3,16 +3,13 @@ cells."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions
@@ -24,9 +21,10 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.settings.values import allow
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.agents import without_surroundings
-from tests.fake_claude import install_fake_claude
-from tests.integration.sessions import DEADLINE, Opened, Watched
+from tests.fake_claude import InstallClaude
+from tests.integration.sessions import DEADLINE, Opened, OpenSession, Watched
 from tests.services import OPENAI, Service
 from tests.waiting import wait_for
 
@@ -38,7 +36,6 @@ COMPLETE = {
     "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
     "match": "is_complete",
 }
-Open = Callable[..., Opened]
 
 
 @pytest.fixture
@@ -77,7 +74,7 @@ def text(messages: list[tuple[str, str]]) -> str:
 
 
 def test_hidden_cell_is_removed_from_the_conversation_and_can_return(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.", "Three.")
     run(it, 1, "print('sec' + 'ret')")
@@ -96,7 +93,7 @@ def test_hidden_cell_is_removed_from_the_conversation_and_can_return(
 
 
 def test_cell_hidden_before_the_question_is_not_sent(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('sec' + 'ret')")
@@ -109,7 +106,7 @@ def test_cell_hidden_before_the_question_is_not_sent(
 
 
 def test_hidden_questions_answers_and_model_code_leave_a_sentence(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
@@ -134,7 +131,7 @@ def test_hidden_questions_answers_and_model_code_leave_a_sentence(
 
 
 def test_skipped_code_can_be_hidden(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session(CODE, "Then not.", "Yes.")
     it.session.submit("ask", "make it")
@@ -147,7 +144,7 @@ def test_skipped_code_can_be_hidden(
 
 
 def test_hidden_entries_stay_hidden_in_a_resumed_session(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]], project: Path
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]], project: Path
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
@@ -181,7 +178,7 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
 
 
 def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]], project: Path
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]], project: Path
 ) -> None:
     it = open_session("One.")
     run(it, 1, "print('sec' + 'ret')")
@@ -211,7 +208,7 @@ def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
 
 
 def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", CODE, COMPLETE, "It is a pear.", "It is an apple.", approval="auto")
     ask(it, 1, "zero?")
@@ -234,7 +231,7 @@ def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
 
 
 def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
-    open_session: Open, sent_messages: list[list[tuple[str, str]]]
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('ke' + 'pt')")
@@ -251,7 +248,7 @@ def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
     assert "which?" not in words
 
 
-def test_nothing_is_replaced_while_work_is_running(open_session: Open) -> None:
+def test_nothing_is_replaced_while_work_is_running(open_session: OpenSession) -> None:
     it = open_session()
     run(it, 1, "x = 1")
     it.session.submit("python", "while True: pass")
@@ -263,10 +260,9 @@ def test_nothing_is_replaced_while_work_is_running(open_session: Open) -> None:
 
 
 def test_stateful_model_receives_the_changed_conversation(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, install_claude: InstallClaude
 ) -> None:
-    fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "Three."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["One.", "Two.", "Three."])
     store = Watched()
     it = Opened(
         Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=store),
@@ -310,7 +306,7 @@ def ask_numbered(it: Opened, turn: int) -> None:
 
 
 def test_trusted_instructions_are_sent_with_questions_until_they_change(
-    open_session: Callable[..., Opened], service: Service, home: Path, project: Path
+    open_session: OpenSession, service: Service, home: Path, project: Path
 ) -> None:
     (home / ".mahtab").mkdir(exist_ok=True)
     (home / ".mahtab" / "AGENTS.md").write_text("Be brief.\n")
@@ -341,7 +337,7 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
 
 
 def test_unreadable_instructions_are_reported_once_and_questions_answered(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     (project / "AGENTS.md").mkdir()
     it = open_session("Yes.", "Yes.")
@@ -353,7 +349,7 @@ def test_unreadable_instructions_are_reported_once_and_questions_answered(
 
 
 def test_context_use_counts_what_the_next_question_would_send(
-    open_session: Callable[..., Opened], home: Path, project: Path
+    open_session: OpenSession, home: Path, project: Path
 ) -> None:
     it = open_session("Yes.", "Yes.")
     before = {part.name: part.tokens for part in it.session.context_use().parts}
@@ -377,7 +373,7 @@ ANSWER_WITH_CODE = "Here.\n\n```python\nmade = 1\n```\n"
 
 
 def test_turn_stopped_during_an_agents_cell_leaves_it_and_runs_nothing(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     it = open_session(ANSWER_WITH_CODE, approval="auto")
     code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
@@ -401,7 +397,7 @@ def test_turn_stopped_during_an_agents_cell_leaves_it_and_runs_nothing(
 
 
 def test_call_served_after_its_agent_left_runs_nothing(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
@@ -419,7 +415,7 @@ def test_call_served_after_its_agent_left_runs_nothing(
     ["a = '\x1bP'\nhidden = 1\nb = '\x1b\\'", "x = 1 #ok\rhidden = 1", "x = 1 # \u202ehidden"],
 )
 def test_agent_code_with_hidden_characters_is_not_run(
-    open_session: Callable[..., Opened], approval: str, code: str
+    open_session: OpenSession, approval: str, code: str
 ) -> None:
     it = open_session(approval=approval)
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
@@ -436,7 +432,7 @@ def test_agent_code_with_hidden_characters_is_not_run(
 
 
 def test_agent_code_has_line_ends_as_python_reads_them(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
@@ -449,7 +445,7 @@ def test_agent_code_has_line_ends_as_python_reads_them(
 
 
 def test_inspecting_a_variable_runs_no_code_of_its_class(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(approval="ask")
     made = "class A:\n    def __repr__(self):\n        ran.append(1)\n        return 'A'\n    __hash__ = __eq__ = __len__ = __repr__"

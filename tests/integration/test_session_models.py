@@ -6,14 +6,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mahtab_tui import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm import providers
 from mahtab_tui.llm.base import ModelError
@@ -22,10 +21,11 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.models import change_setting, rest_of_line
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.agents import Desk, without_surroundings
-from tests.fake_claude import FakeClaude, install_fake_claude
+from tests.fake_claude import FakeClaude, InstallClaude
 from tests.integration.kernels import Cells
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.services import OPENAI, Protocol, Reply, Service
 from tests.waiting import wait_for
 
@@ -37,10 +37,9 @@ CODE = [
 
 
 def test_the_model_changes_and_the_conversation_stays(
-    open_session: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, install_claude: InstallClaude
 ) -> None:
-    fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Two."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["Two."])
     it = open_session("One.")
     it.session.submit("ask", "first?")
     it.store.wait(tags.ASSISTANT_CHAT, turn=1)
@@ -56,7 +55,7 @@ def test_the_model_changes_and_the_conversation_stays(
     )
 
 
-def test_unavailable_model_changes_nothing(open_session: Callable[..., Opened]) -> None:
+def test_unavailable_model_changes_nothing(open_session: OpenSession) -> None:
     it = open_session()
     before = it.session.model
     for key in ("model", "sub_model", "reflection_model"):
@@ -70,7 +69,7 @@ def test_unavailable_model_changes_nothing(open_session: Callable[..., Opened]) 
 
 
 def test_turn_limit_and_reflection_change_during_a_session(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(
         *CODE,
@@ -121,7 +120,7 @@ def write_later(path: Path, text: str, seconds: int) -> None:
 
 
 def test_cost_limit_and_history_length_change_during_a_session(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     cost = {"usage": {"cost": 0.4}, "repeat": True}
     it = open_session(
@@ -143,7 +142,7 @@ def test_cost_limit_and_history_length_change_during_a_session(
     it.store.wait(tags.AGENT, state="done", turn=6)
 
 
-def test_changed_limits_leave_the_agent_its_tools(open_session: Callable[..., Opened]) -> None:
+def test_changed_limits_leave_the_agent_its_tools(open_session: OpenSession) -> None:
     it = open_session()
     tools = it.session.agent.agent._nodes._tools
     assert tools is not None
@@ -153,9 +152,7 @@ def test_changed_limits_leave_the_agent_its_tools(open_session: Callable[..., Op
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
-def test_both_models_are_recreated(
-    open_session: Callable[..., Opened], key: str, value: float
-) -> None:
+def test_both_models_are_recreated(open_session: OpenSession, key: str, value: float) -> None:
     it = open_session(reflection_model="demo")
     agent = it.session.agent.agent
     answering, checking = agent._nodes.llm, agent._nodes.reflection_llm
@@ -168,7 +165,7 @@ def test_both_models_are_recreated(
 
 
 def test_newest_of_two_pending_changes_wins(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     thread = it.session.agent
@@ -197,7 +194,7 @@ def test_newest_of_two_pending_changes_wins(
 
 
 def test_model_without_a_provider_uses_the_current_one(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
     it = open_session()
@@ -241,14 +238,9 @@ def test_model_of_a_local_server_answers_and_is_named(
         session.close()
 
 
-# A session has its model ready before the question.
-
-
 @pytest.fixture
-def fake(project: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClaude:
-    fake = install_fake_claude(project / "bin", "answers", answers=["One.", "Two."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    return fake
+def fake(project: Path, install_claude: InstallClaude) -> FakeClaude:
+    return install_claude("answers", answers=["One.", "Two."])
 
 
 def test_process_starts_while_a_question_is_typed_and_answers_it(fake: FakeClaude) -> None:
@@ -321,8 +313,6 @@ def _runs(pid: int) -> bool:
 
 # Record of the model's window after each request: the provider's count, or an estimate.
 
-Open = Callable[..., Opened]
-
 
 class Windows(logging.Handler):
     """The records of a session about the model's window."""
@@ -338,7 +328,7 @@ class Windows(logging.Handler):
 
 
 def test_token_count_of_the_provider_is_used(
-    open_session: Open, service: Service, protocol: Protocol
+    open_session: OpenSession, service: Service, protocol: Protocol
 ) -> None:
     it = open_session(model=protocol.spec, reflection="never")
     windows = Windows(it)
@@ -349,7 +339,7 @@ def test_token_count_of_the_provider_is_used(
     assert window.size > 8_000
 
 
-def test_missing_count_is_estimated(open_session: Open, service: Service) -> None:
+def test_missing_count_is_estimated(open_session: OpenSession, service: Service) -> None:
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     end = [piece for piece in OPENAI.end if b"usage" not in piece]
@@ -365,7 +355,7 @@ def test_missing_count_is_estimated(open_session: Open, service: Service) -> Non
 
 
 def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
-    open_session: Open, service: Service
+    open_session: OpenSession, service: Service
 ) -> None:
     it = open_session(model="openai:our-own-model", reflection="never")
     windows = Windows(it)
@@ -380,7 +370,7 @@ def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
     assert not windows.reported
 
 
-def test_summary_makes_the_window_use_smaller(open_session: Open, service: Service) -> None:
+def test_summary_makes_the_window_use_smaller(open_session: OpenSession, service: Service) -> None:
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     service.replies = [OPENAI.reply("All about pears. " * 500)]
@@ -391,9 +381,6 @@ def test_summary_makes_the_window_use_smaller(open_session: Open, service: Servi
     wait_for(lambda: len(windows.reported) == 3)
     assert windows.reported[-1].estimated
     wait_for(lambda: not it.session.turn_runs)
-
-
-# Suggestions of a model, by the session.
 
 
 @pytest.mark.parametrize(
@@ -435,15 +422,13 @@ def test_suggestions_use_their_own_model_and_are_counted(project: Path) -> None:
 
 
 def test_claude_suggests_without_thinking_and_within_the_cost_limit(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, install_claude: InstallClaude
 ) -> None:
-    fake = install_fake_claude(
-        project / "bin",
+    fake = install_claude(
         "answers",
         answers=["m(y)"],
         watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"],
     )
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
     session = Session(
         load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0),
         ProcessKernel(),

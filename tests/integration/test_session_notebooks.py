@@ -17,7 +17,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.export.entries import Conversation, select
 from mahtab_tui.export.reading import read_notebook
@@ -32,7 +32,8 @@ from mahtab_tui.session.notebooks import (
     parse_export,
 )
 from mahtab_tui.store.resume import find_session, new_store
-from tests.integration.sessions import Opened
+from tests import tags
+from tests.integration.sessions import Opened, OpenSession
 from tests.notebooks import write as write_notebook
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for
@@ -77,7 +78,7 @@ def texts(notebook: nbformat.NotebookNode) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
     it.run(*CELLS)
@@ -88,7 +89,7 @@ def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
 
 
 def test_private_texts_and_secrets_are_not_exported(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
     it.session.secrets.add("hunter2hunter2")
@@ -151,7 +152,7 @@ def test_quoted_name_may_contain_spaces(project: Path) -> None:
     ],
 )
 def test_impossible_name_gives_one_sentence(
-    name: str, why: str, open_session: Callable[..., Opened], project: Path
+    name: str, why: str, open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
     it.run("x = 1")
@@ -160,7 +161,7 @@ def test_impossible_name_gives_one_sentence(
 
 
 def test_saved_session_is_exported_without_a_later_configured_key(
-    open_session: Callable[..., Opened], home: Path, project: Path
+    open_session: OpenSession, home: Path, project: Path
 ) -> None:
     store, _, _ = new_store(project)
     for record in (
@@ -200,9 +201,7 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
     assert "private text" not in (project / f"it{ending}").read_text()
 
 
-def test_missing_folder_gives_one_sentence(
-    open_session: Callable[..., Opened], project: Path
-) -> None:
+def test_missing_folder_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
     it = open_session()
     it.run("x = 1")
     export(it.session, parse_export("nowhere/x.md", "demo", project))
@@ -279,8 +278,6 @@ NOTEBOOK_CELLS = [
     new_code_cell("never = True"),
     new_code_cell("never_either = True"),
 ]
-
-OpenSession = Callable[..., Opened]
 
 
 def opened(

@@ -6,19 +6,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.session import searches
 from mahtab_tui.session.searches import KernelTools, parse_tools
-from tests.integration.sessions import Opened
+from tests import tags
+from tests.integration.sessions import Opened, OpenSession
 from tests.waiting import wait_for
-
-# rlm() in a cell: a real kernel, a real sandbox, a replayed model.
 
 LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"
 HAND_DOWN = {
@@ -40,7 +38,7 @@ def events(it: Opened, tag: str) -> list[dict[str, Any]]:
 
 
 def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(PART, HAND_DOWN)
     assert ask(it, "rlm('Find the needles', log)") == "five and five and five and five\n"
@@ -57,7 +55,7 @@ def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
     assert len({attrs["seq"] for attrs in begun}) == 5
 
 
-def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opened]) -> None:
+def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> None:
     look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
     it = open_session(look)
     it.session.submit(
@@ -67,7 +65,7 @@ def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opene
 
 
 def test_answer_in_a_cell_is_clean_unless_requested_raw(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
     it = open_session(look)
@@ -85,7 +83,7 @@ class Needle:
 
 
 def test_answer_has_the_type_requested_by_the_cell(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
     right = {
@@ -112,7 +110,7 @@ def test_answer_has_the_type_requested_by_the_cell(
 
 
 def test_cell_gives_instructions_and_prints_the_turns(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     right = {"match": "must be an integer", "text": "```python\nFINAL(7)\n```"}
     it = open_session(right, "```python\nFINAL('a')\n```")
@@ -134,7 +132,7 @@ def test_cell_gives_instructions_and_prints_the_turns(
     assert engine._text.instructions == "A hit is a needle."
 
 
-def test_searches_can_be_awaited_and_stopped(open_session: Callable[..., Opened]) -> None:
+def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
     it = open_session(
         {"match": "<search-query>\nfirst\n", "text": "```python\nFINAL(1)\n```"},
         {"match": "<search-query>\nsecond\n", "text": "```python\nFINAL(2)\n```"},
@@ -153,12 +151,12 @@ def test_searches_can_be_awaited_and_stopped(open_session: Callable[..., Opened]
     it.store.wait(tags.RLM_FINAL, state="stopped")
 
 
-def test_long_answer_is_complete(open_session: Callable[..., Opened]) -> None:
+def test_long_answer_is_complete(open_session: OpenSession) -> None:
     it = open_session({"text": "```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```"})
     assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"
 
 
-def test_failing_search_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
+def test_failing_search_raises_a_sentence(open_session: OpenSession) -> None:
     it = open_session({"error": "The model is not at home."})
     code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    print(error.tree.state)\n    raise"
     output = ask(it, code)
@@ -172,7 +170,7 @@ def test_failing_search_raises_a_sentence(open_session: Callable[..., Opened]) -
 
 
 def test_search_tree_and_log_are_data_even_when_large(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session(PART, HAND_DOWN)
     assert (
@@ -199,7 +197,7 @@ def test_search_tree_and_log_are_data_even_when_large(
     assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "(True, 4, b'')\n"
 
 
-def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opened]) -> None:
+def test_several_contexts_have_names_in_a_cell(open_session: OpenSession) -> None:
     it = open_session(
         {"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"}
     )
@@ -218,7 +216,7 @@ def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opene
     )
 
 
-def test_wrong_limits_and_contexts_give_sentences(open_session: Callable[..., Opened]) -> None:
+def test_wrong_limits_and_contexts_give_sentences(open_session: OpenSession) -> None:
     it = open_session()
     assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
     it.session.submit("python", "rlm('x', 42)")
@@ -229,7 +227,7 @@ def test_wrong_limits_and_contexts_give_sentences(open_session: Callable[..., Op
     assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
 
 
-def test_partial_answer_gives_a_notice(open_session: Callable[..., Opened]) -> None:
+def test_partial_answer_gives_a_notice(open_session: OpenSession) -> None:
     it = open_session(
         {"match": "limit|used up|Answer the query now", "text": "About twenty."},
         "```python\nprint(len(context))\n```",
@@ -238,7 +236,7 @@ def test_partial_answer_gives_a_notice(open_session: Callable[..., Opened]) -> N
     assert it.store.wait(tags.NOTICE).text == "rlm() ran out of turns (1); this answer is partial."
 
 
-def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened]) -> None:
+def test_escape_stops_the_cell_and_its_search(open_session: OpenSession) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", LOG)
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -251,7 +249,7 @@ def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened
 
 
 def test_killed_kernel_leaves_nothing_of_the_text(
-    open_session: Callable[..., Opened], tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {LOG}")
@@ -261,7 +259,7 @@ def test_killed_kernel_leaves_nothing_of_the_text(
     assert it.session.stop() == "cell"
 
 
-def test_screen_can_stop_and_retry_nodes(open_session: Callable[..., Opened]) -> None:
+def test_screen_can_stop_and_retry_nodes(open_session: OpenSession) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", LOG)
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -277,7 +275,7 @@ def test_screen_can_stop_and_retry_nodes(open_session: Callable[..., Opened]) ->
 
 
 def test_late_answer_becomes_a_new_variable(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session({"text": "```python\nFINAL('first line\\nit is \"here\"')\n```"})
     ask(it, "answer = rlm('Find it', log)")
@@ -294,7 +292,7 @@ def test_late_answer_becomes_a_new_variable(
     assert it.value("answer_2 == answer") == "True"
 
 
-def test_model_code_can_search_too(open_session: Callable[..., Opened]) -> None:
+def test_model_code_can_search_too(open_session: OpenSession) -> None:
     code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
     complete = {
         "match": "is_complete",
@@ -343,7 +341,7 @@ def run(it: Opened, code: str, cell: int = 3) -> str:
     return it.store.wait(tags.USER_REPL_OUT, cell=cell).text
 
 
-def opened(open_session: Callable[..., Opened], code: str) -> Opened:
+def opened(open_session: OpenSession, code: str) -> Opened:
     it = open_session({"text": f"```python\n{code}\n```"})
     it.session.submit("python", LOG)
     it.session.submit("python", DEFINED)
@@ -351,7 +349,7 @@ def opened(open_session: Callable[..., Opened], code: str) -> Opened:
 
 
 def test_tools_run_in_the_kernel_and_change_its_variables(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
     output = run(
@@ -366,7 +364,7 @@ def test_tools_run_in_the_kernel_and_change_its_variables(
 
 
 def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
     assert "note failed: TypeError: note() missing 1 required positional argument: 'line'" in run(
@@ -376,7 +374,7 @@ def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
 
 
 def test_interrupting_the_cell_ends_a_hanging_tool(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = opened(open_session, "hang()")
     it.session.submit("python", "rlm('Hang', log, tools=[hang])")
@@ -388,7 +386,7 @@ def test_interrupting_the_cell_ends_a_hanging_tool(
 
 
 def test_kernel_killed_meanwhile_leaves_no_waiting_calls(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = opened(open_session, "while True:\n    pass")
     before = set(threading.enumerate())

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
-from mahtab_tui.tui.transcript.entries import Cell, Note
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.integration.sessions import Opened
+from tests import tags
+from tests.integration.sessions import OpenSession
 
 # Undo in a session: what the bus, the model and the namespace's authors know of it.
 
@@ -29,12 +29,12 @@ COMPLETE = {
 
 
 def test_undo_is_reported_to_the_panes_the_model_and_the_store(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
-    undone = it.store.wait(tags.UNDO)
+    undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
     reported = [
@@ -65,7 +65,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
 
 
 def test_an_answer_with_two_cells_is_undone_in_one_step(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
@@ -80,7 +80,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
 
 
 def test_redo_restores_names_and_authors_until_another_cell_runs(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
@@ -98,7 +98,7 @@ def test_redo_restores_names_and_authors_until_another_cell_runs(
 
 
 def test_nothing_is_undone_during_a_cell_or_before_any_cell(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run()
@@ -115,7 +115,7 @@ def test_nothing_is_undone_during_a_cell_or_before_any_cell(
 
 
 def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(undo_steps=200)
     it.run("items = []; other = 0", *[f"items.append({number})" for number in range(110)])
@@ -134,7 +134,7 @@ ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
 def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run(
@@ -153,7 +153,7 @@ def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
     assert it.value("items") == "[1]"
 
 
-def test_undo_while_an_agents_cell_waits_for_approval(open_session: Callable[..., Opened]) -> None:
+def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession) -> None:
     it = open_session(approval="ask")
     it.run("items = [1]", "items.append(2)")
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
@@ -176,7 +176,7 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: Callable[...
     assert it.value("items") == "[1]"
 
 
-def test_undo_waits_for_a_cell_that_searches(open_session: Callable[..., Opened]) -> None:
+def test_undo_waits_for_a_cell_that_searches(open_session: OpenSession) -> None:
     it = open_session(ENDLESS)
     it.run("log = 'line\\n' * 6_000; items = [1]", "items.append(2)")
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -192,7 +192,7 @@ def test_undo_waits_for_a_cell_that_searches(open_session: Callable[..., Opened]
 
 
 def test_undo_works_while_a_search_retried_without_a_cell_runs(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(ENDLESS)
     it.run("log = 'line\\n' * 6_000; items = [1]")
@@ -212,7 +212,7 @@ def test_undo_works_while_a_search_retried_without_a_cell_runs(
 
 @pytest.mark.parametrize("how", ["reset", "activate"])
 def test_after_a_kernel_change_only_later_cells_can_be_undone(
-    open_session: Callable[..., Opened], how: str
+    open_session: OpenSession, how: str
 ) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
@@ -232,7 +232,7 @@ def test_after_a_kernel_change_only_later_cells_can_be_undone(
 
 
 def test_redo_is_lost_with_its_kernel(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
@@ -248,7 +248,7 @@ def test_redo_is_lost_with_its_kernel(
 
 @pytest.mark.parametrize("move", ["%cd inner", "import os; os.chdir('inner')"])
 def test_undo_restores_the_folder_left_by_the_cell(
-    open_session: Callable[..., Opened], project: Path, move: str
+    open_session: OpenSession, project: Path, move: str
 ) -> None:
     (project / "inner").mkdir()
     it = open_session()
@@ -267,7 +267,7 @@ def test_undo_restores_the_folder_left_by_the_cell(
 
 
 def test_screen_resize_does_not_count_as_a_change(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run("import os; items = [1]", "items.append(2)")
@@ -279,7 +279,7 @@ def test_screen_resize_does_not_count_as_a_change(
 
 
 def test_non_variables_do_not_appear_in_the_namespace_pane(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run(

@@ -27,8 +27,6 @@ from mahtab_tui.mcp.packages import PackageError, plan_commands
 from tests import warm
 from tests.mcp.clients import agent
 
-# Telling clients of the server, and the plug-in that ships with the program.
-
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

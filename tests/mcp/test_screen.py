@@ -19,8 +19,6 @@ from tests.mcp.clients import agent
 from tests.waiting import wait_for
 from tests.warm import command
 
-# Agents in the program on a real terminal.
-
 IDLE = r"● kernel .*idle"
 
 
@@ -114,8 +112,6 @@ async def test_a_session_can_be_closed_to_agents(
     await (seen(screen, IDLE) if words else opened(screen))
     assert bool(list(share_folder().glob("*.sock"))) == (not words)
 
-
-# Following what others run, in a real terminal.
 
 __all__ = ["replay", "start"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Queue, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.mcp.connection import log_file
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from mahtab_tui.session.cells import FinishedCell
+from tests import tags
 from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of
 from tests.mcp.conftest import Share, waited

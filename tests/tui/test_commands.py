@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
@@ -16,10 +15,8 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Confirm
@@ -28,14 +25,10 @@ from mahtab_tui.tui.transcript.entries import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
-from tests.tui.story import WAITING, ScriptedSession, drawn, story
-
-# The one registry of what a person can do, and what is made from it: keys, help, palette, slash
-# commands.
-
-MakeApp = Callable[..., MahtabApp]
+from tests.tui.editor_app import static_text, until
+from tests.tui.story import WAITING, MakeApp, ScriptedSession, drawn, story
 
 
 async def help_text(pilot: Pilot[int]) -> str:
@@ -46,7 +39,7 @@ async def help_text(pilot: Pilot[int]) -> str:
             isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows"))
         ),
     )
-    return str(pilot.app.screen.query_one("#help-rows", Static).content)
+    return static_text(pilot, "#help-rows")
 
 
 async def test_f1_in_the_session_list_shows_its_keys(make_app: MakeApp) -> None:
@@ -253,7 +246,7 @@ def test_help_starts_with_the_keys_everybody_needs_first() -> None:
 def seen(pilot: Pilot[int]) -> str:
     """Return the text of the help, on one line."""
     return (
-        " ".join(str(pilot.app.screen.query_one("#help-rows", Static).content).split())
+        " ".join(static_text(pilot, "#help-rows").split())
         if isinstance(pilot.app.screen, HelpScreen)
         else ""
     )
@@ -264,7 +257,7 @@ def topics(pilot: Pilot[int]) -> list[str]:
 
 
 async def test_arrows_walk_the_topics_and_each_shows_its_page(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -279,7 +272,7 @@ async def test_arrows_walk_the_topics_and_each_shows_its_page(
 
 
 async def test_typing_filters_topics_and_their_lines(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -299,7 +292,7 @@ async def test_typing_filters_topics_and_their_lines(
 
 
 async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -339,7 +332,7 @@ def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
 
 
 async def test_line_is_redrawn_only_when_its_keys_change(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app(*story())
     async with app.run_test() as pilot:
@@ -410,7 +403,7 @@ def keys(pilot: Pilot[int]) -> list[str]:
 
 
 async def test_key_for_a_waiting_row_is_shown_while_something_waits(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     ask = made(
         tags.INPUT,
@@ -461,7 +454,7 @@ def test_stopped_search_no_longer_waits() -> None:
 
 
 async def test_maximise_key_runs_code_being_edited(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval_row, "IGNORE_KEYS_S", 0.0)
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
@@ -483,7 +476,7 @@ async def test_maximise_key_runs_code_being_edited(
 
 @pytest.mark.parametrize("size", [(20, 5), (10, 3), (40, 8)])
 async def test_key_answers_nothing_where_the_answers_do_not_fit(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
     decisions: list[Decision] = []

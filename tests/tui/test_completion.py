@@ -17,7 +17,7 @@ from mahtab_tui.tui.editor.completion import CompletionList, CompletionRequest
 from mahtab_tui.tui.editor.help_card import HelpCard
 from mahtab_tui.worker.completion.complete import complete
 from mahtab_tui.worker.completion.cursor import explain_at
-from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, screen_text, until, write
 
 # Completion in the editor: as one types, on Tab, and while the kernel does not answer.
 
@@ -365,14 +365,15 @@ async def test_card_closes(help_pilot: Pilot[None], key: str) -> None:
     assert app.actions == []
 
 
-def test_card_appears_above_the_call(snap_compare: Callable[..., bool], home: Path) -> None:
-    app = EditorApp(home, explain=explain)
-
-    async def before(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: app.focused is app.area)
-        await explained(pilot, "m = mean(")
-
-    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+async def test_card_appears_above_the_call(help_pilot: Pilot[None]) -> None:
+    await explained(help_pilot, "m = mean(")
+    shown = screen_text(help_pilot)
+    card, _, line = shown.partition("╰")
+    assert "│ mean(    " in card
+    assert "│     weights: list[float] | None = None,  " in card
+    assert "│ The mean of [bold]values[/bold].  " in card
+    assert "│ /home/ada/stats.py:12  " in card
+    assert "❯ m = mean(" in line
 
 
 async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
@@ -507,13 +508,16 @@ async def test_no_suggestions_without_a_model(home: Path) -> None:
         assert app.area.suggester is None
 
 
-def test_suggestion_snapshot(snap_compare: Callable[..., bool], home: Path, model: Model) -> None:
-    app = EditorApp(home, suggest=model.suggest)
-
-    async def before(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: app.focused is app.area)
-        await write(pilot, "p")
-        app.editor.suggest()
-        await suggested(pilot, "rint(x)")
-
-    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+async def test_suggestion_follows_the_typed_text_in_grey(suggestion_pilot: Pilot[None]) -> None:
+    await write(suggestion_pilot, "p")
+    area = app_of(suggestion_pilot).area
+    app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, "rint(x)")
+    assert "❯ print(x)\n" in screen_text(suggestion_pilot)
+    typed, *_, grey = [
+        (segment.text.strip(), segment.style and segment.style.color)
+        for segment in area.render_line(0)
+        if segment.text.strip()
+    ]
+    assert grey[0].endswith("int(x)"), "behind the cursor, which stands on the first letter"
+    assert grey[1] != typed[1]

@@ -22,7 +22,6 @@ from textual.worker import WorkerFailed
 
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import HistoryEntry
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.option_list import Options, SafeCommandPalette, ignores_removed
 from mahtab_tui.tui.palette import JumpScreen
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
@@ -30,8 +29,9 @@ from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, get_palette, role_variables
-from tests.tui.editor_app import press_at_once, until
+from mahtab_tui.tui.theme import Palette, get_palette
+from tests.tui.editor_app import ThemedApp, press_at_once, until
+from tests.tui.story import MakeApp
 
 # Dialogs are answered once, whatever comes in one bunch.
 
@@ -41,7 +41,7 @@ from tests.tui.editor_app import press_at_once, until
     [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)],
 )
 async def test_bunched_keys_close_a_dialog_once(
-    make_app: Callable[..., MahtabApp], key: str, opened: type[Dialog[object]]
+    make_app: MakeApp, key: str, opened: type[Dialog[object]]
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -54,7 +54,7 @@ async def test_bunched_keys_close_a_dialog_once(
         assert app.is_running
 
 
-async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) -> None:
+async def test_a_dialog_is_dismissed_once(make_app: MakeApp) -> None:
     app = make_app()
     results: list[str | None] = []
     async with app.run_test() as pilot:
@@ -78,7 +78,7 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
     ],
 )
 async def test_no_key_opens_another_screen_over_a_dialog(
-    make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]
+    make_app: MakeApp, keys: list[str], opened: type[Screen[object]]
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -87,7 +87,7 @@ async def test_no_key_opens_another_screen_over_a_dialog(
         assert [type(screen) for screen in app.screen_stack[1:]] == [opened]
 
 
-async def test_help_key_closes_the_help(make_app: Callable[..., MahtabApp]) -> None:
+async def test_help_key_closes_the_help(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -96,7 +96,7 @@ async def test_help_key_closes_the_help(make_app: Callable[..., MahtabApp]) -> N
 
 
 async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -116,7 +116,7 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
     ids=["confirm", "query"],
 )
 async def test_quitting_while_a_dialog_opens_quits(
-    make_app: Callable[..., MahtabApp], dialog: Callable[[], Dialog[object]]
+    make_app: MakeApp, dialog: Callable[[], Dialog[object]]
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -128,7 +128,7 @@ async def test_quitting_while_a_dialog_opens_quits(
 
 
 async def test_two_clicks_outside_the_palette_close_it_once(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -144,7 +144,7 @@ async def test_two_clicks_outside_the_palette_close_it_once(
 
 
 async def test_click_beyond_the_screen_leaves_the_palette_open(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -158,7 +158,7 @@ async def test_click_beyond_the_screen_leaves_the_palette_open(
 
 
 async def test_press_on_a_vanished_widget_is_ignored(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -176,7 +176,7 @@ async def test_press_on_a_vanished_widget_is_ignored(
 
 
 async def test_late_events_of_a_closing_palette_do_not_crash(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -195,7 +195,7 @@ async def test_late_events_of_a_closing_palette_do_not_crash(
 
 
 async def test_page_key_in_a_palette_without_room_does_nothing(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -220,7 +220,7 @@ async def test_page_key_in_a_palette_without_room_does_nothing(
 
 
 async def test_history_entry_chosen_during_shutdown_is_dropped(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -235,7 +235,7 @@ async def test_history_entry_chosen_during_shutdown_is_dropped(
 
 
 async def test_click_on_a_vanished_option_is_ignored(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -252,7 +252,7 @@ async def test_click_on_a_vanished_option_is_ignored(
 
 
 async def test_press_after_all_screens_closed_is_ignored(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -265,7 +265,7 @@ async def test_press_after_all_screens_closed_is_ignored(
 
 @pytest.mark.parametrize("wrapped", [False, True])
 async def test_missing_widgets_during_shutdown_do_not_crash(
-    make_app: Callable[..., MahtabApp], wrapped: bool
+    make_app: MakeApp, wrapped: bool
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -302,16 +302,7 @@ async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> N
         assert app.theme == "nord"
 
 
-class OptionsApp(App[None]):
-    def __init__(self) -> None:
-        super().__init__()
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
-
+class OptionsApp(ThemedApp):
     def compose(self) -> ComposeResult:
         yield Options(
             *(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)),
@@ -373,18 +364,12 @@ class NumbersView(RowsView, can_focus=True):
         return Row([("title", self._source[0].spans[0][1])])
 
 
-class NumbersApp(App[None]):
+class NumbersApp(ThemedApp):
     CSS = "NumbersView { overflow-x: hidden; overflow-y: scroll; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.numbers = Numbers()
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield NumbersView(self.numbers)

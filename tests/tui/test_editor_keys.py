@@ -16,8 +16,6 @@ from textual.widgets.text_area import Selection
 from mahtab_tui.tui.find import FindRow
 from tests.tui.editor_app import SIZE, EditorApp, app_of, editing, press_at_once, until, write
 
-# Keys in the editor's text.
-
 
 @pytest.fixture
 async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:

@@ -31,11 +31,10 @@ from tests.tui.editor_app import (
     editing,
     press_at_once,
     remember,
+    static_text,
     until,
     write,
 )
-
-# The editor's modes, its draft, and its history.
 
 
 @pytest.fixture
@@ -312,7 +311,7 @@ async def test_typing_searches_and_shows_the_whole_entry(history_pilot: Pilot[No
     assert found(history_pilot) == ["❯ def median(day):  +1 line"]
     assert whole(history_pilot).text == BLOCK
     assert whole(history_pilot).python
-    assert str(history_pilot.app.screen.query_one(".listing-count", Static).content) == "1 found"
+    assert static_text(history_pilot, ".listing-count") == "1 found"
 
 
 async def test_letters_are_matched_in_order(history_pilot: Pilot[None]) -> None:
@@ -372,9 +371,7 @@ async def test_escape_changes_nothing(history_pilot: Pilot[None]) -> None:
 
 async def test_empty_result_is_reported_and_enter_does_nothing(history_pilot: Pilot[None]) -> None:
     await search(history_pilot, "zzz")
-    assert (
-        str(history_pilot.app.screen.query_one(".listing-count", Static).content) == "nothing found"
-    )
+    assert static_text(history_pilot, ".listing-count") == "nothing found"
     await history_pilot.press("enter")
     assert isinstance(history_pilot.app.screen, HistorySearch)
     assert whole(history_pilot).text == ""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen, array
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
-
-# The inspector's other views: seen and used with keys, over a real kernel.
 
 SIZE = (100, 30)
 
@@ -408,9 +405,7 @@ async def test_export_offers_the_visible_slice_or_the_whole_array(
         assert result.output.split() == ["4,5", "6,7"]
 
 
-# Pictures of each of the inspector's views.
-
-SMALL, MIDDLE, LARGE = (80, 24), (120, 36), (200, 50)
+SMALL, MIDDLE = (80, 24), (120, 36)
 PICTURED_FRAME = """
 import pandas as pd
 df = pd.DataFrame({
@@ -443,33 +438,17 @@ rgb[:, :, 2] = np.arange(60)[:, None] * 4
 
 VIEWS = {
     "table": (PICTURED_FRAME, "df", SMALL, (), ("row 1 of 500", "2026-03-21 19:00, mean")),
-    "table-sorted": (
-        PICTURED_FRAME,
-        "df",
-        LARGE,
-        ("right", "right", "s", "s"),
-        ("revenue ▼", "mean"),
-    ),
     "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "± ")),
     "heat": (CUBE, "cube", SMALL, ("tab",), ("heat map",)),
     "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
     "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),
-    "text": (TEXT, "text", SMALL, ("slash", *"2026", "enter"), ("json", "/ 2026")),
-    "source": (SOURCE, "far", SMALL, (), ("deviations", "line 2", "·  python")),
     "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),
-    "repr": (
-        "class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()",
-        "day",
-        SMALL,
-        ("3",),
-        ("Day(29)", "7 characters"),
-    ),
 }
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_snapshot_of_each_view(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], view: str
+    snap_compare: Callable[..., bool], make_app: MakeApp, view: str
 ) -> None:
     code, name, size, keys, wanted = VIEWS[view]
 
@@ -480,3 +459,49 @@ def test_snapshot_of_each_view(
         await pilot.pause()
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "keys", "wanted"),
+    [
+        (
+            PICTURED_FRAME,
+            "df",
+            ("right", "right", "s", "s"),
+            ("revenue ▼", " 321      2026-03-14 09:00         5    3992.004  Ulm"),
+        ),
+        (
+            TEXT,
+            "text",
+            ("slash", *"2026", "enter"),
+            (' 5        "revenue": 112.0,', "json  / 2026"),
+        ),
+        (
+            SOURCE,
+            "far",
+            (),
+            (
+                " far(days: list, limit: int = 3) -> list\n In [1]:2\n\n Days far from the median.",
+                " 4      # Far is more than so many deviations.",
+                "line 2  ·  179 characters  ·  python",
+            ),
+        ),
+        (
+            "class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()",
+            "day",
+            ("3",),
+            (" 1  Day(29)", "line 1  ·  7 characters"),
+        ),
+    ],
+    ids=["table-sorted", "text", "source", "repr"],
+)
+async def test_text_of_a_view(
+    make_app: MakeApp,
+    code: str,
+    name: str,
+    keys: Sequence[str],
+    wanted: Sequence[str],
+) -> None:
+    async with looking_at(make_app(), code, name, (200, 50)) as pilot:
+        await pilot.press(*keys)
+        await reads(pilot, *wanted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 
 import pyperclip
 import pytest
@@ -12,7 +11,6 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
@@ -23,14 +21,14 @@ from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.question_rows import LeaveRow
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import change, drawn, story
+from tests.tui.story import MakeApp, change, drawn, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
 # Questions before leaving.
 
-MakeApp = Callable[..., MahtabApp]
 MADE = made(
     tags.NAMESPACE,
     "",

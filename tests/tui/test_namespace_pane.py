@@ -10,19 +10,18 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.namespace.rows import FADE
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import ScriptedSession, change, drawn
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn
 
 # The namespace pane: what it lists in which order, how it is filtered, and how one looks inside.
 
-MakeApp = Callable[..., MahtabApp]
 SIZE = (120, 40)
 
 

@@ -6,19 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.transcript.entries import Cell
+from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made
-from tests.tui.story import IDLE
+from tests.tui.story import IDLE, MakeApp
 from tests.tui.test_app import pressing
-from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
+from tests.tui.test_transcript_keys import KeysApp, focused, marked, offered, press
 from tests.tui.transcript_app import SIZE, cell, record, shown
-
-# The cells of a notebook in the transcript: drawn as what has not run, and run from there.
 
 HOSTILE = "\n".join(HOSTILE_TEXTS)
 TABLE = "<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>pear</td></tr></tbody></table><script>x</script>"
@@ -125,9 +123,7 @@ async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
 async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
     async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up")
         assert marked(app) == "plot()"
         await press(pilot, "alt+r", "enter")
@@ -164,9 +160,7 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
 async def test_notebook_text_only_offers_running_up_to_it() -> None:
     async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up", "up", "up", "enter")
         assert marked(app) == "# Title\n\nwith *words*"
         assert not {"entry-edit", "entry-again", "entry-undo", "entry-open"} & offered(app)
@@ -180,9 +174,7 @@ async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
         record(tags.USER_REPL_OUT, "", cell=7, status="ok", place=2),
     ]
     async with KeysApp([*notebook(), *ran]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "alt+r", "enter", "e")
         assert app.calls == [("place", 2, "x = 5"), ("replace", "python", "x = 5", "place 2")]
 
@@ -258,13 +250,13 @@ def ran() -> list[Record]:
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_notebook_snapshot(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
+    snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     assert snap_compare(make_app(*opened()), terminal_size=size, run_before=pressing())
 
 
 def test_notebook_with_an_executed_cell_snapshot(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
+    snap_compare: Callable[..., bool], make_app: MakeApp
 ) -> None:
     assert snap_compare(
         make_app(*opened(), *ran(), theme="mahtab-day"),

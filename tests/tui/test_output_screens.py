@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from textual.app import App
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
@@ -36,38 +34,27 @@ from mahtab_tui.tui.screens.output import (
     _cut_start,
     write_new_file,
 )
-from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import ThemedApp, static_text, until
 from tests.tui.inspecting import lines, reads
-from tests.tui.story import drawn
-
-# All of a long output in a pager, and a cell's pictures on the whole screen.
+from tests.tui.story import MakeApp, drawn
 
 SIZE = (80, 24)
 
 
-class OutputApp(App[None]):
+class OutputApp(ThemedApp):
     """Something to put a screen over."""
 
     def __init__(self) -> None:
-        super().__init__(css_path=list(style_sheets()))
-        self.register_theme(MAHTAB)
-        self.theme = MAHTAB.name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
+        super().__init__(css_path=style_sheets())
 
 
 @pytest.fixture
 def look() -> InspectorClient:
     """Return a client of a kernel that was never started: nothing is asked of it."""
     return InspectorClient(ProcessKernel())
-
-
-def text(pilot: Pilot[None], selector: str) -> str:
-    return str(pilot.app.screen.query_one(selector, Static).content)
 
 
 def seen(pilot: Pilot[None]) -> str:
@@ -98,7 +85,7 @@ async def test_long_output_can_be_searched_wrapped_copied_and_saved(
         await opened(
             pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path)
         )
-        assert text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
+        assert static_text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
         await until(pilot, lambda: "line 0 " in seen(pilot))
         assert "32m" not in seen(pilot)
         await pilot.press("end")
@@ -106,16 +93,18 @@ async def test_long_output_can_be_searched_wrapped_copied_and_saved(
         await pilot.press("home", "slash", *"line 777777", "enter")
         await until(pilot, lambda: "line 777777" in seen(pilot))
         await pilot.press("y")
-        await until(pilot, lambda: "too many for the clipboard" in text(pilot, "#viewing-status"))
+        await until(
+            pilot, lambda: "too many for the clipboard" in static_text(pilot, "#viewing-status")
+        )
         await pilot.press("ctrl+s")
         await pilot.press("enter")
-        await until(pilot, lambda: "Saved to" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "Saved to" in static_text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-3.txt").read_text() == "".join(
             f"line {number}\n" for number in range(1_000_000)
         )
         await pilot.press("ctrl+s")
         await pilot.press("enter")
-        await until(pilot, lambda: "already" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "already" in static_text(pilot, "#viewing-status"))
         await pilot.press("escape")
         assert len(pilot.app.screen_stack) == 1
 
@@ -130,15 +119,20 @@ async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_pat
         await until(pilot, lambda: "line 200007" in seen(pilot))
         await pilot.press("N")
         await until(pilot, lambda: "line 299997" in seen(pilot))
-        assert r"pattern ^line 2\d{4}7$" in text(pilot, "#viewing-status")
+        assert r"pattern ^line 2\d{4}7$" in static_text(pilot, "#viewing-status")
         await pilot.press("slash", *["backspace"] * 20, "(", "enter")
         await until(
-            pilot, lambda: text(pilot, "#viewing-status").startswith("Invalid regular expression: ")
+            pilot,
+            lambda: static_text(pilot, "#viewing-status").startswith(
+                "Invalid regular expression: "
+            ),
         )
         await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
         await until(pilot, lambda: "line 5 " in seen(pilot))
         await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
-        await until(pilot, lambda: text(pilot, "#viewing-status") == "Not found in the text.")
+        await until(
+            pilot, lambda: static_text(pilot, "#viewing-status") == "Not found in the text."
+        )
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
@@ -151,7 +145,7 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
                 "Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path
             ),
         )
-        assert text(pilot, "#output-title").endswith("2 lines")
+        assert static_text(pilot, "#output-title").endswith("2 lines")
         await pilot.press("y")
         assert pilot.app.clipboard == "two\nthree"
         await pilot.press("slash", "escape")
@@ -175,7 +169,7 @@ async def test_impossible_file_name_is_refused_with_a_sentence(
         await pilot.press("ctrl+s")
         pilot.app.screen.query_one(Input).value = name
         await pilot.press("enter")
-        await until(pilot, lambda: "cannot be written: " in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
         assert list(tmp_path.iterdir()) == []
 
 
@@ -209,7 +203,7 @@ async def test_unreadable_output_is_reported(
         await pilot.app.push_screen(
             PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path)
         )
-        await until(pilot, lambda: message in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
         await pilot.press("y", "ctrl+s")
         assert isinstance(pilot.app.screen, PagerScreen)
 
@@ -223,17 +217,17 @@ async def test_pictures_are_shown_one_by_one_and_saved(
     ]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
-        assert text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
-        await until(pilot, lambda: "4 × 40 pixels" in text(pilot, "#viewing-status"))
+        assert static_text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
+        await until(pilot, lambda: "4 × 40 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("right", "left")
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(
             pilot,
             lambda: (
                 (tmp_path / "cell-2-1.png").exists()
-                and "Saved to" in text(pilot, "#viewing-status")
+                and "Saved to" in static_text(pilot, "#viewing-status")
             ),
         )
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
@@ -246,12 +240,12 @@ async def test_a_picture_opens_in_the_systems_viewer(
     async with OutputApp().run_test(size=SIZE) as pilot:
         monkeypatch.setattr(array, "KEY_REPEAT_S", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("o", "o")
         monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
         await pilot.press("o")
         await until(
-            pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status")
+            pilot, lambda: desktop.exists() and "Opened as" in static_text(pilot, "#viewing-status")
         )
         [path] = map(Path, desktop.read_text().split())
         assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture.data))
@@ -268,9 +262,9 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
         await opened(
             pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)
         )
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("o")
-        await until(pilot, lambda: "Ctrl+S saves it" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "Ctrl+S saves it" in static_text(pilot, "#viewing-status"))
         assert not desktop.exists()
 
 
@@ -294,11 +288,11 @@ async def test_damaged_picture_is_reported(look: InspectorClient, tmp_path: Path
         await pilot.app.push_screen(
             PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
         )
-        await until(pilot, lambda: "damaged" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
 
 
 async def test_enter_on_a_cell_opens_its_output_or_its_picture(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = "".join(f"{number}\n" for number in range(5_000))
     about = {"status": "ok", "duration": 0.1}
@@ -345,7 +339,6 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
 # From the frame of a traceback to its source, by keys and by the mouse.
 
 FRAME_SIZE = (100, 30)
-MakeApp = Callable[..., MahtabApp]
 
 
 def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,10 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
-from tests.fake_claude import install_fake_claude
+from tests.fake_claude import InstallClaude
 from tests.services import serving
-from tests.tui.editor_app import until, write
-from tests.tui.story import drawn, story
+from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.story import MakeApp, drawn, story
 
 # The list of kernels to go on with.
 
@@ -35,20 +34,25 @@ def opened(app: MahtabApp, picker: KernelPicker) -> bool:
     return app.screen is picker and len(picker.listing.rows) == len(OTHERS)
 
 
-def test_the_list_shows_every_kind_of_kernel(
-    make_app: Callable[..., MahtabApp], snap_compare: Callable[..., bool]
-) -> None:
+async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
     app = make_app()
     picker = KernelPicker(HERE, lambda: OTHERS)
-
-    async def run(pilot: Pilot[int]) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
         app.push_screen(picker)
         await until(pilot, lambda: opened(app, picker))
+        await pilot.pause()
+        shown = screen_text(pilot)
+    for line in (
+        "● here                               Python 3.12.1, /usr/bin/python3",
+        ".venv                              an environment of this machine",
+        "1a2b3c4d                           runs cell 3: opens its session",
+        "ssh://me@[b]host                   used before",
+        "Enter switches · or type ssh://host · Esc cancels",
+    ):
+        assert line in shown
 
-    assert snap_compare(app, terminal_size=(80, 24), run_before=run)
 
-
-async def test_kernel_can_be_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -> None:
+async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
     app = make_app()
     chosen: list[KernelChoice | None] = []
 
@@ -77,21 +81,18 @@ async def test_kernel_can_be_chosen_typed_or_none(make_app: Callable[..., Mahtab
 
 
 def test_command_line_address_counts_as_used_before(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)
 
 
 # Choosing a model on the screen, with a fake `claude` and no network.
 
-MakeApp = Callable[..., MahtabApp]
-
 
 @pytest.fixture(autouse=True)
-def claude(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def claude(install_claude: InstallClaude) -> None:
     """A `claude` that is there, no server, no key."""
-    fake = install_fake_claude(tmp_path_factory.mktemp("bin"), "answers", answers=["Hi."])
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    install_claude("answers", answers=["Hi."])
 
 
 def picker(pilot: Pilot[int]) -> ModelPicker:
@@ -104,10 +105,6 @@ def specs(pilot: Pilot[int]) -> list[str]:
     return [row.spec for row in picker(pilot).listing.rows]
 
 
-def text(pilot: Pilot[int], selector: str) -> str:
-    return str(pilot.app.screen.query_one(selector, Static).content)
-
-
 async def open_models(pilot: Pilot[int]) -> None:
     """Open the picker as a slash command does, and wait until everybody was asked."""
     await drawn(pilot)
@@ -115,7 +112,9 @@ async def open_models(pilot: Pilot[int]) -> None:
     await until(
         pilot, lambda: isinstance(pilot.app.screen, ModelPicker) and bool(pilot.app.screen._models)
     )
-    await until(pilot, lambda: text(pilot, ".listing-count") == "" and "ollama:" in specs(pilot))
+    await until(
+        pilot, lambda: static_text(pilot, ".listing-count") == "" and "ollama:" in specs(pilot)
+    )
     await pilot.pause()
 
 
@@ -123,14 +122,19 @@ async def left(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
 
 
-def test_model_picker_snapshot(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
-    async def run(pilot: Pilot[int]) -> None:
+async def test_model_picker_says_how_each_model_is_reached(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await open_models(pilot)
-        await pilot.press("down", "down")
-        await pilot.pause()
-
-    run_before: Callable[[Pilot[int]], Awaitable[None]] = run
-    assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run_before)
+        shown = screen_text(pilot)
+    for line in (
+        "● demo                       chosen now",
+        "claude:opus                the claude program, with your login",
+        "✗ anthropic:…                anthropic:NAME needs a key: set ANTHRO…",
+        "✗ openai:…                   openai:NAME needs a key: set OPENAI_AP…",
+        "ollama:…                   type a model's name after it; no serve…",
+        "Enter chooses · any name can be typed · Esc cancels",
+    ):
+        assert line in shown
 
 
 async def test_available_models_are_listed_and_missing_ones_explained(make_app: MakeApp) -> None:
@@ -144,7 +148,7 @@ async def test_available_models_are_listed_and_missing_ones_explained(make_app: 
         assert "no server answers on this machine" in rows["ollama:"].about
         await write(pilot, "anthropic")
         await pilot.press("enter")
-        assert "ANTHROPIC_API_KEY" in text(pilot, ".listing-said")
+        assert "ANTHROPIC_API_KEY" in static_text(pilot, ".listing-said")
         assert isinstance(app.screen, ModelPicker)
         assert app.session.model == "demo"
 
@@ -191,7 +195,7 @@ async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(make_app: Ma
         await write(pilot, "[/x]nonsense")
         await pilot.press("enter")
         await until(
-            pilot, lambda: "There is no model '[/x]nonsense'" in text(pilot, ".listing-said")
+            pilot, lambda: "There is no model '[/x]nonsense'" in static_text(pilot, ".listing-said")
         )
         app.screen.query_one(LineInput).value = ""
         await write(pilot, "claude-opus-9")

@@ -11,11 +11,9 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow
+from tests import tags
 from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
-
-# Lines that code asks for.
 
 
 @pytest.fixture
@@ -77,10 +75,11 @@ async def test_ctrl_d_on_an_empty_line_ends_the_input(pilot: Pilot[None]) -> Non
     assert app_of(pilot).actions == [("answered", "1", None)]
 
 
-async def test_draft_keeps_the_focus_until_it_is_cleared(pilot: Pilot[None]) -> None:
+async def test_password_is_not_drawn_and_other_text_is(pilot: Pilot[None]) -> None:
     await ask(pilot, password=True)
     await write(pilot, "secret")
-    assert "secret" not in "".join(segment.text for segment in line_of(pilot).render_line(0))
+    drawn = "".join(segment.text for segment in line_of(pilot).render_line(0))
+    assert ("secret" in drawn, "••••••" in drawn) == (False, True)
     await pilot.press("enter")
     assert app_of(pilot).actions == [("answered", "1", "secret")]
     await ask(pilot, request="2")
@@ -214,9 +213,6 @@ async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> 
     line_of(pilot).post_message(Paste("one\x1b[2J\r\ntwo\n"))
     await pilot.press("enter")
     assert app_of(pilot).actions == [("answered", "1", "one two")]
-
-
-# The inputs that wait.
 
 
 def queue_row_of(pilot: Pilot[None]) -> QueueRow:

@@ -14,7 +14,7 @@ from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.screens.dialog import EditQuery
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import SearchTreePane
-from tests.tui.editor_app import until
+from tests.tui.editor_app import screen_text, until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import (
     QUERY,
@@ -451,8 +451,8 @@ async def drawn(pilot: Pilot[None]) -> None:
 
 @pytest.mark.parametrize(
     ("state", "size"),
-    [("running", (54, 30)), ("asking", (80, 24)), ("wide", (200, 50)), ("done", (80, 24))],
-    ids=["running-54x30", "asking-80x24", "wide-200x50", "done-80x24"],
+    [("running", (54, 30)), ("wide", (200, 50)), ("done", (80, 24))],
+    ids=["running-54x30", "wide-200x50", "done-80x24"],
 )
 def test_the_pane(snap_compare: Callable[..., bool], state: str, size: tuple[int, int]) -> None:
     assert snap_compare(SearchApp(_STATES[state]()), terminal_size=size, run_before=drawn)
@@ -461,12 +461,6 @@ def test_the_pane(snap_compare: Callable[..., bool], state: str, size: tuple[int
 def test_the_light_theme(snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(
         SearchApp(done(), theme="mahtab-day"), terminal_size=(100, 30), run_before=drawn
-    )
-
-
-def test_several_searches(snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(
-        SearchApp([*done("a"), *done("b"), *running()]), terminal_size=(80, 30), run_before=drawn
     )
 
 
@@ -493,12 +487,12 @@ def test_a_call(
     )
 
 
-def test_the_text_of_a_call(snap_compare: Callable[..., bool]) -> None:
-    async def open_text(pilot: Pilot[None]) -> None:
+async def test_text_of_a_call_is_shown_at_its_matches() -> None:
+    async with SearchApp(done()).run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        await pilot.press("enter", "enter")
-        await pilot.pause()
-        await pilot.press("tab", "enter")
-        await pilot.pause()
-
-    assert snap_compare(SearchApp(done()), terminal_size=(80, 24), run_before=open_text)
+        for keys in (("enter", "enter"), ("tab", "enter")):
+            await pilot.press(*keys)
+            await pilot.pause()
+        shown = screen_text(pilot)
+    assert "▂ handed ▄ read ▆ matched █ answers" in shown
+    assert " 137,530 █ 2026-03-29T03:49:12Z ERROR db.pool  checkout timed out   137529" in shown

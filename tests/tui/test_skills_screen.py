@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.find import LineInput
@@ -22,14 +21,14 @@ from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests import tags
 from tests.records import made
 from tests.skills import trust_skills, write_skill
-from tests.tui.editor_app import until, write
-from tests.tui.story import drawn, story
+from tests.tui.editor_app import screen_text, until, write
+from tests.tui.story import MakeApp, drawn, story
 
 # The skills on a screen: found as one types, read, loaded and unloaded, edited, begun.
 
-MakeApp = Callable[..., MahtabApp]
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
 SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "write-tests"]
@@ -390,33 +389,33 @@ async def test_hostile_markdown_is_drawn(
         assert "\x1b" not in text(pilot)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "size"), [("", (80, 24)), ("tidy", (200, 50))], ids=["-80x24", "tidy-200x50"]
-)
 def test_skills_screen_snapshot(
-    make_app: MakeApp,
-    snap_compare: Callable[..., bool],
-    skills: Path,
-    size: tuple[int, int],
-    wanted: str,
-    monkeypatch: pytest.MonkeyPatch,
+    make_app: MakeApp, snap_compare: Callable[..., bool], skills: Path
 ) -> None:
-    write_skill(skills, "broken", text="x")
-    monkeypatch.setattr(
-        "mahtab_tui.session.knowledge.Knowledge._warn", lambda *args: None
-    )  # it names the test's own folder, behind the screen
-
     async def before(pilot: Pilot[int]) -> None:
         await opened(pilot)
-        if wanted:
-            await write(pilot, wanted)
-            await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
-        if wanted == "tidy":
-            await pilot.press("enter")
-            await until(pilot, lambda: "is loaded" in status(pilot))
+        await write(pilot, "tidy")
+        await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
+        await pilot.press("enter")
+        await until(pilot, lambda: "is loaded" in status(pilot))
         await pilot.pause()
 
-    assert snap_compare(make_app(*story()), terminal_size=size, run_before=before)
+    assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=before)
+
+
+async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.pause()
+        shown = screen_text(pilot)
+    for line in (
+        "Skills                                  0 of 60,000 characters loaded",
+        "debug           Find the cause of an exception or a wrong result,…",
+        "Find the cause of an exception or a wrong result, using the\n",
+        "718 characters · bundled with the program",
+        "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves",
+    ):
+        assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
 
 
 # Loaded skills outside of their list: the header tells them, a command unloads them.

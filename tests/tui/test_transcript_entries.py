@@ -8,17 +8,19 @@ import pytest
 from rich.style import Style
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Question, Words
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.markdown import FIGURE
 from mahtab_tui.tui.rows.row import BAR, Row
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
-from mahtab_tui.tui.transcript.entries import Question, Words, entry_text
 from mahtab_tui.tui.transcript.layout import WordsRows
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.transcript.viewport import pinned_rows
-from tests.tui.test_transcript_keys import KeysApp, conversation, marked, offered, press
+from tests import tags
+from tests.tui.editor_app import screen_text
+from tests.tui.test_transcript_keys import KeysApp, conversation, focused, marked, offered, press
 from tests.tui.test_transcript_pane import SESSION, past_record
 from tests.tui.transcript_app import SIZE, NotedPort, cell, record, shown
 from tests.unit.test_transcript_rows import PALETTE
@@ -169,9 +171,7 @@ async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
 
 async def test_menu_leads_to_the_cells() -> None:
     async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter")
         assert isinstance(app.screen, ActionMenu)
         titles = [
@@ -189,9 +189,7 @@ async def test_menu_leads_to_the_cells() -> None:
 
 async def test_cleared_cell_is_refused() -> None:
     async with KeysApp([answer()]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter", "up", "enter")
         assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
@@ -209,7 +207,7 @@ async def test_text_around_code_names_its_own_figures() -> None:
             "not computed: 10",
             "not computed: 12",
         ]
-        assert [entry_text(entry) for entry in app.pane.viewport.transcript.entries] == [
+        assert [entry.plain_text for entry in app.pane.viewport.transcript.entries] == [
             "Here are 10.",
             "x = 1",
             "Then 8 and 12.",
@@ -431,9 +429,17 @@ async def test_clearing_unpins_everything_without_a_notice() -> None:
         assert len(app.screen_stack) == 1
 
 
-def test_pinned_question_and_cell_snapshot(snap_compare: Callable[..., bool]) -> None:
+async def test_pinned_question_and_cell_stand_above_a_line() -> None:
     pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
-    assert snap_compare(PinningApp([*SESSION, *pinned]), terminal_size=(80, 40))
+    async with PinningApp([*SESSION, *pinned]).run_test(size=(80, 40)) as pilot:
+        await pilot.pause()
+        rows = screen_text(pilot).splitlines()
+    assert rows[1] == " ▌ You  which days are outliers, and why?"
+    assert rows[2].startswith(" ▌ In 1 · you  ")
+    assert rows[2].endswith("✗ error  <0.01 s")
+    assert rows[3:6] == [" ▌ 1 / 0", "", " ▌ ZeroDivisionError: division by zero"]
+    assert rows[9].startswith("   ────────")
+    assert rows[11].startswith(" ▌ Claude  Two days are far from the median of their weekday")
 
 
 async def test_withdrawn_text_is_unpinned() -> None:

@@ -9,18 +9,15 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui import find as tui_find
 from mahtab_tui.tui.find import TOO_SLOW, FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.transcript.entries import entry_text
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record
-
-# Walking the transcript's entries by keys, and what can be done with one.
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
 
@@ -57,7 +54,7 @@ def conversation() -> list[Record]:
 
 def marked(app: PaneApp) -> str:
     entry = app.pane.marker.marked
-    return "" if entry is None else entry_text(entry)
+    return "" if entry is None else entry.plain_text
 
 
 def mark_rows(app: PaneApp) -> list[int]:
@@ -71,6 +68,14 @@ def offered(app: PaneApp) -> set[str]:
     """The commands of the menu that is open."""
     assert isinstance(app.screen, ActionMenu)
     return {command.id for command in app.screen.commands}
+
+
+def focused(pilot: Pilot[None]) -> KeysApp:
+    """Return the application, after its transcript got the focus."""
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    app.pane.focus()
+    return app
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
@@ -109,9 +114,7 @@ async def test_long_entry_is_walked_line_by_line() -> None:
     async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up")
         assert marked(app) == lines
         top = app.pane.scroll_y
@@ -127,9 +130,7 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "home")
         assert (marked(app), mark_rows(app)[0]) == ("cell_1", 1)
         await press(pilot, "pagedown", "pagedown")
@@ -143,9 +144,7 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
 
 async def test_mark_stays_visible_while_output_arrives() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         for number in range(2, 30):
             app.pane.fold(cell(number))
             await pilot.pause()
@@ -155,9 +154,7 @@ async def test_mark_stays_visible_while_output_arrives() -> None:
 async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
     notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
     async with KeysApp([*cell(1), *notices]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "home", "down")
         assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
 
@@ -166,9 +163,7 @@ async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
     async with KeysApp(
         [*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]
     ).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await pilot.pause()
         assert marked(app) == "Words"
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
@@ -180,9 +175,7 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "home")
         for _ in range(20):
             app.pane.action_walk(1)
@@ -207,18 +200,14 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
 )
 async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...]) -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, *keys.split())
         assert app.calls == [call]
 
 
 async def test_keys_do_nothing_in_an_empty_transcript() -> None:
     async with KeysApp().run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up", "down", "space", "enter", "escape")
         assert app.calls == []
 
@@ -227,9 +216,7 @@ async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> 
     async with KeysApp(
         [*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]
     ).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up")
         before, height = (
             [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)],
@@ -299,18 +286,14 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
     async with KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("refused", "This entry is hidden from the model.")]
 
 
 async def test_successful_cell_has_no_error_to_explain() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter")
         assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
@@ -331,9 +314,7 @@ async def test_only_cells_offer_questions_about_their_pictures() -> None:
         ),
     ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await pilot.pause()
         assert marked(app) == "plt.show()"
         await press(pilot, "enter", "a")
@@ -377,9 +358,6 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
         assert app.calls == [("value", "0123456789abcdef")] * 2
 
 
-# Searching the transcript.
-
-
 async def find(pilot: Pilot[None], words: str) -> str:
     """Search for words; what the row says."""
     app = pilot.app
@@ -393,9 +371,7 @@ async def find(pilot: Pilot[None], words: str) -> str:
 async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
     late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
     async with KeysApp([*cell(1, "start()"), late]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter", "Y")
         assert app.calls == [("copy", "output 1\nfrom a thread")]
         assert await find(pilot, "thread") == "1 of 1"
@@ -510,9 +486,7 @@ def title(pilot: Pilot[None]) -> str:
 
 
 async def opened(pilot: Pilot[None]) -> KeysApp:
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    app.pane.focus()
+    app = focused(pilot)
     await pilot.pause()
     app.query_one(FindRow).open()
     await pilot.pause()

@@ -16,14 +16,12 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import screen_text, until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
-
-# The transcript's widget: what it shows, and gives to the clipboard.
 
 
 async def press_on(
@@ -440,8 +438,6 @@ async def test_output_after_the_text_is_followed() -> None:
         assert shown(app.pane)[-1] == " ▌ done"
 
 
-# Pictures of the transcript.
-
 ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
 
 1. Sum the revenue of each day.
@@ -576,7 +572,7 @@ def test_displays_snapshot(snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(PaneApp(records), terminal_size=(120, 46), run_before=pictured)
 
 
-def test_tool_calls_snapshot(snap_compare: Callable[..., bool]) -> None:
+async def test_tool_calls_are_folded_and_show_their_arguments() -> None:
     """Folded to three rows; the arguments as they run, nothing of them read as markup."""
 
     def call(
@@ -620,4 +616,14 @@ def test_tool_calls_snapshot(snap_compare: Callable[..., bool]) -> None:
             stopped=False,
         ),
     ]
-    assert snap_compare(PaneApp(records), terminal_size=(80, 24))
+    async with PaneApp(records).run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        drawn = screen_text(pilot)
+    assert (
+        ' ▌ ⚒ search_code  pattern="def load_\\\\w+"  file_pattern="*.py"\n'
+        " ▌   app.py\n"
+        " ▌ … 4 rows collapsed\n"
+    ) in drawn
+    assert ' ▌ ✗ read_file  path="xyz.cbl"  error\n ▌   File not found: xyz.cbl\n' in drawn
+    assert ' ▌ ■ read_file\n ▌   path="[b]app.py[/b][b]app.py[/b]' in drawn
+    assert "· the skill tidy is loaded (1,200 characters)" in drawn

@@ -22,21 +22,20 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.textual_fixes import KeyOrder
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.random_input import run
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
-from tests.tui.story import ScriptedSession, drawn, story
+from tests.tui.story import MakeApp, ScriptedSession, drawn, story
 
 # Target of letters: a person who types means the editor, whatever was clicked before.
 
-MakeApp = Callable[..., MahtabApp]
 SIZE = (110, 24)
 PRINTABLE = [
     character for character in string.printable if character.isprintable() and character != " "

@@ -46,8 +46,6 @@ from mahtab_tui.worker.answers import (
 )
 from mahtab_tui.worker.sandbox.names import materialize, readable
 
-# The form of an answer: as the model is told, and as it is read from what the model says.
-
 
 class Level(enum.Enum):
     LOW = "low"
@@ -297,8 +295,6 @@ def test_any_text_is_parsed_or_refused(text: str, wanted: Any) -> None:
     with contextlib.suppress(WrongForm):
         read_as(wanted, text)
 
-
-# How often an answer of another form is sent back, and what is left of it.
 
 USAGE = SearchUsage(3, 100, 0.5, 2.0)
 

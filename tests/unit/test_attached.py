@@ -19,8 +19,6 @@ from mahtab_tui.session.attached import (
 )
 from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
 
-# Mentions in a question.
-
 
 @pytest.mark.parametrize(
     ("question", "found"),

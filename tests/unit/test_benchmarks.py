@@ -33,8 +33,6 @@ from tests.benchmarks.quality.score import HEADING, Score, row, score
 from tests.benchmarks.quality.tasks import KINDS as SEARCH_KINDS
 from tests.benchmarks.quality.tasks import Task, make
 
-# The bench of answers: its questions have answers, and its rules find them in words.
-
 QUESTIONS = [question for conversation in CONVERSATIONS for question in conversation]
 CARS: Tables = {
     "cars": pd.DataFrame(

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.prompt import (
@@ -31,6 +30,7 @@ from mahtab_tui.bus.prompt import (
 from mahtab_tui.bus.records import KINDS, AnswerFigure, AssistantChat, Record, UserReplIn
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
 from mahtab_tui.store.sqlite import MemoryStore
+from tests import tags
 from tests.records import emit, made
 
 # A session's logger: its own, in one order, and gone without a trace.
@@ -458,9 +458,6 @@ def test_context_never_exceeds_the_requested_length(outputs: list[str], limit: i
         emit(log, tags.USER_REPL_OUT, output, cell=1)
     assert len(prompt.get_context(limit)) <= limit
     close_logging(log)
-
-
-# Records as XML.
 
 
 def any_of(kind: Any) -> Record:

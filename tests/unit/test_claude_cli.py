@@ -17,11 +17,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
-from tests.fake_claude import RECORDINGS, FakeClaude
-from tests.unit.conftest import InstallClaude, MakeClaude
+from tests.fake_claude import RECORDINGS, FakeClaude, InstallClaude
+from tests.unit.conftest import MakeClaude
 from tests.waiting import alive, wait_for
-
-# Claude through the CLI: a fake one that speaks the recorded protocol.
 
 FAILING = {
     "nokey": "Run `claude`, then /login",

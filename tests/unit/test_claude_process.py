@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from mahtab_tui.agent.graph import create_repl_graph
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.agent.state import create_initial_state
+from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
@@ -28,11 +28,10 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.transcript.entries import Words
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
-from tests.fake_claude import RECORDINGS, FakeClaude, install_fake_claude
-from tests.unit.conftest import InstallClaude, MakeClaude
+from tests.fake_claude import RECORDINGS, FakeClaude, InstallClaude, install_fake_claude
+from tests.unit.conftest import MakeClaude
 
 # How the `claude` program reaches its service: with the person's logins and gateways, and without
 # the key that it would bill.
@@ -191,13 +190,6 @@ def test_the_doctor_asks_claude_who_is_logged_in(
 
 WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_THINKING")
 CODE = "Let me see.\n\n```python\nx = 6 * 7\n```"
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:

@@ -27,8 +27,6 @@ from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
 
-# The registry of the command line's commands.
-
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_loads(name: str) -> None:
@@ -532,14 +530,6 @@ def test_search_prints_the_best_first(project: Path) -> None:
     assert run_skills("search", "flaky tests").stdout.startswith("write-tests: ")
     nothing = run_skills("search", "qqqq")
     assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill matches 'qqqq'.\n")
-
-
-def test_missing_source_folder_is_an_error_at_startup(project: Path) -> None:
-    done = CliRunner().invoke(app, ["ask", "what?", "--code-dir", "missing"])
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "mahtab-tui: --code-dir: missing is not a folder.\n",
-    )
 
 
 # Report of the doctor on the folder of sessions.

@@ -25,7 +25,6 @@ from mahtab_tui.agent.conversation import (
     with_short_outputs,
 )
 from mahtab_tui.agent.host import StoredMessage
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.bus.records import Record
@@ -39,6 +38,7 @@ from mahtab_tui.llm.prompts import (
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session.components import context_use
 from mahtab_tui.tui.screens.session_info import context_lines
+from tests import tags
 from tests.agents import Desk
 from tests.records import made
 from tests.skills import trust_skills, write_skill

@@ -309,9 +309,6 @@ def test_check_is_the_same_for_text_and_lines() -> None:
     assert code_area.STEP == STEP
 
 
-# The input history.
-
-
 def texts(history: History, mode: str | None = None) -> list[str]:
     return [entry.text for entry in history.entries(mode)]
 

@@ -245,9 +245,6 @@ def test_lines_below_a_cell_magic_belong_to_it(source: str, complete: bool) -> N
     assert is_complete(source) == complete
 
 
-# The tools in the namespace, and shell lines.
-
-
 def test_peek_reports_its_range() -> None:
     assert peek("abcdef", 2, 1) == "[characters 1 to 3 of 6]\nbc"
     assert peek("abcdef", 2, -2) == "[characters 4 to 6 of 6]\nef"

@@ -19,14 +19,12 @@ from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import as_json, from_json
+from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.entries import (
-    Annotation,
-    Cell,
     Conversation,
     NothingToExport,
     Selected,
-    TextEntry,
     select,
 )
 from mahtab_tui.export.notebook import make_inert
@@ -34,15 +32,19 @@ from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import list_sessions
 
-# A session as a notebook, a script, Markdown and a page.
-
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def cell(
-    number: int, code: str, *outputs: tuple[str, str], status: str = "ok", **by: Any
+    number: int,
+    code: str,
+    *outputs: tuple[str, str],
+    status: str = "ok",
+    display: tuple[str, str] | None = None,
+    **by: Any,
 ) -> list[Record]:
-    """The records of a cell. outputs: kinds and texts."""
+    """The records of a cell. outputs: kinds and texts. display: MIME type and data of the displayed
+    value whose text is the first output."""
     begin, end = (
         (records.AssistantReplIn, records.AssistantReplOut)
         if by
@@ -55,6 +57,11 @@ def cell(
     who: Any = {"party": "you", **by}
     return [
         begin(code, cell=number, **who),
+        *(
+            [records.Display(outputs[0][1], cell=number, mime=display[0], data=display[1])]
+            if display
+            else []
+        ),
         end(text, cell=number, status=status, duration=0.5, kinds=kinds, **who),
     ]
 
@@ -82,8 +89,7 @@ STORY: list[Record] = [
         ),
         status="error",
     ),
-    records.Display("<picture>\n", cell=5, mime="image/png", data=PIXEL),
-    *cell(5, "plot()", ("display", "<picture>\n")),
+    *cell(5, "plot()", ("display", "<picture>\n"), display=("image/png", PIXEL)),
 ]
 
 
@@ -96,14 +102,12 @@ def notebook_of(selected: Selected) -> Any:
 
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
-    entries = Conversation(STORY).entries
     shown = [
-        entry.number if isinstance(entry, Cell) else (entry.kind, entry.text)
-        for entry in entries
-        if not isinstance(entry, Annotation)
+        entry.number or entry.code if isinstance(entry, Cell) else entry.plain_text
+        for entry in Conversation(STORY).entries
     ]
     assert shown == [
-        1, 2, ("question", "What is **x**?"), ("answer", "I look."), 3, ("answer", "And this:"), ("code", "x + 1"), ("answer", "It is 4."), 4, 5,
+        1, 2, "What is **x**?", "I look.", 3, "And this:", "x + 1", "It is 4.", 4, 5,
     ]  # fmt: skip
 
 
@@ -245,17 +249,17 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
         records.UserChat(text, turn=1),
         records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
-        records.Display(
-            "t\n",
-            cell=2,
-            mime="text/html",
-            data=f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}",
+        *cell(
+            2,
+            "t",
+            ("display", "t\n"),
+            display=(
+                "text/html",
+                f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}",
+            ),
         ),
-        *cell(2, "t", ("display", "t\n")),
-        records.Display("m\n", cell=3, mime="text/markdown", data=text),
-        *cell(3, "m", ("display", "m\n")),
-        records.Display("p\n", cell=4, mime="image/png", data=f'"><script>{text}'),
-        *cell(4, "p", ("display", "p\n")),
+        *cell(3, "m", ("display", "m\n"), display=("text/markdown", text)),
+        *cell(4, "p", ("display", "p\n"), display=("image/png", f'"><script>{text}')),
     ]
     page = render(chosen(story), ".html")
     reader = Page()
@@ -329,7 +333,7 @@ def test_unanswered_question_is_exported() -> None:
         records.UserReplIn("x", cell=1, party="you"),
     ]
     (question, code) = Conversation(story).entries
-    assert isinstance(question, TextEntry)
+    assert isinstance(question, Question)
     assert isinstance(code, Cell)
     assert all(render(chosen(story), ending) for ending in ENDINGS)
 
@@ -478,12 +482,7 @@ def test_page_shows_a_table_or_a_sentence_without_nbconvert(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     html = "<style scoped>.x {y: z}</style><table><thead><tr><th>city</th></tr></thead><tbody><tr><td>Bonn</td></tr></tbody></table>"
-    selected = chosen(
-        [
-            records.Display("t\n", cell=1, mime="text/html", data=html),
-            *cell(1, "df", ("display", "t\n")),
-        ]
-    )
+    selected = chosen(cell(1, "df", ("display", "t\n"), display=("text/html", html)))
     page = render(selected, ".html")
     assert "<tbody><tr><td>Bonn</td></tr></tbody></table>" in page
     assert "y: z" not in page
@@ -546,8 +545,7 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
         records.UserAttachment("", turn=1, label=text),
         records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
-        records.Display("m\n", cell=2, mime="text/markdown", data=text),
-        *cell(2, "m", ("display", "m\n"), party=text),
+        *cell(2, "m", ("display", "m\n"), display=("text/markdown", text), party=text),
     ]
     words = [
         each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,20 +22,11 @@ from mahtab_tui.agent import (
     should_execute,
 )
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.llm.replay import ScriptedChatModel
 from mahtab_tui.settings.model import ApprovalMode
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
-
-# One question from its beginning to its end, over a real namespace.
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
 
 
 def test_graph_simple_text_response(desk: Desk) -> None:
@@ -167,7 +157,8 @@ def test_answer_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -
     state = run_graph(
         create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host
     )
-    assert state["failure"].endswith("the line is dead.")
+    assert state["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
+    assert str(state["messages"][-1].text).startswith("Half of an")
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     assert answer.text.startswith("Half of an")
     assert answer.attrs["stopped"] is True

@@ -72,6 +72,7 @@ def loaded_after(code: str) -> set[str]:
         "mahtab_tui.cli.main",
         "mahtab_tui.tui.open",
         "mahtab_tui.session",
+        "mahtab_tui.session.api",
         "mahtab_tui.agent",
         "mahtab_tui.agent.host",
         "mahtab_tui.llm.providers",
@@ -102,33 +103,13 @@ def test_first_screen_waits_for_neither_highlighter_nor_markdown() -> None:
     )
 
 
-def test_first_screen_does_not_wait_for_settings_writing(
-    loaded_at_first_picture: set[str],
-) -> None:
+def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[str]) -> None:
     late = (
         "tomlkit",
         "mahtab_tui.settings.values",
-        "mahtab_tui.tui.screens.settings",
-        "mahtab_tui.tui.screens.listing",
-    )
-    assert not [name for name in loaded_at_first_picture if name.startswith(late)]
-
-
-def test_first_screen_waits_for_no_dialog_menu_or_terminal_graphics(
-    loaded_at_first_picture: set[str],
-) -> None:
-    late = (
         "mahtab_tui.tui.screens.",
         "mahtab_tui.tui.palette",
         "mahtab_tui.tui.graphics.overlay",
-    )
-    assert not [name for name in loaded_at_first_picture if name.startswith(late)]
-
-
-def test_first_screen_waits_for_no_session_workers_or_shell_commands(
-    loaded_at_first_picture: set[str],
-) -> None:
-    late = (
         "mahtab_tui.agent",
         "mahtab_tui.knowledge",
         "mahtab_tui.search",
@@ -138,7 +119,6 @@ def test_first_screen_waits_for_no_session_workers_or_shell_commands(
         "mahtab_tui.store.sqlite",
         "mahtab_tui.tui.transcript.view",
         "mahtab_tui.cli.admin",
-        "mahtab_tui.kernel.worker_process",
     )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
     assert (

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.launch import (
     PythonEnvironment,
@@ -16,9 +15,8 @@ from mahtab_tui.kernel.launch import (
 )
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.tui.offers import greeting_lines, make_offer, missing_module, welcome_text
+from tests import tags
 from tests.records import made
-
-# Jupyter's kernels of this machine, found from files alone.
 
 
 def test_kernels_with_a_file_and_a_harmless_name_are_found(

@@ -6,7 +6,6 @@ import base64
 import html
 import itertools
 import json
-import logging
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,29 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masking import LONG, MASK, MaskedStream, MaskingFilter, Secrets, masked
-from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker import private_use as module
 from mahtab_tui.worker.private_use import _contained, mentioned_names, private_use
 from mahtab_tui.worker.variables import UNTOLD
-from tests.records import emit
+from tests import tags
+from tests.records import RecordList, emit
 
 # Keys in what goes over the bus, also where a stream brings them piece by piece.
 
 KEY = "sk-proj-0123456789"
-
-
-class RecordList(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[Record] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
 
 def bus(*secrets: str) -> tuple[BusLogger, RecordList]:

@@ -24,19 +24,17 @@ from mahtab_tui.agent.model_calls import (
 )
 from mahtab_tui.agent.state import ToolCall, join_chunks
 from mahtab_tui.agent.tool_calls import run_call
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import MOST, EncodedPicture
 from mahtab_tui.tools.toolset import Toolset
+from tests import tags
 from tests.agents import Desk
 from tests.records import emit, made
 from tests.tool_calling import Caller, calls, text_answer
 from tests.unit.test_tool_calls import desk, results, run
-
-# Hearing one answer of a model to its end.
 
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0
@@ -245,9 +243,6 @@ def test_stop_before_the_first_token_costs_the_input() -> None:
         read_answer(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage
         is None
     ), "it did not answer"
-
-
-# The pictures that go with messages.
 
 
 def picture(letter: str, side: int = 30) -> EncodedPicture:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,7 +14,6 @@ from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field
 
 from mahtab_tui.agent import (
-    REFLECTION_PROMPT_TEMPLATE,
     ReplAgent,
     build_reflection_prompt,
     create_initial_state,
@@ -25,19 +23,12 @@ from mahtab_tui.agent import (
 from mahtab_tui.agent.nodes import Nodes, parse_reflection
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionMode
 from mahtab_tui.agent.tool_calls import LIMIT, render_results
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.llm.replay import ScriptedChatModel
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 # The nodes of the graph, one at a time.
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
 
 
 def answered(text: str, **more: Any) -> AgentState:
@@ -94,29 +85,6 @@ def test_generate_node(desk: Desk) -> None:
         "source": "agent",
         "turn": 3,
     }
-
-
-class Breaking(ScriptedChatModel):
-    """A provider whose connection breaks in the middle of an answer."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "breaking"
-
-    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield from self.stream_text("Half of an", None)
-        raise ConnectionResetError("the line is dead")
-
-
-def test_generate_node_keeps_the_partial_answer_when_the_model_fails(desk: Desk) -> None:
-    update = Nodes(Breaking(), desk.host, 5).generate(
-        create_initial_state("what is it?"), lambda record: None
-    )
-    assert update["current_response"] == "Half of an"
-    assert (
-        update["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
-    )
-    assert str(update["messages"][-1].text).startswith("Half of an\n\n[")
 
 
 class CutOff(ScriptedChatModel):
@@ -214,13 +182,6 @@ def test_execute_node_errors(desk: Desk) -> None:
     assert (result["is_error"], result["status"]) == (True, "error")
     assert "ZeroDivisionError: division by zero" in update["messages"][-1].text
     assert '<assistant-repl-out cell="1" status="error">Traceback' in update["messages"][-1].text
-
-
-def test_execute_node_mutations(desk: Desk) -> None:
-    desk.namespace["data"] = [1, 2]
-    desk.nodes(words("")).execute(ready("data.append(3)\ntotal = sum(data)"))
-    assert desk.namespace["data"] == [1, 2, 3]
-    assert desk.namespace["total"] == 6
 
 
 def test_execute_node_runs_block_by_block(desk: Desk) -> None:
@@ -487,17 +448,6 @@ def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
     assert skipped.asked[1] == "The person skipped this code (block 1)."
 
 
-def test_separate_check_can_be_limited_to_errors(desk: Desk) -> None:
-    end, worker = end_of(desk, Script([["a = 1"], ["1 / 0"], ["b = 2"]]), "on_error")
-    assert (worker.calls, end.namespace) == (5, {"a": 1, "b": 2})
-
-
-def test_code_sent_instead_of_a_final_answer_runs(desk: Desk) -> None:
-    state = desk.run(code("a = 1"), code("b = a + 1"), words("b is 2."), reflection="never")
-    assert (desk.namespace["b"], state["current_response"]) == (2, "b is 2.")
-    assert "reflecting" not in desk.doings()
-
-
 @pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])
 def test_repeated_code_does_not_run_again_and_the_question_ends(desk: Desk, again: str) -> None:
     desk.namespace["n"] = 0
@@ -633,12 +583,6 @@ def test_the_prompt_has_the_question_the_code_and_the_output() -> None:
     assert "how many {rows}?" in prompt
     assert '<assistant-repl-in cell="4">len(df)</assistant-repl-in>' in prompt
     assert '<assistant-repl-out cell="4" status="ok">42</assistant-repl-out>' in prompt
-
-
-def test_the_template_asks_for_correctness_and_completeness() -> None:
-    assert "Correctness" in REFLECTION_PROMPT_TEMPLATE
-    assert "Completeness" in REFLECTION_PROMPT_TEMPLATE
-    assert "is_complete" in REFLECTION_PROMPT_TEMPLATE
 
 
 def test_long_output_is_judged_by_both_ends() -> None:

@@ -26,10 +26,6 @@ from tests.waiting import wait_for
 ALL = list(notebooks())
 
 
-def test_there_are_fifty_notebooks() -> None:
-    assert len(ALL) == 50
-
-
 @pytest.mark.parametrize("number", range(len(ALL)))
 def test_viewed_notebook_stays_unchanged(
     number: int, tmp_path: Path, open_bench: Callable[..., Bench]

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, is_python, parse_response
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
-
-# A whole answer of a model: what is said, and what may run.
+from tests import tags
 
 DOCSTRING = '''def f():
     """Say it.
@@ -255,8 +253,6 @@ def test_any_text_can_be_parsed(text: str, ended: bool) -> None:
 def test_long_hostile_answers_can_be_parsed(text: str) -> None:
     parse_response(text)
 
-
-# An answer while it comes: however it is cut, the same is drawn.
 
 Drawn = dict[tuple[str, int], str]
 

@@ -37,8 +37,6 @@ from tests.fake_claude import install_fake_claude
 from tests.services import Service, serving
 from tests.trust import trust_project
 
-# From a model's name to a model: what is missing is said.
-
 SPECS = {
     "anthropic:claude-sonnet-4-5": "ANTHROPIC_API_KEY",
     "openai:gpt-4o": "OPENAI_API_KEY",

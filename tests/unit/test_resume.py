@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _use_last_kernel
 from mahtab_tui.settings.model import load_settings
@@ -25,6 +24,7 @@ from mahtab_tui.store.resume import (
     saved_bytes,
 )
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
+from tests import tags
 from tests.records import made
 
 

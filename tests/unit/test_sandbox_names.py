@@ -21,8 +21,6 @@ from mahtab_tui.worker.sandbox.names import FUNCTIONS, Failure, Final, Part, mak
 from mahtab_tui.worker.sandbox.text import MOST_A_CALL, MOST_IN_ALL, CallError, ReadTracker, Source
 from tests.unit.sandbox_engine import LOG, Engine, names
 
-# The names that code in a sandbox finds.
-
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)
 
 

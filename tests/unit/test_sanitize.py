@@ -36,8 +36,6 @@ from mahtab_tui.tui.terminal_driver import TextOnly, filter_output
 from tests.hostile import HOSTILE
 from tests.unit.test_transcript_rows import PALETTE
 
-# Nothing that could drive a terminal comes through.
-
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -96,9 +96,6 @@ def test_functions_named_by_saved_variables_of_earlier_versions_are_found(functi
     assert found.__name__ == name
 
 
-# Saving of the namespace when the program ends.
-
-
 class KeepingKernel:
     """Notes each time that the namespace is written, with the seconds for it."""
 

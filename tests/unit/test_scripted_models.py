@@ -235,9 +235,6 @@ def test_a_long_text_is_searched_by_code(query: str, reply: str) -> None:
     assert mahtab_tui.rlm(query, LOG, model="demo").startswith(f"{WHO}{reply}")
 
 
-# Files of prepared answers.
-
-
 @pytest.mark.parametrize(
     "text", ["half \ud83d", "a\u2028b\u2029c\x85d", "\x00\x1b[2J", "שלום 漢字 🌙"]
 )

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.search.live import NodeOutcome
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for
-
-# Trees by script: what a search does with what its models say.
 
 
 async def look(seat: Seat) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import CallRefusedError, Text
 from mahtab_tui.search import live
@@ -25,6 +24,7 @@ from mahtab_tui.search.live import NodeSource, _digest
 from mahtab_tui.search.log import LONGEST_QUERY, Log
 from mahtab_tui.search.search import SearchAnswer
 from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
+from tests import tags
 from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for

@@ -16,7 +16,6 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.api import rlm
@@ -25,6 +24,7 @@ from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for
 
@@ -132,9 +132,6 @@ def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * each)
     assert Prices((0.0, 0.0)).estimate(4_000).usd == 0.0
     assert Prices((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
-
-
-# Limits of a tree, and its answer when they are used up.
 
 
 async def look(seat: Seat) -> None:

@@ -13,7 +13,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.failures import is_busy, retry_after
@@ -26,6 +25,7 @@ from mahtab_tui.search.conversation import CONCURRENCY, Message
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled
 from mahtab_tui.search.live import MOST, Findings
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
+from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
 # Calling models from a loop: words as they come, stopping, and which instance answers.

@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.log import Log
 from mahtab_tui.search.node import FINISHED, Coverage, Intervals, SearchNode
 from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
+from tests import tags
 from tests.records import made, read_log
 from tests.recursion_scripts import Bench, Seat, code, replies
 from tests.tui.search_story import Scribe, asking, done, running, wide
-
-# Events of a search, folded into a tree.
 
 STORY = done()
 
@@ -293,9 +291,6 @@ def test_only_the_newest_finished_trees_are_retained() -> None:
         assert trees.structure != before
     assert len(trees) == TREES
     assert next(iter(trees)).id == f"t{TREES + 9}"
-
-
-# The events of searches on disk, and back.
 
 
 def a_story(bench: Bench) -> list[Record]:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import DisplayHandler
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import (
@@ -41,6 +40,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 from mahtab_tui.tui.open import _report_leftovers
+from tests import tags
 from tests.records import made
 
 # How a session is put together: in order, by constructor arguments.
@@ -267,7 +267,7 @@ def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = Fal
 
 
 def undo(*cells: int, undone: bool = True) -> Record:
-    return made(tags.UNDO, "", {"cells": cells, "undone": undone}, 1.0)
+    return made(tags.USER_UNDO, "", {"cells": cells, "undone": undone}, 1.0)
 
 
 STORY = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision, Input, Namespace, Record, ReplIn, ReplOut
@@ -22,12 +22,10 @@ from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
 from mahtab_tui.session.sharing import Broadcast, Feed, past_for_watchers
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.records import emit, made
 from tests.tui.story import change
-
-# A session's records for those who watch it.
 
 
 @pytest.fixture

@@ -23,10 +23,8 @@ from mahtab_tui.knowledge.skills import (
     skill_files,
     skill_folders,
 )
-from mahtab_tui.settings.model import SettingsError, load_settings, resource_folder
+from mahtab_tui.settings.model import resource_folder
 from tests.skills import trust_skills, write_skill
-
-# Skills: where they are found, and what is said of broken ones.
 
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
@@ -492,18 +490,6 @@ def test_skill_files_are_named_if_their_names_fit_on_a_line(tmp_path: Path) -> N
     for name in (b"more.md", b"bytes\xff.md", b"line\n.md", b".hidden"):
         Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).touch()
     assert skill_files(SkillLibrary(SkillsLoader(tmp_path), pytest.fail).get("one")) == ["more.md"]
-
-
-def test_skill_folders_can_be_named_in_the_environment(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a", "b"):
-        (project / name).mkdir()
-    monkeypatch.setenv("MAHTAB_SKILLS_DIR", f"a{os.pathsep}b")
-    assert load_settings().skills_dir == (Path("a"), Path("b"))
-    monkeypatch.setenv("MAHTAB_SKILLS_DIR", "missing")
-    with pytest.raises(SettingsError, match=r"^MAHTAB_SKILLS_DIR: missing is not a folder\.$"):
-        load_settings()
 
 
 # Laws of the loader: whatever stands in a file, it is a skill by the specification or a sentence

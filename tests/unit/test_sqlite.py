@@ -20,7 +20,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import corruption, sqlite
@@ -33,10 +32,9 @@ from mahtab_tui.store.sqlite import (
     list_sessions,
     load_records,
 )
+from tests import tags
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
-
-# Sessions on disk: nothing that was committed is lost, whatever happens to the program or the disk.
 
 
 @pytest.fixture
@@ -219,7 +217,7 @@ def test_killed_program_loses_no_records(path: Path) -> None:
     program = """
         import os, signal, sys, threading
         from pathlib import Path
-        from mahtab_tui.bus import tags
+        from tests import tags
         from mahtab_tui.bus.records import UserReplIn, UserReplOutStream, emit
         from mahtab_tui.bus.logger import setup_logging
         from mahtab_tui.store.sqlite import RecordPage, SqliteStore
@@ -440,7 +438,8 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
     program = """
         import json, resource, sys
         from pathlib import Path
-        from mahtab_tui.bus import logger, tags
+        from mahtab_tui.bus import logger
+from tests import tags
         from mahtab_tui.bus.logger import DisplayHandler
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.bus.logger import close_logging, setup_logging

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import logger, records, tags
+from mahtab_tui.bus import logger, records
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import DisplayHandler, StoreError, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import Tree, Trees
@@ -29,8 +30,8 @@ from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.records import emit, made, read_log
 
 # From the bus to a store, also one that fails.
@@ -412,7 +413,7 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
     with sqlite3.connect(sessions) as connection:
         rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
     newer = {
-        tags.UNDO,
+        tags.USER_UNDO,
         tags.REVIEW,
         tags.RESTORE,
         tags.BRANCH,
@@ -450,7 +451,7 @@ def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
         if isinstance(cell, Cell) and cell.number is not None
     }
     assert [cells[number].status for number in (1, 2, 12)] == ["ok", "error", "cut off"]
-    assert [frame.function for frame in cells[2].frames] == ["<module>", "f"]
+    assert [function for _, _, function, _ in cells[2].frames] == ["<module>", "f"]
     assert [(cell.author, cell.agent_index, cell.edited) for cell in (cells[7], cells[8])] == [
         ("replay", None, True),
         ("codex", 0, False),

@@ -19,8 +19,6 @@ from mahtab_tui.tui.rows.code import two_ends
 from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
 from mahtab_tui.tui.rows.text_window import LINE, TextRow, TextWindow
 
-# A long text as rows.
-
 _TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
 
 

@@ -26,11 +26,11 @@ from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph,
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
+from tests import tags
 from tests.agents import Desk, code, words
 from tests.skills import trust_skills, write_skill
 from tests.tool_calling import Caller, calls, text_answer

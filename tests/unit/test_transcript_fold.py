@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.records import KINDS, Change, Record
 from mahtab_tui.tui.transcript import entries
-from mahtab_tui.tui.transcript.entries import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
 
 # Records become entries: who said and ran what, whether it streamed or is told afterwards.
@@ -530,9 +530,6 @@ def test_waiting_blocks_of_an_answer_are_numbered() -> None:
         if isinstance(entry, Cell)
     ]
     assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]
-
-
-# Calls of tools, skills and what went with a question become entries.
 
 
 def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:

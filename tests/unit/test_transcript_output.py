@@ -13,18 +13,10 @@ from PIL import Image
 from rich.cells import cell_len
 from rich.console import Console
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import HtmlTable, read_table
-from mahtab_tui.bus.records import Record, UserReplOutStream
-from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
-from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
-from mahtab_tui.tui.rows.grid import grid_rows, last_offset
-from mahtab_tui.tui.transcript import entries
-from mahtab_tui.tui.transcript.output import (
+from mahtab_tui.bus.output import (
     HEAD,
-    HIGHEST,
     LINE_HEAD,
     LINE_TAIL,
     LIVE,
@@ -32,16 +24,19 @@ from mahtab_tui.tui.transcript.output import (
     TAIL,
     DisplayLine,
     OutputBuffer,
-    OutputRows,
-    picture_rows,
-    size_in_cells,
 )
+from mahtab_tui.bus.records import Record, UserReplOutStream
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
+from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
+from mahtab_tui.tui.rows.grid import grid_rows, last_offset
+from mahtab_tui.tui.transcript import entries
+from mahtab_tui.tui.transcript.output import HIGHEST, OutputRows, picture_rows, size_in_cells
+from tests import tags
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record
-
-# Output of a cell as lines: the same however it is cut to pieces, and bounded.
 
 
 def texts(output: OutputBuffer) -> list[str]:

@@ -11,12 +11,13 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mahtab_tui.bus.conversation import Cell, Note, ToolUse, Words
+from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
 from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import fit_columns
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
-from mahtab_tui.tui.transcript.entries import Cell, Note, ToolUse, Words
 from mahtab_tui.tui.transcript.layout import (
     LONGEST,
     CellRows,
@@ -27,7 +28,7 @@ from mahtab_tui.tui.transcript.layout import (
     note_rows,
     tool_rows,
 )
-from mahtab_tui.tui.transcript.output import HEAD, TAIL, OutputBuffer, OutputRows, expand_tabs
+from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
 from mahtab_tui.tui.transcript.viewport import Window
 
 # Wrapping, highlighting and Markdown: what is drawn bit by bit is what is drawn at once.

@@ -7,18 +7,9 @@ from hypothesis import strategies as st
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.find import Pattern
-from mahtab_tui.tui.transcript.entries import (
-    Cell,
-    Entry,
-    Note,
-    Question,
-    ToolUse,
-    Words,
-    entry_text,
-    output_text,
-)
+from mahtab_tui.tui.transcript.entries import output_text
 from mahtab_tui.tui.transcript.view import (
     SearchMatch,
     match_position,
@@ -26,10 +17,9 @@ from mahtab_tui.tui.transcript.view import (
     selected_text,
 )
 from mahtab_tui.tui.transcript.viewport import Heights, RowPosition, Window, pinned_rows
+from tests import tags
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
-
-# Text of an entry, positions of words in it, and the copied part.
 
 
 def window(*entries: Entry, width: int = 20) -> Window:
@@ -51,14 +41,14 @@ def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
         Question(text="why\x07?"),
         Note(level="info", text="so"),
     ]
-    assert [entry_text(entry) for entry in entries] == [
+    assert [entry.plain_text for entry in entries] == [
         "x = 1",
         "Yes.",
         'look {"path": "a"}\nfound',
         "why?",
         "so",
     ]
-    assert entry_text(ToolUse(author="x", name="look", arguments="{}")) == "look {}"
+    assert ToolUse(author="x", name="look", arguments="{}").plain_text == "look {}"
 
 
 def test_omitted_lines_are_noted_in_position() -> None:

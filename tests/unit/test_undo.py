@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell, Entry, Question, Words
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.transcript.entries import Cell, Entry, Question, Words
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.pane import cell_to_undo
 from mahtab_tui.worker.undo.graph import Graph, Kinds
 from mahtab_tui.worker.undo.memory import PAGE, UnreadableMemoryError, find_memory
 from mahtab_tui.worker.undo.restoring import Copy, Plan
+from tests import tags
 from tests.records import made
-
-# From which cell an undo of an entry begins.
 
 
 def conversation() -> Iterator[Record]:
@@ -94,7 +92,7 @@ def test_answer_entry_undoes_the_whole_answer_and_a_cell_itself() -> None:
 def test_partly_undone_answer_starts_with_the_rest(undone: tuple[int, ...], first: int) -> None:
     transcript = Transcript(0.0)
     transcript.fold(
-        [*conversation(), made(tags.UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
+        [*conversation(), made(tags.USER_UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
     )
     entry = next(
         entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done."

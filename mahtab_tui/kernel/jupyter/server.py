@@ -31,7 +31,7 @@ RECONNECT = 2
 SILENT = 10
 """Seconds between two pings. The connection counts as lost after two without a reply."""
 _TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
-"""Names two variables, each of which is read by another library."""
+"""Both variables are needed, because they are read by two different libraries."""
 KERNEL_CHECK_INTERVAL = 5.0
 """Seconds between two checks whether a server that can be reached again still has the kernel."""
 _LOOK = 0.5

@@ -118,7 +118,7 @@ counts."""
 
 
 class Instance(NamedTuple):
-    """Represents an object of which only the class is known."""
+    """Represents an object when only its class is known."""
 
     cls: type
     table: Any = None

@@ -141,7 +141,6 @@ def _private(label: str, stem: str) -> int:
 
 
 def value_candidate(name: str, value: Any) -> Candidate:
-    """Return a candidate for a name with a value."""
     return Candidate(name, lambda: describe(name, value))
 
 

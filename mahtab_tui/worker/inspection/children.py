@@ -188,7 +188,6 @@ def container_class(value: object) -> type | None:
 
 
 def count_children(value: object) -> int:
-    """Count the children of an object."""
     base = container_class(value)
     return len(_attribute_names(value)) if base is None else _length(value, base)
 

@@ -198,7 +198,7 @@ class ProgressCounter:
             self._publish()
 
     def track(self, parts: Iterable[Any]) -> Iterator[memoryview]:
-        """Yield memory in pieces, each of which is progress."""
+        """Yield memory in pieces and report progress for each piece."""
         for part in parts:
             for piece in split_pieces(part):
                 self._publish()

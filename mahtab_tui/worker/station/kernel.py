@@ -160,8 +160,8 @@ _LENGTH = struct.Struct("!I")
 
 
 class Kernel:
-    """A kernel process, which hosts leave by closing its connection, and which is told about new
-    hosts."""
+    """A kernel process. A host leaves it by closing its connection; new hosts are announced to
+    it."""
 
     def __init__(self, start: dict[str, Any], folder: str) -> None:
         """start: the host's description of the kernel. folder: the folder of our files."""

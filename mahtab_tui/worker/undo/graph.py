@@ -102,23 +102,20 @@ def _user_modules() -> dict[str, types.ModuleType]:
         for folder in {*folders, *map(os.path.realpath, folders), ours}
         if folder
     )
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if is_module(module) and _is_user_module(module, foreign)
-    }
-
-
-def _is_user_module(module: Any, foreign: tuple[str, ...]) -> bool:
-    names = own_dict(module)
-    file = names.get("__file__")
-    if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
-        return False
-    return (
-        not os.path.abspath(file).startswith(foreign)
-        and "site-packages" not in file
-        and "dist-packages" not in file
-    )
+    found = {}
+    for name, module in list(sys.modules.items()):
+        names = own_dict(module) if is_module(module) else {}
+        file = names.get("__file__")
+        if (
+            type(file) is str
+            and file.endswith(".py")
+            and names.get("__name__") != "__main__"
+            and not os.path.abspath(file).startswith(foreign)
+            and "site-packages" not in file
+            and "dist-packages" not in file
+        ):
+            found[name] = module
+    return found
 
 
 class Kind(NamedTuple):
@@ -144,8 +141,12 @@ class Kind(NamedTuple):
 
 
 _NO_PARTS = Kind(())
-_USER_CLASS, _USER_MODULE = Kind((CLASS,)), Kind((MODULE,))
-_USER_FUNCTION = Kind((FUNCTION, ATTRIBUTES))
+_USER_CLASS = Kind((CLASS,))
+_OF_USER = {
+    address_of(types.ModuleType): Kind((MODULE,)),
+    address_of(types.FunctionType): Kind((FUNCTION, ATTRIBUTES)),
+}
+"""Kinds of modules and functions of the user; those of libraries have no parts."""
 
 
 class Kinds:
@@ -181,12 +182,9 @@ class Kinds:
         cls = type(value)
         known = self._known.get(address_of(cls))
         if known is None:
-            if is_class(value):
-                return _USER_CLASS if self.is_user_defined(value) else _NO_PARTS
-            if cls is types.ModuleType:
-                return _USER_MODULE if self.is_user_defined(value) else _NO_PARTS
-            if cls is types.FunctionType:
-                return _USER_FUNCTION if self.is_user_defined(value) else _NO_PARTS
+            of_user = _USER_CLASS if is_class(value) else _OF_USER.get(address_of(cls))
+            if of_user is not None:
+                return of_user if self.is_user_defined(value) else _NO_PARTS
             known = self._kind_of(cls)
             self._known[address_of(cls)] = known
             self._classes[address_of(cls)] = weakref.ref(cls, self._forget)

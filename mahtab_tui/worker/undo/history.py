@@ -38,28 +38,19 @@ class MemoryUse:
         self._next = 0.0
         self._faults = 0
 
-    def due(self, limit: int) -> bool:
-        """Return whether to measure again. Each page written after a fork causes a page fault, so
-        many faults are a reason."""
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        return (
-            time.monotonic() > self._next
-            or (faults - self._faults) * resource.getpagesize() > limit // 4
-        )
-
-    def measure(self, pids: Sequence[int]) -> int:
-        """Return the bytes that exist only in these processes, taken together, and not in the
-        kernel."""
+    def measure(self, pids: Sequence[int], limit: int) -> int | None:
+        """Return the bytes that exist only in these processes, of all together; None if that was
+        measured a short time ago. Each page that is written after a fork causes a page fault, so
+        many faults are a reason to measure again."""
         start = time.monotonic()
-        self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        if start < self._next and (faults - self._faults) * resource.getpagesize() < limit // 4:
+            return None
         own = _rollup("self")
-        total = (
-            sum(_rollup(str(pid)).get("Pss_Anon", 0) for pid in pids)
-            + own.get("Pss_Anon", 0)
-            - own.get("Anonymous", 0)
-        )
+        total = sum(_rollup(str(pid)).get("Pss_Anon", 0) for pid in pids)
+        self._faults = faults
         self._next = time.monotonic() + MEASURE_INTERVAL_FACTOR * (time.monotonic() - start)
-        return max(0, total)
+        return max(0, total + own.get("Pss_Anon", 0) - own.get("Anonymous", 0))
 
     def reset(self) -> None:
         """Measure again soon, because much has changed."""
@@ -114,14 +105,6 @@ class Step:
         """Effects of the cell outside the kernel."""
         self.failure = ""
         """Why there is no checkpoint."""
-
-    def end(self) -> list[Checkpoint]:
-        """End the checkpoint; return it, so that the caller can wait until its memory is free."""
-        ended, self.checkpoint = self.checkpoint, None
-        if ended is None:
-            return []
-        ended.end()
-        return [ended]
 
     def release(self, retained: set[int]) -> None:
         """Keep only these objects alive, by address, and plain values."""
@@ -299,8 +282,8 @@ class UndoHistory:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({why})"
 
     def _measure_blocks(self, used: frozenset[Span]) -> None:
-        kept = frozenset[Span]().union(*(each.blocks for each in self._steps)) - used
-        self._bytes_in_use = sum(block.size for block in kept)
+        unused = frozenset[Span]().union(*(each.blocks for each in self._steps)) - used
+        self._bytes_in_use = sum(block.size for block in unused)
 
     def _find_roots(self, serial: int) -> Roots:
         """Return the roots of a step; called in a checkpoint."""
@@ -314,22 +297,19 @@ class UndoHistory:
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what a cell does outside the kernel, from an audit event of the interpreter. This
         runs wherever the event happens, so it does little and never raises."""
-        if not self._steps or len(noted := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
+        if not self._steps or len(effects := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
             return
         effect = read_side_effect(event, args)
         if effect is not None and effect.remains:
-            noted[NotRestored(effect.target, effect.remains)] = None
+            effects[NotRestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:
         """Drop the oldest steps until the memory limit is met. Called after a cell, when nothing
         waits."""
-        while self._memory_use.due(self._max_bytes):
+        while len(self._steps) > 1:
             pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
-            if (
-                len(self._steps) < 2
-                or not pids
-                or self._memory_use.measure(pids) + self._bytes_in_use <= self._max_bytes
-            ):
+            used = self._memory_use.measure(pids, self._max_bytes) if pids else None
+            if used is None or used + self._bytes_in_use <= self._max_bytes:
                 return
             self._drop_for_memory()
 
@@ -343,7 +323,7 @@ class UndoHistory:
     def _drop_oldest(self, why: str) -> None:
         step = self._steps.pop(0)
         self._dropped = Dropped(step.cell, why)
-        self._ended += step.end()
+        self._end_checkpoint(step)
 
     # Asked by the user.
 
@@ -366,11 +346,10 @@ class UndoHistory:
         except UndoError:
             raise
         except TimeLimitError:
-            why = "the code that creates an object again did not end in time."
-            raise UndoError(f"Nothing was changed: {why}") from None
+            why = ": the code that creates an object again did not end in time."
         except BaseException as error:  # an object of the user's, while it was made again
-            why = f"Nothing was changed, because a step failed: {_last_line(error)}"
-            raise UndoError(why) from None
+            why = f", because a step failed: {_last_line(error)}"
+        raise UndoError(f"Nothing was changed{why}")
 
     def preview(self, cell: int) -> dict[str, Any]:
         """Return what `undo` would do."""
@@ -383,30 +362,29 @@ class UndoHistory:
 
     def undo(self, cell: int) -> dict[str, Any]:
         """Restore the state before a cell."""
-        gone = self._steps_from(cell)
-        plan = self._plan(gone)
+        removed = self._steps_from(cell)
+        plan = self._plan(removed)
         report = plan.report(self._namespace)
         before = self._new_step(0)
-        checkpoint = _first_checkpoint(gone)
-        self._redo.append(Undone(before, gone))
-        self._steps = self._steps[: -len(gone)]
+        checkpoint = _first_checkpoint(removed)
+        self._redo.append(Undone(before, removed))
+        self._steps = self._steps[: -len(removed)]
         holders = {
             address_of(library.holder): library.holder
-            for step in gone
+            for step in removed
             for library in step.libraries
         }
         before.changes_inside = True
-        before.mentioned = tuple(dict.fromkeys(name for step in gone for name in step.mentioned))
+        before.mentioned = tuple(dict.fromkeys(name for step in removed for name in step.mentioned))
         before.libraries = [take_library_snapshot(holder) for holder in holders.values()]
         try:
             self._fill(before)
             plan.apply(self._namespace, checkpoint, before.checkpoint)
         except BaseException:
             self._redo.pop()
-            self._ended += before.end()
-            self._steps += gone
+            self._end_checkpoint(before)
+            self._steps += removed
             raise
-        plan.graph.forget_weak_references()
         return report
 
     def redo(self) -> dict[str, Any]:
@@ -415,21 +393,20 @@ class UndoHistory:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
             )
-        before, gone = self._redo[-1]
+        before, removed = self._redo[-1]
         plan = self._plan([before])
         report = plan.report(self._namespace)
-        plan.apply(self._namespace, before.checkpoint, _first_checkpoint(gone))
-        plan.graph.forget_weak_references()
+        plan.apply(self._namespace, before.checkpoint, _first_checkpoint(removed))
         self._redo.pop()
-        self._ended += before.end()
-        self._steps += gone
+        self._end_checkpoint(before)
+        self._steps += removed
         return report
 
     def end(self) -> None:
         """Drop all steps."""
         self._forget_redo()
         for step in self._steps:
-            self._ended += step.end()
+            self._end_checkpoint(step)
         self._steps = []
 
     def invalidate(self, why: str) -> None:
@@ -441,8 +418,15 @@ class UndoHistory:
     def _forget_redo(self) -> None:
         for undone in self._redo:
             for step in (undone.before, *undone.steps):
-                self._ended += step.end()
+                self._end_checkpoint(step)
         self._redo = []
+
+    def _end_checkpoint(self, step: Step) -> None:
+        """End the checkpoint of a step, if it has one; freeing its memory takes a while."""
+        if step.checkpoint is not None:
+            step.checkpoint.end()
+            self._ended.append(step.checkpoint)
+            step.checkpoint = None
 
     def _steps_from(self, cell: int) -> list[Step]:
         """Return the step of a cell, and all later ones."""
@@ -466,7 +450,7 @@ class UndoHistory:
         except (CheckpointError, UnreadableMemoryError) as error:
             if checkpointed is None:
                 raise
-            self._ended += checkpointed.end()
+            self._end_checkpoint(checkpointed)
             cell = checkpointed.cell
             checkpointed.failure = f"the process that kept the state before cell {cell} has ended"
             raise UndoError(f"{error} Nothing was changed.") from None

@@ -6,7 +6,7 @@ import gc
 import marshal
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..objects import ATOMS, address_of
 from ..variables import HIDDEN
@@ -43,8 +43,15 @@ class Mutations(NamedTuple):
 class MutationDetector:
     """The objects before a cell, as numbers, without keeping them alive."""
 
-    def __init__(self, namespace: dict[str, Any], kinds: Kinds, mentioned: tuple[str, ...]) -> None:
-        """mentioned: the names in the cell's code, which come first."""
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        kinds: Kinds,
+        mentioned: tuple[str, ...],
+        take_checkpoint: Callable[[tuple[str, ...]], Step | None],
+    ) -> None:
+        """mentioned: the names in the cell's code, which come first. take_checkpoint: returns the
+        step that knows the state before the cell, if that can be undone."""
         self._namespace = namespace
         self._kinds = kinds
         self.mentioned = mentioned
@@ -54,18 +61,14 @@ class MutationDetector:
         self._states = {address: node.state for address, node in graph.nodes.items()}
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
         self._plain = {} if self._complete and not self._unknown else self._digests_of_plain()
-        self._blocks = {node.memory for node in graph.nodes.values() if node.memory is not None}
+        blocks = {node.memory for node in graph.nodes.values() if node.memory is not None}
         graph.forget_weak_references()
-        self._objects = [node.value for node in graph.nodes.values()]
-        """Only until `begin`."""
-
-    def begin(self, step: Step | None) -> None:
-        """Note the start of the cell. step: knows the state before it, if the cell can be
-        undone."""
+        step = take_checkpoint(mentioned)  # after the walk, which writes to pages of each object
         self._step = None if step is None or step.checkpoint is None else step
-        self._side_state = (step and step.side_state) or SideState(self._objects, files=False)
-        self._digests = {} if self._step is not None else _digests(self._blocks)
-        del self._objects
+        self._side_state = (step and step.side_state) or SideState(
+            (node.value for node in graph.nodes.values()), files=False
+        )
+        self._digests = {} if self._step is not None else _digests(blocks)
 
     def compare(self) -> Mutations:
         """Compare with the current objects."""
@@ -89,8 +92,9 @@ class MutationDetector:
                 child not in graph.nodes or child not in self._states for child in node.children
             ):
                 unknown.add(address)
-        for block, differs in self._find_written(set(owners)).items():
-            (unknown if differs is None else changed).update(owners[block])
+        written, unreadable = self._find_written(set(owners))
+        for found, blocks in ((changed, written), (unknown, unreadable)):
+            found.update(address for block in blocks for address in owners[block])
         too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
         changed.update(
             address_of(each.value) for each in self._side_state.find_differences(too_large)
@@ -162,39 +166,26 @@ class MutationDetector:
             if collects:
                 gc.enable()
 
-    def _find_written(self, blocks: set[Span]) -> dict[Span, bool | None]:
-        """Return the blocks whose memory differs: True; None if that could not be found out."""
-        step = self._step
-        if step is None or step.checkpoint is None:
+    def _find_written(self, blocks: set[Span]) -> tuple[set[Span], set[Span]]:
+        """Return the blocks whose memory differs, and those of which that cannot be found out."""
+        if self._step is None or self._step.checkpoint is None:
             now = _digests(blocks & self._digests.keys())
-            verdicts = {
-                block: None if block not in now else now[block] != self._digests[block]
-                for block in blocks
-            }
-        else:
-            memory, left = CheckpointMemory(step.checkpoint.pid), MAX_COMPARED_BYTES
-            verdicts = {}
-            for block, spans in step.written_since(blocks).items():
-                verdicts[block], left = _compare_memory(memory, spans, left)
-        return {block: differs for block, differs in verdicts.items() if differs is not False}
-
-
-def _compare_memory(
-    memory: CheckpointMemory, spans: list[Span], most: int
-) -> tuple[bool | None, int]:
-    """Return whether memory differs from that of a checkpoint, None if that could not be found out;
-    and how many bytes of `most` are left to compare."""
-    try:
-        for span in memory.touched(spans):
-            for chunk in span.chunks():
-                most -= chunk.size
-                if most < 0:
-                    return None, most
-                if memory.differs(chunk):
-                    return True, most
-    except UnreadableMemoryError:
-        return None, most
-    return False, most
+            return {
+                block for block in now if now[block] != self._digests[block]
+            }, blocks - now.keys()
+        written: set[Span] = set()
+        unreadable: set[Span] = set()
+        memory, left = CheckpointMemory(self._step.checkpoint.pid), MAX_COMPARED_BYTES
+        for block, spans in self._step.written_since(blocks).items():
+            try:
+                for chunk in (part for span in memory.touched(spans) for part in span.chunks()):
+                    left -= chunk.size
+                    if left < 0 or memory.differs(chunk):
+                        (unreadable if left < 0 else written).add(block)
+                        break
+            except UnreadableMemoryError:
+                unreadable.add(block)
+        return written, unreadable
 
 
 def _digests(blocks: set[Span]) -> dict[Span, int]:
@@ -219,19 +210,13 @@ def _plain_digest(value: Any) -> int | None:
         left -= sum(map(len, level))
         if left < 0:  # also ends for containers that contain themselves
             return None
-        items = list(
-            chain.from_iterable(
-                chain.from_iterable(
-                    (each, each.values()) if type(each) is dict else (each,) for each in level
-                )
-            )
-        )
+        parts = ((each, each.values()) if type(each) is dict else (each,) for each in level)
+        items = list(chain.from_iterable(chain.from_iterable(parts)))
         types = set(map(address_of, map(type, items))) - ATOMS
         if not types <= _CONTAINERS:
             return None
         level = [each for each in items if address_of(type(each)) not in ATOMS] if types else []
-    try:
-        # Later formats record whether a string is interned, which may change.
+    try:  # later formats tell whether a text is interned, and that may change
         return hash(marshal.dumps(value, 0))
-    except ValueError:  # nested too deeply
+    except ValueError:  # too deep
         return None

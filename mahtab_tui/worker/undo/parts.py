@@ -161,7 +161,6 @@ def _cached(value: Any) -> Values:
 
 _ADVANCED = "it has advanced and cannot be restored"
 _ACQUIRED = "it was acquired or released"
-_CONNECTION = OpaqueKind("a connection", "a connection cannot be restored")
 _OPAQUE = by_class(
     {
         "builtins: generator coroutine async_generator": OpaqueKind(
@@ -198,7 +197,9 @@ _OPAQUE = by_class(
         "subprocess: Popen": OpaqueKind(
             "a process", "the process has ended", _fields("returncode")
         ),
-        "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": _CONNECTION,
+        "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind(
+            "a connection", "a connection cannot be restored"
+        ),
         "sqlite3 _sqlite3: Connection": OpaqueKind(
             "a connection",
             "what was written to the database stays",
@@ -503,10 +504,7 @@ FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))
 _DEQUE = collections.deque
 
 BUILTINS: tuple[tuple[type, Part], ...] = (
-    (
-        collections.OrderedDict,
-        Part(_ordered_items, _put_ordered_dict, pairs, size=dict.__len__),
-    ),
+    (collections.OrderedDict, Part(_ordered_items, _put_ordered_dict, pairs, size=dict.__len__)),
     (
         collections.defaultdict,
         Part(

@@ -233,10 +233,20 @@ class Difference(NamedTuple):
     """An object whose state is another one now."""
 
     value: Any
-    action: Action | None
-    """Puts it back."""
-    reason: str = ""
-    """Why it cannot be put back."""
+    action: Action
+    obstacle: str
+    """Why it cannot be put back; empty if it can."""
+
+
+class _SideKind(NamedTuple):
+    """A kind of object whose state a fork does not keep, or does not show."""
+
+    read: Callable[[Any], Any]
+    is_same: Callable[[Any, Any], bool]
+    """Compares two states."""
+    write: Callable[[Any, Any], object]
+    find_obstacle: Callable[[Any, Any], str] = lambda then, now: ""
+    """Returns why a state cannot be put back."""
 
 
 class SideState:
@@ -244,66 +254,45 @@ class SideState:
 
     def __init__(self, values: Iterable[Any], files: bool = True) -> None:
         """files: whether to note files too."""
-        self._files: list[tuple[weakref.ref[Any], FilePosition | None]] = []
-        self._tables: list[tuple[Any, Any]] = []
-        self._tensors: list[tuple[Any, Any]] = []
+        self._entries: list[tuple[ReleasedObject, _SideKind, Any]] = []
         self._threads = set(_threads())
-        addresses = []
-        kinds: dict[int, str] = {}
+        kinds: dict[int, _SideKind | None] = {}
         for value in values:
-            cls = type(value)
-            if (kind := kinds.get(address_of(cls))) is None:
-                kind = kinds[address_of(cls)] = _side_kind(cls)
-            if kind == "table":
-                self._tables.append((value, value.clone()))
-            elif kind == "tensor":
-                self._tensors.append((value, as_library_type(value).detach()))
-            elif kind == "file" and files:
-                self._files.append((weakref.ref(value), _read_position(value)))
-            else:
-                continue
-            addresses.append(address_of(value))
-        self.addresses = frozenset(addresses)
+            address = address_of(type(value))
+            if address not in kinds:
+                kinds[address] = _find_side_kind(type(value))
+            kind = kinds[address]
+            if kind is not None and (files or kind is not _FILE):
+                self._entries.append((ReleasedObject(value), kind, kind.read(value)))
+        self.addresses = frozenset(reference.address for reference, _, _ in self._entries)
         """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
         """Return the addresses of tables that are too large to be compared within this number of
         bytes in total, starting with the smallest."""
         found = set()
-        for size, address in sorted(
-            (value.estimated_size(), address_of(value)) for value, _ in self._tables
-        ):
+        tables = [
+            (then.estimated_size(), reference.address)
+            for reference, kind, then in self._entries
+            if kind is _TABLE
+        ]
+        for size, address in sorted(tables):
             most -= size
             if most < 0:
                 found.add(address)
         return frozenset(found)
 
     def find_differences(self, without: frozenset[int] = frozenset()) -> Iterator[Difference]:
-        """Yield the objects that have changed. without: tables to leave out."""
-        for value, then in self._tables:
-            if address_of(value) not in without and not _same_table(value, then):
-                field = "_df" if hasattr(value, "_df") else "_s"
-                old, now = getattr(then.clone(), field), getattr(value, field)
-                yield Difference(
-                    value,
-                    Action(
-                        partial(setattr, value, field, old), partial(setattr, value, field, now)
-                    ),
-                )
-        for value, then in self._tensors:
-            if _layout(value) != _layout(then):
-                yield Difference(
-                    value,
-                    Action(
-                        partial(setattr, value, "data", then),
-                        partial(setattr, value, "data", value.data),
-                    ),
-                )
-        for reference, before in self._files:
-            if (value := reference()) is not None:
-                now = _read_position(value)
-                if now != before:
-                    yield _compare_positions(value, before, now)
+        """Yield the objects that have changed. without: the addresses of tables to leave out."""
+        for reference, kind, then in self._entries:
+            value = reference.value(MISSING)
+            if value is MISSING or reference.address in without:
+                continue
+            now = kind.read(value)
+            if not kind.is_same(then, now):
+                write = partial(kind.write, value)
+                action = Action(partial(write, then), partial(write, now))
+                yield Difference(value, action, kind.find_obstacle(then, now))
 
     def find_started_threads(self) -> list[NotRestored]:
         """Return the threads that were started since and still run."""
@@ -314,12 +303,12 @@ class SideState:
         ]
 
 
-def _side_kind(cls: type) -> str:
+def _find_side_kind(cls: type) -> _SideKind | None:
     if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
-        return "table"
+        return _TABLE
     if is_subclass(cls, get_if_loaded("torch", "Tensor")):
-        return "tensor"
-    return "" if file_class(cls) is None else "file"
+        return _TENSOR
+    return None if file_class(cls) is None else _FILE
 
 
 def _threads() -> dict[int, Any]:
@@ -372,45 +361,54 @@ def _read_position(value: Any) -> FilePosition | None:
         return None
 
 
-def _compare_positions(
-    value: Any, then: FilePosition | None, now: FilePosition | None
-) -> Difference:
-    if then is None or now is None or then.is_open != now.is_open:
-        closed = now is not None and not now.is_open
-        return Difference(
-            value, None, "it was closed" if closed else "its position cannot be restored"
-        )
-    if then.read is None or now.read is None:
-        return Difference(value, None, "what was written to a file stays")
-    return Difference(
-        value, Action(partial(_seek, value, then.read), partial(_seek, value, now.read))
-    )
-
-
-def _seek(value: Any, position: int) -> None:
-    value.seek(position)
+def _find_obstacle(then: FilePosition | None, now: FilePosition | None) -> str:
+    if now is not None and not now.is_open:
+        return "it was closed"
+    if then is None or now is None or not then.is_open:
+        return "its position cannot be restored"
+    known = then.read is not None and now.read is not None
+    return "" if known else "what was written to a file stays"
 
 
 def _layout(tensor: Any) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _same_table(value: Any, then: Any) -> bool:
+def _same_table(then: Any, now: Any) -> bool:
     polars = sys.modules["polars"]
     try:
-        if isinstance(value, polars.Series):
+        if isinstance(now, polars.Series):
             return bool(
-                value.dtype == then.dtype
-                and value.name == then.name
-                and value.equals(then, check_names=True, null_equal=True)
+                now.dtype == then.dtype
+                and now.name == then.name
+                and now.equals(then, check_names=True, null_equal=True)
             )
         return bool(
-            value.schema == then.schema
-            and list(value.columns) == list(then.columns)
-            and value.equals(then, null_equal=True)
+            now.schema == then.schema
+            and list(now.columns) == list(then.columns)
+            and now.equals(then, null_equal=True)
         )
     except Exception:  # columns of Python objects cannot be compared
         return False
+
+
+def _put_table(table: Any, state: Any) -> None:
+    field = "_df" if hasattr(table, "_df") else "_s"
+    setattr(table, field, getattr(state.clone(), field))
+
+
+_TABLE = _SideKind(lambda table: table.clone(), _same_table, _put_table)
+_TENSOR = _SideKind(
+    lambda tensor: as_library_type(tensor).detach(),
+    lambda then, now: _layout(then) == _layout(now),
+    lambda tensor, data: setattr(tensor, "data", data),
+)
+_FILE = _SideKind(
+    _read_position,
+    lambda then, now: bool(then == now),
+    lambda file, position: file.seek(position.read),
+    _find_obstacle,
+)
 
 
 class Setting(NamedTuple):

@@ -12,14 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ..objects import (
-    ATOMS,
-    MISSING,
-    address_of,
-    class_module,
-    name_of,
-    run_with_timeout,
-)
+from ..objects import ATOMS, MISSING, address_of, class_module, name_of, run_with_timeout
 from ..variables import HIDDEN, describe_variable
 from .checkpoint import Checkpoint, dump_in_fork, dump_state, load_state
 from .graph import Graph, Kinds
@@ -185,7 +178,7 @@ class CheckpointResponder:
         return [part.read(value) for part in parts if part.write is not None]
 
     def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
-        """Return rows as bytes, and the names that hold what cannot be written, with the reason."""
+        """Return rows as bytes, and the names that lead to what cannot be written, with the reason."""
         write = partial(dump_state, alive=alive, namespace=self._namespace)
         whole, reasons = dump_in_fork(rows, write)
         if whole is not None:
@@ -288,6 +281,7 @@ class Plan:
                 action.revert()
             _bind_names(namespace, before)
             raise
+        self.graph.forget_weak_references()
 
     def _state_actions(self) -> Iterator[Action]:
         for value, states in self.states:
@@ -412,6 +406,17 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
     return matches
 
 
+def _find_changed(
+    copies: list[Copy], written: dict[Span, list[Span]], checkpoint: Checkpoint
+) -> Iterator[Copy]:
+    """Yield the arrays whose memory differs, with the parts that do."""
+    other = CheckpointMemory(checkpoint.pid)
+    for copy in copies:
+        spans = [span for span in other.touched(written[copy.memory]) if other.differs(span)]
+        if spans:
+            yield copy._replace(spans=spans)
+
+
 def _compare_with_checkpoint(
     step: Step, checkpointed: Step, mentioned: tuple[str, ...], namespace: dict[str, Any]
 ) -> Plan:
@@ -427,13 +432,7 @@ def _compare_with_checkpoint(
     )
     matches = _match(_unpack(rows), graph, step.ended())
     written = checkpointed.written_since(copy.memory for copy in matches.in_place)
-    other = CheckpointMemory(checkpoint.pid)
-    copies = []
-    for copy in matches.in_place:
-        spans = [span for span in other.touched(written[copy.memory]) if other.differs(span)]
-        if spans:
-            copies.append(copy._replace(spans=spans))
-    copies += matches.moved
+    copies = [*_find_changed(matches.in_place, written, checkpoint), *matches.moved]
     rebound = [
         name
         for name in step.names
@@ -451,19 +450,9 @@ def _compare_with_checkpoint(
         RECREATE_TIMEOUT,
         lambda: load_state(states.payload, lambda address: nodes[address].value, namespace),
     )
-    gone = {name: value for is_name, name, value in loaded if is_name}
-    living = set(matches.alive)
-    names = {}
-    for name, value in step.names.items():
-        if name in gone:
-            names[name] = gone[name]
-        elif type(value) is not ReleasedObject:
-            names[name] = value
-        elif value.address in living:
-            names[name] = nodes[value.address].value
-        elif name in namespace:  # it does not come back
-            names[name] = namespace[name]
-    plan = Plan(names, graph)
+    recreated = {name: value for is_name, name, value in loaded if is_name}
+    alive = {address: nodes[address].value for address in matches.alive}
+    plan = Plan(_earlier_names(step, namespace, alive, recreated), graph)
     plan.states = [(nodes[key].value, values) for is_name, key, values in loaded if not is_name]
     plan.copies, plan.inside, plan.variables = copies, states.changed, states.variables
     plan.not_restored = [
@@ -476,24 +465,42 @@ def _compare_with_checkpoint(
     return plan
 
 
+def _earlier_names(
+    step: Step, namespace: dict[str, Any], alive: dict[int, Any], recreated: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the objects of the names; for one that cannot come back, that which the name has
+    now."""
+    names = {}
+    for name, value in step.names.items():
+        if name in recreated:
+            names[name] = recreated[name]
+        elif type(value) is not ReleasedObject:
+            names[name] = value
+        elif value.address in alive:
+            names[name] = alive[value.address]
+        elif name in namespace:
+            names[name] = namespace[name]
+    return names
+
+
 def _add_side_state(plan: Plan, steps: list[Step]) -> None:
     """Add what the kernel itself noted before the first cell that may have changed an object in
     place."""
-    noted = next((step for step in steps if step.changes_inside), None)
-    if noted is None:
+    first = next((step for step in steps if step.changes_inside), None)
+    if first is None:
         return
-    settings = {} if noted.process is None else noted.process.find_changes()
+    settings = {} if first.process is None else first.process.find_changes()
     plan.actions += settings.values()
     plan.inside += settings
-    if noted.side_state is not None:
-        for value, action, reason in noted.side_state.find_differences():
+    if first.side_state is not None:
+        for value, action, obstacle in first.side_state.find_differences():
             names = plan.find_names(value)
-            if action is None:
-                plan.not_restored += [NotRestored(name, reason) for name in names]
+            if obstacle:
+                plan.not_restored += [NotRestored(name, obstacle) for name in names]
             else:
                 plan.actions.append(action)
                 plan.inside += names
-        plan.not_restored += noted.side_state.find_started_threads()
+        plan.not_restored += first.side_state.find_started_threads()
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:

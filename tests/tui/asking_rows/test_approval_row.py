@@ -9,16 +9,21 @@ from textual.events import AppBlur, AppFocus, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
 from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
 from tests.tui.editor_app import EditorApp, app_of, until, write
 
-# Answers to code that waits for the user.
+
+async def approve(pilot: Pilot[None]) -> None:
+    """Press y a second later, as the first answer."""
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).actions == [decided("run")]
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all"), ("escape", "stop")])
@@ -111,14 +116,6 @@ async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> 
     assert app_of(pilot).editor.text == "yna"
 
 
-async def test_the_row_does_not_take_the_focus_from_a_draft(pilot: Pilot[None]) -> None:
-    await write(pilot, "half ")
-    await ask(pilot)
-    await write(pilot, "yes")
-    assert app_of(pilot).editor.text == "half yes"
-    assert app_of(pilot).actions == []
-
-
 async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[None]) -> None:
     pilot.app.query_one("#transcript").focus()
     await pilot.pause()
@@ -164,9 +161,7 @@ async def test_keys_are_ignored_right_after_focusing_the_row(pilot: Pilot[None])
     await pilot.pause()
     await pilot.press("y")
     assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
     assert app_of(pilot).editor.text == "half"
     assert app_of(pilot).area.has_focus
 
@@ -279,9 +274,7 @@ async def test_code_arriving_while_unfocused_gets_the_focus_on_return(
     await write(pilot, "x = 1")
     assert app_of(pilot).editor.text == "x = 1"
     await pilot.press("f7")
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
     assert app_of(pilot).area.has_focus
 
 
@@ -327,9 +320,7 @@ async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     await write(pilot, "nno")
     await pilot.press("escape")
     assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
 
 
 async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> None:
@@ -486,9 +477,7 @@ async def test_pressing_the_same_key_twice_approves_unread_code(pilot: Pilot[Non
     app_of(pilot).clock.now += 1
     await pilot.press("pagedown", "y")
     assert app_of(pilot).actions == [], "not in a row"
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
 
 
 async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
@@ -497,9 +486,7 @@ async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
         await pilot.press("y")
         app_of(pilot).clock.now += 0.1
     assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
 
 
 async def test_other_answers_need_no_reading(pilot: Pilot[None]) -> None:
@@ -515,9 +502,7 @@ async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
     await pilot.pause()
     await pilot.press("y")
     await pilot.pause()
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
     assert drawn_code(pilot)[0] == "line_1 = 1"
 
 
@@ -558,9 +543,7 @@ async def test_start_of_very_long_code_is_shown_uncoloured_and_uneditable(
     app_of(pilot).clock.now += 1
     await pilot.press("y")
     assert app_of(pilot).actions == [], "its end was not seen"
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
 
 
 @pytest.mark.parametrize(
@@ -613,9 +596,7 @@ async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pil
     assert app_of(pilot).actions == []
     await pilot.press("escape")
     assert not row_of(pilot).query_one("#rules").display
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
 
 
 async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> None:
@@ -624,6 +605,4 @@ async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> N
     await pilot.press("r")
     assert "no rule can let this code run without asking" in about(pilot)
     assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    await approve(pilot)
