@@ -469,7 +469,7 @@ class Graph:
                     pending += inside
             if kind.has_memory:
                 memory = find_memory(value)
-        except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
+        except Exception:  # its state cannot be read: only which object it is counts
             self._finalizable.append(address_of(value))
             return Node(value, 0, 0, (), None, known=False)
         if kind.is_user_defined:

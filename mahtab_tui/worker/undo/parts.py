@@ -40,10 +40,6 @@ Values = list[Any]
 Read = Callable[[Any], Values]
 
 
-class UncomparableError(Exception):
-    """The state of an object cannot be read."""
-
-
 class Part(NamedTuple):
     """One part of a kind of object."""
 
@@ -138,7 +134,7 @@ def _fields(*names: str) -> Read:
 def _mapped(value: Any) -> Values:
     with memoryview(value) as view:
         if not view.readonly:
-            raise UncomparableError
+            raise ValueError("others may write to its memory")
     return [_library_attribute(value, "tell")()]
 
 

@@ -37,8 +37,8 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .library_parts import CONTEXT, GENERATOR, RANDOM
-from .parts import Part, file_class
+from .library_parts import CONTEXT
+from .parts import file_class
 
 
 class NotRestored(NamedTuple):
@@ -459,11 +459,6 @@ def _note_new_filters() -> None:
             return
 
 
-def _object_setting(label: str, find: Callable[[], Any], part: Part) -> Setting:
-    """Make the setting that is the state of an object."""
-    return Setting(label, lambda: part.read(find()), lambda wanted: part.prepare(find(), wanted)())
-
-
 def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
     """Make the setting that functions of a module read and write. named: written by keywords."""
 
@@ -472,6 +467,16 @@ def _function_setting(module: str, read: str, write: str, named: bool = False) -
         function(**wanted) if named else function(wanted)
 
     return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
+
+
+def _numpy_random() -> Any:
+    name, keys, *rest = sys.modules["numpy.random"].get_state()
+    return (name, keys.tobytes(), *rest)
+
+
+def _write_numpy_random(wanted: Any) -> None:
+    numpy = sys.modules["numpy"]
+    numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
 
 
 def _write_torch_random(wanted: bytes) -> None:
@@ -558,9 +563,17 @@ _SETTINGS = (
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     _list_setting("warnings", "filters", _note_new_filters),
-    _object_setting("random", lambda: sys.modules["random"]._inst, RANDOM),
-    _object_setting("numpy.random", lambda: sys.modules["numpy.random.mtrand"]._rand, GENERATOR),
-    _object_setting("decimal context", lambda: sys.modules["decimal"].getcontext(), CONTEXT),
+    Setting(
+        "random",
+        lambda: sys.modules["random"].getstate(),
+        lambda wanted: sys.modules["random"].setstate(wanted),
+    ),
+    Setting("numpy.random", _numpy_random, _write_numpy_random),
+    Setting(
+        "decimal context",
+        lambda: CONTEXT.read(sys.modules["decimal"].getcontext()),
+        lambda wanted: CONTEXT.prepare(sys.modules["decimal"].getcontext(), wanted)(),
+    ),
     _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
     _function_setting("sys", "getswitchinterval", "setswitchinterval"),
     _function_setting("sys", "get_int_max_str_digits", "set_int_max_str_digits"),

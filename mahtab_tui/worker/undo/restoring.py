@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..objects import ATOMS, MISSING, address_of, class_module, name_of, run_with_timeout
 from ..variables import HIDDEN, describe_variable
-from .checkpoint import Checkpoint, dump_in_fork, dump_state, load_state
+from .checkpoint import Checkpoint, dump_state, load_state, run_in_fork
 from .graph import Graph, Kinds
 from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory
 from .parts import Values, file_class
@@ -31,6 +31,12 @@ ANSWER_TIMEOUT = 60.0
 """Seconds to wait for a checkpoint's answer; after that it counts as lost."""
 RECREATE_TIMEOUT = 10.0
 """Seconds for creating objects again and preparing the steps, which may run the user's own code."""
+DUMP_ALL_TIMEOUT = 10.0
+"""Seconds for writing all objects at once."""
+DUMP_EACH_TIMEOUT = 2.0
+"""Seconds for writing one object, if writing all at once failed."""
+DUMP_TOTAL_TIMEOUT = 20.0
+"""Seconds for writing all of them one by one."""
 
 
 class Roots(NamedTuple):
@@ -180,19 +186,23 @@ class CheckpointResponder:
     def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
         """Return rows as bytes, and the names that lead to what cannot be written, with the reason."""
         write = partial(dump_state, alive=alive, namespace=self._namespace)
-        whole, reasons = dump_in_fork(rows, write)
-        if whole is not None:
+
+        def dump_all(rows: list[Row]) -> bytes | str:
+            (data,) = run_in_fork([rows], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
+            return data
+
+        whole = dump_all(rows)
+        if isinstance(whole, bytes):
             return whole, []
-        whole, _ = dump_in_fork([row for row, why in zip(rows, reasons) if not why], write)
-        if whole is None:
-            whole = write([])
-            reasons = [why or "it could not be transferred with the others" for why in reasons]
+        results = list(run_in_fork(rows, write, DUMP_EACH_TIMEOUT, DUMP_TOTAL_TIMEOUT))
+        whole = dump_all([row for row, data in zip(rows, results) if isinstance(data, bytes)])
         lost: dict[str, str] = {}
-        for (is_name, key, _), why in zip(rows, reasons):
-            if why:
+        for (is_name, key, _), data in zip(rows, results):
+            if isinstance(whole, str) or isinstance(data, str):
+                why = data if isinstance(data, str) else "it cannot be transferred with the others"
                 labels = [format_label(key)] if is_name else self._labels([key])
                 lost.update(dict.fromkeys(labels, why))
-        return whole, list(lost.items())
+        return write([]) if isinstance(whole, str) else whole, list(lost.items())
 
     def _uncomparable(self) -> list[tuple[str, str]]:
         """Return the names, among those that the cells mention, that lead to objects of which not
