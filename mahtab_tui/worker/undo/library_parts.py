@@ -303,7 +303,8 @@ def _reduced(value: Any) -> Values:
     return [buffer.getvalue()]
 
 
-REDUCED = Part(_reduced, costly=True)
+REDUCED = Part(_reduced)
+"""Reading it takes long, and shows no objects inside."""
 REDUCED_CLASSES = (("sklearn.tree._tree", "Tree"),)
 """Classes in C of libraries that are compared by what they write of themselves."""
 

@@ -53,8 +53,6 @@ class Part(NamedTuple):
     ordered: bool = True
     size: Callable[[Any], int] | None = None
     """How many values there are, where that may be very many; eight bytes count as one."""
-    costly: bool = False
-    """Not read where only the objects inside are wanted; it has none."""
     has_memory: bool = False
     """Such an object may be an array (see `memory.find_memory`)."""
 

@@ -252,9 +252,9 @@ class _SideKind(NamedTuple):
 class SideState:
     """The state of files, polars tables, tensors and threads at one time."""
 
-    def __init__(self, values: Iterable[Any], files: bool = True) -> None:
-        """files: whether to note files too."""
-        self._entries: list[tuple[ReleasedObject, _SideKind, Any]] = []
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._entries: list[tuple[Callable[[], Any], _SideKind, Any]] = []
+        addresses = []
         self._threads = set(_threads())
         kinds: dict[int, _SideKind | None] = {}
         for value in values:
@@ -262,9 +262,10 @@ class SideState:
             if address not in kinds:
                 kinds[address] = _find_side_kind(type(value))
             kind = kinds[address]
-            if kind is not None and (files or kind is not _FILE):
-                self._entries.append((ReleasedObject(value), kind, kind.read(value)))
-        self.addresses = frozenset(reference.address for reference, _, _ in self._entries)
+            if kind is not None:
+                self._entries.append((_reference(value), kind, kind.read(value)))
+                addresses.append(address_of(value))
+        self.addresses = frozenset(addresses)
         """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
@@ -272,7 +273,7 @@ class SideState:
         together, beginning with the smallest."""
         found = set()
         tables = [
-            (then.estimated_size(), reference.address)
+            (then.estimated_size(), address_of(reference()))
             for reference, kind, then in self._entries
             if kind is _TABLE
         ]
@@ -285,8 +286,8 @@ class SideState:
     def find_differences(self, without: frozenset[int] = frozenset()) -> Iterator[Difference]:
         """Yield the objects that have changed. without: the addresses of tables to leave out."""
         for reference, kind, then in self._entries:
-            value = reference.value(MISSING)
-            if value is MISSING or reference.address in without:
+            value = reference()
+            if value is None or address_of(value) in without:
                 continue
             now = kind.read(value)
             if not kind.is_same(then, now):
@@ -301,6 +302,10 @@ class SideState:
             for number, thread in _threads().items()
             if number not in self._threads
         ]
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    return weakref.ref(value) if _REFERENCES(type(value)) else lambda: value
 
 
 def _find_side_kind(cls: type) -> _SideKind | None:
