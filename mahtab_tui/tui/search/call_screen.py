@@ -292,7 +292,7 @@ class TextPane(Vertical):
                 rows.found = span
                 rows.go_to(span[0])
             elif words:
-                self.app.notify("Not found in the text.", markup=False, timeout=3)
+                self.app.notify("Not found in the text.")
 
         self._fetcher.ask(
             "find", lambda: window.find(words, at, backwards=backwards), show, lambda _: None
