@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
@@ -19,6 +19,9 @@ from mahtab_tui.bus.terminal_screen import collapse
 @dataclass(kw_only=True, eq=False)
 class Entry:
     """An item of the transcript."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    """The names of its fields with text, which are masked before they are written to a file."""
 
     version: int = 0
     """Increases with every visible change."""
@@ -69,6 +72,7 @@ class Question(Entry):
 class Words(Entry):
     """The model's words in Markdown, complete or still streaming."""
 
+    texts = ("source",)
     source: str = ""
     revision: int = 0
     """Increases when `source` is replaced rather than extended."""
@@ -96,6 +100,7 @@ class Words(Entry):
 class Cell(Entry):
     """Code of the user, the model or an agent: proposed, waiting, running or done."""
 
+    texts = ("code",)
     person: bool
     agent_index: int | None = None
     """Colour index of an agent, from 0; None for cells of the user and the model."""
@@ -182,6 +187,7 @@ class Cell(Entry):
 class ToolUse(Entry):
     """A tool call by the model, and its result."""
 
+    texts = ("name", "arguments", "text")
     name: str
     arguments: str
     """The exact arguments, as JSON."""

@@ -338,18 +338,18 @@ class UndoHistory:
         return found
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Answer the host, with a ``value``, or with a sentence as ``error``."""
+        """Do what the host asks for. Raises `UndoError` with a sentence for any failure."""
         try:
             if action == "redo":
-                return {"value": self.redo()}
-            return {"value": self.undo(cell) if action == "undo" else self.preview(cell)}
-        except UndoError as error:
-            return {"error": str(error)}
+                return self.redo()
+            return self.undo(cell) if action == "undo" else self.preview(cell)
+        except UndoError:
+            raise
         except TimeLimitError:
             why = ": the code that creates an object again did not end in time."
         except BaseException as error:  # an object of the user's, while it was made again
             why = f", because a step failed: {_last_line(error)}"
-        return {"error": f"Nothing was changed{why}"}
+        raise UndoError(f"Nothing was changed{why}")
 
     def preview(self, cell: int) -> dict[str, Any]:
         """Return what `undo` would do."""
