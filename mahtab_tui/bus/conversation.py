@@ -322,7 +322,7 @@ class Conversation:
         return blocks[record.block] if blocks[record.block].number is None else None
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
-        cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.place
+        cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.position
         self._last_cell = cell
         if record.cell is not None:
             cell.key = record.entry_name

@@ -595,11 +595,13 @@ def test_a_very_long_text_is_not_read() -> None:
 # Notebook of a stored session, and the spelling of its lines.
 
 OPENED = records.NotebookFile(
-    "opened", file="/a.ipynb", digest="d", first=1, cells=1, kept=True, time=1.0
+    "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
 )
 CELL: list[Record] = [
-    records.NotebookCell("x", place=1, kind="code", time=1.0),
-    records.NotebookOutput("1\n", place=1, kind="display", mime="text/html", data="<b>", time=1.0),
+    records.NotebookCell("x", position=1, kind="code", time=1.0),
+    records.NotebookOutput(
+        "1\n", position=1, kind="display", mime="text/html", data="<b>", time=1.0
+    ),
 ]
 
 LINES = st.lists(
@@ -612,8 +614,12 @@ def test_viewing_a_notebook_leaves_no_session(home: Path, project: Path) -> None
     for record in (OPENED, *CELL):
         store.append(record)
     assert list_sessions(database()) == []
-    store.append(records.UserReplIn("x", cell=1, place=1, time=2.0))
-    assert store.everything() == [OPENED, *CELL, records.UserReplIn("x", cell=1, place=1, time=2.0)]
+    store.append(records.UserReplIn("x", cell=1, position=1, time=2.0))
+    assert store.everything() == [
+        OPENED,
+        *CELL,
+        records.UserReplIn("x", cell=1, position=1, time=2.0),
+    ]
     store.close()
 
 
@@ -647,7 +653,7 @@ def test_records_of_notebooks_are_read_as_they_were_written() -> None:
         OPENED,
         *CELL,
         records.NotebookWritten(digest="e", time=2.0),
-        records.UserReplOut("", cell=1, place=3, time=1.0),
+        records.UserReplOut("", cell=1, position=3, time=1.0),
     ):
         assert from_json(as_json(record)) == record
 
