@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import StreamWriter, interrupt
 
 from mahtab_tui.agent.conversation import estimate_size, fit, step_id
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     call_model,
@@ -28,7 +28,6 @@ from mahtab_tui.agent.model_calls import (
 )
 from mahtab_tui.agent.state import (
     AgentState,
-    ExecutionResult,
     ReflectionResult,
     binding_arguments,
     call_message,
@@ -575,28 +574,7 @@ class Nodes:
                 state, request.block, prompts.skipped_note(request.block, decision.reason)
             )
         code = request.code if decision.code is None else make_encodable(decision.code)
-        ran = self._session.execute(
-            code,
-            turn=request.turn,
-            step=request.step,
-            block=request.block,
-        )
-        note = "" if code == request.code else prompts.edited_note(request.block)
-        if ran.undone is not None:
-            note = prompts.undone_note(request.block, ran.undone)
-        return ExecutionResult(
-            step=request.step,
-            block=request.block,
-            cell=ran.cell,
-            code=code,
-            output=make_encodable(ran.output),
-            is_error=ran.is_error,
-            status=ran.status,
-            note=note,
-            rewritten=ran.rewritten,
-            undone=ran.undone is not None,
-            variables=make_encodable(ran.variables),
-        )
+        return self._session.execute(request, code)
 
     def _report(
         self,

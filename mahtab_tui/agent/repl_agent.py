@@ -21,7 +21,7 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState, ReflectionMode, create_initial_state
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
-from mahtab_tui.bus.records import Agent, AssistantChat, Decision, Notice, Record, UserChat, emit
+from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.messages import make_encodable, masked_messages
 from mahtab_tui.llm.pictures import accepts_pictures
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 RECURSION_LIMIT = 10_000
 """Maximum steps of a turn; so high that only `max_turns` ends a turn."""
-
-_STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
 
 
 def run_graph(
@@ -71,7 +69,7 @@ def run_graph(
                     session.cancelled.set()  # otherwise the graph would wait for the running node
                     raise
             request, narration.request = narration.request, None
-            given = None if request is None else Command(resume=_decide(session, request)._asdict())
+            given = None if request is None else Command(resume=session.decide(request)._asdict())
     except BaseException:
         narration.end("failed")
         raise
@@ -82,26 +80,6 @@ def run_graph(
         emit(session.log, Notice(state["failure"], level="error"))
     narration.end("failed" if state["failure"] else "stopped" if state["stopped"] else "done")
     return state
-
-
-def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
-    """Decide about a block, and ask the user if the session says so."""
-    permission, record = session.permit(request), request.record(session.party)
-    if permission.action == "allow":
-        return Decision("run")
-    if permission.action == "deny":
-        emit(session.log, record.changed(state="refused", reason=permission.reason))
-        sentence = f"Code from {session.party} was not run. {permission.reason}"
-        emit(session.log, Notice(sentence, level="warning"))
-        return Decision("refuse", reason=permission.reason)
-    asked = record.changed(why=permission.reason or None)
-    emit(session.log, asked.changed(state="waiting"))
-    decision = session.decide(request)
-    edited = decision.action in ("run", "all") and decision.code not in (None, request.code)
-    text = decision.code if edited and decision.code is not None else request.code
-    decided = "edited" if edited else _STATE_AFTER[decision.action]
-    emit(session.log, asked.changed(text=text, state=decided, reason=decision.reason))
-    return decision
 
 
 _ANSWER_NODES = ("generate", "close")
