@@ -196,9 +196,9 @@ class AgentThread:
         if not self.makes_agent:
             raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
         with IMPORTS.turn():
-            from mahtab_tui.agent.repl_agent import create_repl_agent
+            from mahtab_tui.agent.repl_agent import ReplAgent
 
-        return create_repl_agent(
+        return ReplAgent(
             self._turns,
             model=self._models.make(),
             reflection_llm=self._models.reflection(),
