@@ -415,7 +415,7 @@ async def test_screen_survives_deletion_of_its_start_folder(
         monkeypatch.chdir(folder)
         folder.rmdir()
         notifications: list[str] = []
-        monkeypatch.setattr(app, "notify_user", lambda text, *level: notifications.append(text))
+        monkeypatch.setattr(app, "notify", lambda text, *level: notifications.append(text))
         await app.run_action(f"command('{command}')")
         await pilot.pause()
         assert notifications == ["The folder in which the program was started no longer exists."]
