@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple, TypeVar
-
-from pydantic import AliasChoices, Field
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -160,13 +158,22 @@ class Restoration:
     changes: tuple[Change, ...]
     """The effect on each name: ``added`` (the name is restored), ``deleted`` (it is removed),
     ``rebound``, ``changed`` (in place)."""
-    not_restored: Annotated[
-        tuple[NotRestored, ...],
-        Field(validation_alias=AliasChoices("not_restored", "kept_as_is")),
-    ]
-    """The alias is used by waiting kernels of earlier versions."""
+    not_restored: tuple[NotRestored, ...]
     exact: bool
     """Whether everything is restored."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Accept the field's name in waiting kernels of earlier versions."""
+        from pydantic_core import core_schema  # not needed by searches, which load this file
+
+        def rename(given: Any) -> Any:
+            if not isinstance(given, dict) or "kept_as_is" not in given:
+                return given
+            rest = {name: value for name, value in given.items() if name != "kept_as_is"}
+            return {"not_restored": given["kept_as_is"], **rest}
+
+        return core_schema.no_info_before_validator_function(rename, handler(source))
 
 
 @dataclass(frozen=True, slots=True)
