@@ -13,12 +13,12 @@ from typing import Any
 from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Decision, Record, get_record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session.api import SessionState
 from mahtab_tui.session.turns import TurnHost
+from tests import tags
 
 COMPLETE = {
     "match": "is_complete",

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import execnet
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import Phase, settings
 
 from tests import warm
 from tests.costs import name_of, slow_tests
+from tests.fake_claude import FakeClaude, InstallClaude, install_fake_claude
 from tests.waiting import end_waiting_kernels
 
 # In a shell's background some signals are ignored, and would be by every program that a test
@@ -116,6 +118,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that is the working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def install_claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallClaude:
+    """Put a fake `claude` on the PATH."""
+
+    def install(behaviour: str, **options: Any) -> FakeClaude:
+        fake = install_fake_claude(tmp_path / "bin", behaviour, **options)
+        monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+        return fake
+
+    return install
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,7 +21,7 @@ _VARIABLE = "TEST_COSTS"
 MOST_WORK, LONGEST = 0.2, 1.5
 """Seconds of processor time, and of time, that a test takes at most in the mean of its parameters.
 More is slow."""
-CORE = ("test_inspecting", "test_running", "test_screen", "test_session", "test_undo")
+CORE = ("test_running", "test_session")
 """Files of `e2e` that are never slow: without them, nothing of the quick tests would start the
 program."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,7 @@ def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeCla
     )
     script.chmod(0o755)
     return FakeClaude(folder)
+
+
+InstallClaude = Callable[..., FakeClaude]
+"""The fixture `install_claude`: takes what `install_fake_claude` takes after the folder."""

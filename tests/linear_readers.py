@@ -41,8 +41,8 @@ def collapsed(text: str) -> None:
 
 
 def printed(text: str) -> None:
+    from mahtab_tui.bus.output import OutputBuffer
     from mahtab_tui.kernel.cells import TerminalOutput
-    from mahtab_tui.tui.transcript.output import OutputBuffer
 
     output, shown = TerminalOutput(), OutputBuffer()
     for start in range(0, len(text), 8_192):
@@ -103,6 +103,17 @@ def evidence(text: str) -> None:
     finder = EvidenceFinder(text)
     finder.remember([Part(text[offset : offset + 30], offset) for offset in range(0, 30_000, 30)])
     finder.find(text, text, True)
+    finder.find_runs(text)
+
+
+def evidence_of_sub_calls(text: str) -> None:
+    from mahtab_tui.sandbox.base import Text
+    from mahtab_tui.search.evidence import SubAnswers
+
+    answers = SubAnswers(Text.root(text))
+    for start in range(0, LENGTH, 100):
+        answers.add(text[start : start + 100], (), [(0, LENGTH)])
+    answers.evidence(text)
 
 
 def sub_call_text(text: str) -> None:
@@ -158,6 +169,7 @@ def _read_as_cells(text: str, name: str) -> None:
 
 READERS = [
     plain, styled, defused, collapsed, printed, code_of_an_answer, code_in_a_fence, answer_in_words, streamed_answer, frame, requests, evidence,
+    evidence_of_sub_calls,
     sub_call_text, partitions, figures_of_an_answer, cells_of_a_script, cells_of_markdown,
 ]  # fmt: skip
 PIECES = {

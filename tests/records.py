@@ -11,7 +11,7 @@ from typing import Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import decode, from_json
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, get_record
 
 
 def made(
@@ -36,3 +36,14 @@ def read_log(path: Path) -> list[Record]:
     found = [from_json(json.loads(line)) for line in path.read_text("utf-8").splitlines()[1:]]
     assert None not in found
     return [record for record in found if record is not None]
+
+
+class RecordList(logging.Handler):
+    """Collects the records of a bus."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Record] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(get_record(record))

@@ -14,7 +14,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import LAST_CALL, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, Text, TurnResult
@@ -22,6 +21,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.sandbox.text import Final
+from tests import tags
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
 

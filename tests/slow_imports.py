@@ -25,7 +25,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -35,6 +34,7 @@ from mahtab_tui.store.sqlite import MemoryStore
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect
+from tests import tags
 
 SHARE, LONGEST = 0.1, 0.02
 """Which share of all modules takes up to so many seconds more."""

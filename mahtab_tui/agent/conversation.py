@@ -13,17 +13,17 @@ from mahtab_tui.agent.model_calls import call_model, pictures_to_send
 from mahtab_tui.agent.state import ToolCall, call_message, calls_as_text
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.prompt import (
-    PRIVATE_CELL,
-    HiddenEntries,
+from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, shorten
+from mahtab_tui.bus.records import (
+    Agent,
+    Notice,
     answer_entry,
     cell_entry,
+    emit,
     number_entry,
     question_entry,
-    shorten,
     tool_entry,
 )
-from mahtab_tui.bus.records import Agent, Notice, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens, input_limit
@@ -140,8 +140,8 @@ _ELEMENT = re.compile(
 )
 """A record of a cell, a tool call or a notebook cell. Output cannot imitate one, because it is
 escaped."""
-_OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
-_NUMBERED = {"cell": cell_entry, "place": number_entry}
+_OF = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
+_NUMBERED = {"cell": cell_entry, "position": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _ATTACHMENT = re.compile(
     r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL

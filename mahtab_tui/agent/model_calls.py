@@ -138,7 +138,6 @@ class ModelAnswer(NamedTuple):
     message: AIMessage | None = None
     """If the model calls tools, the message to send back to the provider."""
     calls: Sequence[ToolCall] = ()
-    """The tool calls."""
     thought: str = ""
     """The model's thinking before the answer, which is not part of it."""
 
@@ -181,7 +180,9 @@ def call_model(
                 llm, messages, host.cancelled, on_token, on_pause, options, on_thought
             )
             if answer.usage is not None:
-                host.usage(answer.usage.changed(source=source, turn=turn))
+                used = answer.usage.changed(source=source, turn=turn)
+                host.spending.count(used)
+                emit(host.log, used)
             if source == "agent" and (answer.text or answer.calls):
                 report_window(host, llm, messages, answer.usage, options)
     except OverBudget as refusal:

@@ -9,59 +9,12 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.records import KINDS, Record, encode, get_record
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import KINDS, Record, cell_entry, code_entry, encode, get_record
 from mahtab_tui.bus.terminal_screen import UNSEEN, escape_for_model, escape_output
 
 PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
 """Sent instead of the output of a cell that uses a private variable."""
-
-
-def cell_entry(cell: int) -> str:
-    """Return the name of a cell with its output."""
-    return f"cell {cell}"
-
-
-def question_entry(turn: int | None) -> str:
-    """Return the name of a question; empty if the model was never asked."""
-    return "" if turn is None else f"question {turn}"
-
-
-def answer_entry(turn: int | None, step: int | None) -> str:
-    """Return the name of an answer's words; empty if the answer is unknown."""
-    return "" if turn is None or step is None else f"answer {turn}.{step}"
-
-
-def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    """Return the name of a code block that did not run."""
-    return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
-
-
-def tool_entry(call: str | None) -> str:
-    """Return the name of a tool call with its result."""
-    return "" if call is None else f"tool {call}"
-
-
-def number_entry(number: int) -> str:
-    """Return the name of a cell of the opened notebook."""
-    return f"place {number}"
-
-
-def entry_name(record: Record) -> str:
-    """Return the name of the entry that a record belongs to; empty if the model does not get the
-    record."""
-    match record:
-        case records.ReplIn() | records.ReplOut():
-            return "" if record.cell is None else cell_entry(record.cell)
-        case records.AssistantTool():
-            return tool_entry(record.call)
-        case records.NotebookCell():
-            return number_entry(record.place)
-        case records.UserChat():
-            return question_entry(record.turn)
-        case records.AssistantChat() | records.AssistantChatStream():
-            return answer_entry(record.turn, record.step)
-    return ""
 
 
 class HiddenEntries:
@@ -91,7 +44,7 @@ class HiddenEntries:
             (self.private.add if record.private else self.private.discard)(record.name)
             for cell in record.cells:
                 self._uses.setdefault(cell_entry(cell), set()).add(record.name)
-        elif name := entry_name(record):
+        elif name := record.entry_name:
             self._entries.setdefault(name)
             if isinstance(record, records.ReplOut) and record.private:
                 self._uses.setdefault(name, set()).update(record.private)
@@ -142,7 +95,7 @@ def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     )
 
 
-def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
+def defuse(text: str, tag: str = records.UserReplOut.tag) -> str:
     """Escape content so that it cannot start or end a record.
 
     ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where
@@ -151,7 +104,7 @@ def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
     return _patterns(tag)[0].sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
 
 
-def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
+def restore(text: str, tag: str = records.UserReplOut.tag) -> str:
     """Undo `defuse`."""
     return _patterns(tag)[1].sub(lambda found: "<" if found[0].lower() == "&lt;" else "&", text)
 
@@ -285,7 +238,7 @@ class PromptHandler(logging.Handler):
             rewritten = isinstance(record, records.ReplOut) and record.rewritten
             text = escape_output(record.text, rewritten=rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
-            entry = entry_name(record)
+            entry = record.entry_name
             room -= 0 if entry in self.hidden or self.hidden.is_private(entry) else len(element) + 1
             if room < 0:
                 break

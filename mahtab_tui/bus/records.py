@@ -17,8 +17,6 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
-from mahtab_tui.bus import tags
-
 
 class Decision(NamedTuple):
     """The user's decision about a code block.
@@ -36,6 +34,9 @@ class Decision(NamedTuple):
     reason: str = ""
     """Why it was skipped, refused or undone, for the model."""
 
+
+_INPUT, _OUTPUT = 100_000, 4_000
+"""Characters of an input and an output to index."""
 
 WORD, NAME, FLAG, NULL, PICTURE = "word", "name", "flag", "null", "picture"
 """Marks for a field's type. `NULL` means that the field is written even if it is None."""
@@ -57,27 +58,43 @@ class Record:
     frozen dataclasses."""
 
     tag: ClassVar[str]
-    """A constant of `bus.tags`."""
+    """The kind of record in JSON, in the store and in prompts."""
     event: ClassVar[str] = ""
     """Distinguishes records with the same tag."""
     in_prompt: ClassVar[bool] = False
     """Whether the model gets it with the user's next question."""
     in_store: ClassVar[bool] = True
     """Whether it is stored on disk."""
+    indexed: ClassVar[int] = 0
+    """Maximum characters of its text whose words are indexed: half from the start, half from the
+    end."""
 
     text: str = ""
     time: float = field(default=0.0, kw_only=True)
     """Time of logging, in seconds since the epoch; set by `emit`."""
 
     def __init_subclass__(
-        cls, *, tag: str = "", event: str = "", in_prompt: bool = False, in_store: bool = True
+        cls,
+        *,
+        tag: str = "",
+        event: str = "",
+        in_prompt: bool = False,
+        in_store: bool = True,
+        indexed: int = 0,
     ) -> None:
         # Equality and repr are inherited, because generating them for forty classes would take 10
         # ms at startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+        if indexed:
+            cls.indexed = indexed
         if tag:
             cls.tag, cls.event, cls.in_prompt, cls.in_store = tag, event, in_prompt, in_store
             KINDS[tag, event] = cls
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the entry that the record belongs to; empty if the model does not get it."""
+        return ""
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -112,6 +129,36 @@ class Record:
             if (value := getattr(self, each.name)) != each.default or each.default is MISSING
         )
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def cell_entry(cell: int) -> str:
+    """Return the name of a cell with its output."""
+    return f"cell {cell}"
+
+
+def question_entry(turn: int | None) -> str:
+    """Return the name of a question; empty if the model was never asked."""
+    return "" if turn is None else f"question {turn}"
+
+
+def answer_entry(turn: int | None, step: int | None) -> str:
+    """Return the name of an answer's words; empty if the answer is unknown."""
+    return "" if turn is None or step is None else f"answer {turn}.{step}"
+
+
+def code_entry(turn: int | None, step: int | None, block: int) -> str:
+    """Return the name of a code block that did not run."""
+    return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
+
+
+def tool_entry(call: str | None) -> str:
+    """Return the name of a tool call with its result."""
+    return "" if call is None else f"tool {call}"
+
+
+def number_entry(number: int) -> str:
+    """Return the name of a cell of the opened notebook."""
+    return f"place {number}"
 
 
 KINDS: dict[tuple[str, str], type[Record]] = {}
@@ -170,23 +217,27 @@ class CellRecord(Record):
     guest: int | None = None
     call: Word | None = None
     """The id of an agent's call."""
-    place: int | None = None
-    """The number of the notebook's cell that runs."""
+    position: int | None = None
+    """The position of the notebook's cell that runs."""
+
+    @property
+    def entry_name(self) -> str:
+        return "" if self.cell is None else cell_entry(self.cell)
 
 
-class ReplIn(CellRecord):
+class ReplIn(CellRecord, indexed=_INPUT):
     """A cell starts. Text: its code."""
 
 
-class UserReplIn(ReplIn, tag=tags.USER_REPL_IN, in_prompt=True):
+class UserReplIn(ReplIn, tag="user-repl-in", in_prompt=True):
     """The user's code."""
 
 
-class AssistantReplIn(ReplIn, tag=tags.ASSISTANT_REPL_IN, in_prompt=True):
+class AssistantReplIn(ReplIn, tag="assistant-repl-in", in_prompt=True):
     """Code of the model or an agent."""
 
 
-class ReplOut(CellRecord):
+class ReplOut(CellRecord, indexed=_OUTPUT):
     """A cell has ended. Text: its whole output; with `late`, output that came later."""
 
     status: Word | None = None
@@ -213,11 +264,11 @@ class ReplOut(CellRecord):
     moment."""
 
 
-class UserReplOut(ReplOut, tag=tags.USER_REPL_OUT, in_prompt=True):
+class UserReplOut(ReplOut, tag="user-repl-out", in_prompt=True):
     """Output of the user's cell."""
 
 
-class AssistantReplOut(ReplOut, tag=tags.ASSISTANT_REPL_OUT, in_prompt=True):
+class AssistantReplOut(ReplOut, tag="assistant-repl-out", in_prompt=True):
     """Output of a cell of the model or an agent."""
 
 
@@ -236,15 +287,22 @@ class ReplOutStream(Record):
         return self.tag, self.cell, self.kind, self.late
 
 
-class UserReplOutStream(ReplOutStream, tag=tags.USER_REPL_OUT_STREAM, in_store=False):
+class UserReplOutStream(ReplOutStream, tag="user-repl-out-stream", in_store=False):
     """A piece of output of the user's cell."""
 
 
-class AssistantReplOutStream(ReplOutStream, tag=tags.ASSISTANT_REPL_OUT_STREAM, in_store=False):
+class AssistantReplOutStream(ReplOutStream, tag="assistant-repl-out-stream", in_store=False):
     """A piece of output of a cell of the model or an agent."""
 
 
-class Display(Record, tag=tags.DISPLAY):
+OUTPUTS = (UserReplOut.tag, AssistantReplOut.tag)
+"""Tags of the whole output of a cell."""
+
+PICTURES = frozenset(("image/png", "image/jpeg"))
+"""MIME types of a `Display` that are pictures."""
+
+
+class Display(Record, tag="display"):
     """A displayed value that is more than text. Text: the same as in the next piece of output, of
     kind "display"."""
 
@@ -273,7 +331,7 @@ class Change(NamedTuple):
     was: str | None = None
 
 
-class Namespace(Record, tag=tags.NAMESPACE):
+class Namespace(Record, tag="namespace"):
     """The changes that a cell made to the namespace."""
 
     cell: int | None = None
@@ -288,7 +346,7 @@ class Namespace(Record, tag=tags.NAMESPACE):
     variables."""
 
 
-class NotebookFile(Record, tag=tags.NOTEBOOK_FILE, in_prompt=True):
+class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     """A notebook is opened; its cells follow. Text: a sentence for the user and the model."""
 
     file: Name
@@ -298,24 +356,28 @@ class NotebookFile(Record, tag=tags.NOTEBOOK_FILE, in_prompt=True):
     first: int
     """The position of its first cell. Positions continue when a file is read again."""
     cells: int
-    kept: Flag = False
+    rewritable: Flag = False
     """Whether the file is updated automatically."""
 
 
-class NotebookCell(Record, tag=tags.NOTEBOOK_CELL, in_prompt=True):
+class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
     """A cell stored in the notebook, which has not run. Text: its source."""
 
-    place: int
+    position: int
     """Its position in the session, from 1."""
     kind: Word
     """One of "code", "markdown" and "raw"."""
 
+    @property
+    def entry_name(self) -> str:
+        return number_entry(self.position)
 
-class NotebookOutput(Record, tag=tags.NOTEBOOK_OUTPUT):
+
+class NotebookOutput(Record, tag="notebook-output", indexed=_OUTPUT):
     """A stored output of a notebook cell, which precedes it. It belongs to an earlier run and may
     be outdated, so it is not sent to the model."""
 
-    place: int
+    position: int
     kind: Word = "stdout"
     """See `ReplOutStream`."""
     mime: Word = ""
@@ -323,7 +385,7 @@ class NotebookOutput(Record, tag=tags.NOTEBOOK_OUTPUT):
     data: Data = ""
 
 
-class NotebookWritten(Record, tag=tags.NOTEBOOK_WRITTEN):
+class NotebookWritten(Record, tag="notebook-written"):
     """The notebook was written."""
 
     digest: Word
@@ -332,13 +394,17 @@ class NotebookWritten(Record, tag=tags.NOTEBOOK_WRITTEN):
     """Absolute; empty in records of earlier versions, where it is the opened file."""
 
 
-class UserChat(Record, tag=tags.USER_CHAT, in_prompt=True):
+class UserChat(Record, tag="user-chat", in_prompt=True, indexed=_INPUT):
     """A question. Text: the user's words."""
 
     turn: int | None = None
 
+    @property
+    def entry_name(self) -> str:
+        return question_entry(self.turn)
 
-class UserAttachment(Record, tag=tags.USER_ATTACHMENT):
+
+class UserAttachment(Record, tag="user-attachment"):
     """An attachment of a question. Text: what is sent to the model together with the question."""
 
     turn: int | None = None
@@ -370,7 +436,7 @@ class AnswerFigure(NamedTuple):
     """The cell whose output contains it; None if it comes from elsewhere."""
 
 
-class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
+class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
     """An answer is complete. Text: the whole answer, which may differ from what was streamed."""
 
     turn: int | None = None
@@ -385,8 +451,12 @@ class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
     """Figures in the words, without duplicates, from `bus.figures`; None if they were not looked
     up."""
 
+    @property
+    def entry_name(self) -> str:
+        return answer_entry(self.turn, self.step)
 
-class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False):
+
+class AssistantChatStream(Record, tag="assistant-chat-stream", in_store=False):
     """A piece of an answer to draw, without tags and without Python fence lines."""
 
     turn: int | None = None
@@ -405,8 +475,12 @@ class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False
         """Equal for all pieces of the same text."""
         return self.tag, self.turn, self.step, self.party, self.kind, self.block, self.fresh
 
+    @property
+    def entry_name(self) -> str:
+        return answer_entry(self.turn, self.step)
 
-class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
+
+class AssistantThought(Record, tag="assistant-thought"):
     """The model's thinking before an answer, if its service sends it separately. It is not sent
     back to models. Text: the complete thinking."""
 
@@ -415,7 +489,7 @@ class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
     party: Word | None = None
 
 
-class AssistantThoughtStream(Record, tag=tags.ASSISTANT_THOUGHT_STREAM, in_store=False):
+class AssistantThoughtStream(Record, tag="assistant-thought-stream", in_store=False):
     """A piece of the model's thinking to draw."""
 
     turn: int | None = None
@@ -428,7 +502,7 @@ class AssistantThoughtStream(Record, tag=tags.ASSISTANT_THOUGHT_STREAM, in_store
         return self.tag, self.turn, self.step, self.party
 
 
-class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
+class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPUT):
     """A tool call by the model. Text: the result, or why there is none."""
 
     call: Word | None = None
@@ -444,8 +518,12 @@ class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
     duration: float | None = None
     """Seconds."""
 
+    @property
+    def entry_name(self) -> str:
+        return tool_entry(self.call)
 
-class Agent(Record, tag=tags.AGENT):
+
+class Agent(Record, tag="agent"):
     """What the model is doing."""
 
     state: Word = ""
@@ -456,7 +534,7 @@ class Agent(Record, tag=tags.AGENT):
     party: Word | None = None
 
 
-class Approval(Record, tag=tags.APPROVAL):
+class Approval(Record, tag="approval"):
     """Code that waits for approval, or the decision about it. Text: the code, edited or not.
     Without approvals, only refused code has such a record."""
 
@@ -493,7 +571,7 @@ class NotRestored(NamedTuple):
     """A sentence."""
 
 
-class Review(Record, tag=tags.REVIEW):
+class Review(Record, tag="review"):
     """Changes that wait until the user keeps or undoes them, or the decision about them."""
 
     request: Word = ""
@@ -511,7 +589,7 @@ class Review(Record, tag=tags.REVIEW):
     """Changes that an undo would not restore."""
 
 
-class Summary(Record, tag=tags.SUMMARY):
+class Summary(Record, tag="summary", indexed=_INPUT):
     """A summary of the beginning of the conversation. Text: the summary; empty if summarising
     failed."""
 
@@ -519,7 +597,7 @@ class Summary(Record, tag=tags.SUMMARY):
     """The last question covered."""
 
 
-class Window(Record, tag=tags.WINDOW, in_store=False):
+class Window(Record, tag="window", in_store=False):
     """How full the model's window is. A resumed session may have another window."""
 
     tokens: int = 0
@@ -530,7 +608,7 @@ class Window(Record, tag=tags.WINDOW, in_store=False):
     """Whether the tokens are an estimate."""
 
 
-class Usage(Record, tag=tags.USAGE):
+class Usage(Record, tag="usage"):
     """The usage of one model call."""
 
     tree: Word | None = None
@@ -569,7 +647,7 @@ class SearchRecord(Record):
     """The number of the event in its tree, from 0; None for streamed pieces."""
 
 
-class SearchBegin(SearchRecord, tag=tags.RLM_CALL, event="begin"):
+class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     """A node starts. Text: the query."""
 
     parent: Annotated[Word | None, NULL] = None
@@ -595,7 +673,7 @@ class SearchBegin(SearchRecord, tag=tags.RLM_CALL, event="begin"):
     source: Word | None = None
 
 
-class SearchTurn(SearchRecord, tag=tags.RLM_CALL, event="turn"):
+class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
     """A node asks its model."""
 
     turn: int | None = None
@@ -603,15 +681,14 @@ class SearchTurn(SearchRecord, tag=tags.RLM_CALL, event="turn"):
     """The maximum number of turns."""
 
 
-class SearchBackOff(SearchRecord, tag=tags.RLM_CALL, event="back-off"):
+class SearchBackOff(SearchRecord, tag="rlm-call", event="back-off"):
     """A node waits because the service is busy."""
 
     seconds: float = 0.0
 
 
-class SearchFanOut(SearchRecord, tag=tags.RLM_CALL, event="fan-out"):
-    """A node wants to make so many calls that the user must approve them, or the decision about
-    that."""
+class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
+    """A request to approve a large number of calls that a node wants to make, or the decision."""
 
     request: Word = ""
     batch: Word | int | None = None
@@ -626,7 +703,7 @@ class SearchFanOut(SearchRecord, tag=tags.RLM_CALL, event="fan-out"):
     """First "waiting", then "run" or "refused"."""
 
 
-class SearchTouch(SearchRecord, tag=tags.RLM_CALL, event="touch"):
+class SearchTouch(SearchRecord, tag="rlm-call", event="touch"):
     """A node has read parts of the root's text, or passed them on."""
 
     how: Word = ""
@@ -634,13 +711,13 @@ class SearchTouch(SearchRecord, tag=tags.RLM_CALL, event="touch"):
     spans: Spans = ()
 
 
-class SearchMemo(SearchRecord, tag=tags.RLM_CALL, event="memo"):
+class SearchMemo(SearchRecord, tag="rlm-call", event="memo"):
     """A node reuses another node's answer to the same query."""
 
     of_node: Word = ""
 
 
-class SearchChatStream(SearchRecord, tag=tags.RLM_CHAT_STREAM, in_store=False):
+class SearchChatStream(SearchRecord, tag="rlm-chat-stream", in_store=False):
     """A piece of an answer by a node's model."""
 
     turn: int | None = None
@@ -653,7 +730,7 @@ class SearchChatStream(SearchRecord, tag=tags.RLM_CHAT_STREAM, in_store=False):
         return self.tag, self.tree, self.node, self.turn, self.fresh
 
 
-class SearchChat(SearchRecord, tag=tags.RLM_CHAT):
+class SearchChat(SearchRecord, tag="rlm-chat"):
     """The complete answer of a node's model in a turn."""
 
     turn: int | None = None
@@ -661,13 +738,13 @@ class SearchChat(SearchRecord, tag=tags.RLM_CHAT):
     """Whether text after the code was dropped."""
 
 
-class SearchReplIn(SearchRecord, tag=tags.RLM_REPL_IN):
+class SearchReplIn(SearchRecord, tag="rlm-repl-in"):
     """A node runs code. Text: the code."""
 
     turn: int | None = None
 
 
-class SearchReplOut(SearchRecord, tag=tags.RLM_REPL_OUT):
+class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
     """A node's code has ended. Text: the start and end of its output."""
 
     turn: int | None = None
@@ -678,7 +755,7 @@ class SearchReplOut(SearchRecord, tag=tags.RLM_REPL_OUT):
     """Length of the whole output."""
 
 
-class SearchFinal(SearchRecord, tag=tags.RLM_FINAL):
+class SearchFinal(SearchRecord, tag="rlm-final"):
     """A node has ended. Text: its answer, or why there is none."""
 
     state: Word = "done"
@@ -691,14 +768,14 @@ class SearchFinal(SearchRecord, tag=tags.RLM_FINAL):
     """Whether nothing waits for the answer any more."""
 
 
-class Notice(Record, tag=tags.NOTICE):
+class Notice(Record, tag="notice"):
     """A message for the user. Text: a sentence or two."""
 
     level: Word = "info"
     """One of "info", "warning" and "error"."""
 
 
-class Kernel(Record, tag=tags.KERNEL):
+class Kernel(Record, tag="kernel"):
     """The state of the kernel. Text: a sentence, or nothing."""
 
     state: Word | None = None
@@ -712,7 +789,7 @@ class Kernel(Record, tag=tags.KERNEL):
     """The running cell."""
     since: float | None = None
     """When the cell started, if that was on an earlier screen, in seconds since the epoch."""
-    place: str | None = None
+    host: str | None = None
     """The machine, or the command that connects to the kernel; None for this machine."""
     address: str | None = None
     """As for ``--kernel``, without a token; None for this machine."""
@@ -721,7 +798,7 @@ class Kernel(Record, tag=tags.KERNEL):
     the epoch."""
 
 
-class Input(Record, tag=tags.INPUT):
+class Input(Record, tag="input"):
     """Code requests a line of input. Text: the prompt."""
 
     request: Word
@@ -741,13 +818,13 @@ class QueueItem(NamedTuple):
     """An agent's name; empty for the user."""
 
 
-class Queue(Record, tag=tags.QUEUE, in_store=False):
+class Queue(Record, tag="queue", in_store=False):
     """All queued inputs."""
 
     items: tuple[QueueItem, ...] = ()
 
 
-class Session(Record, tag=tags.SESSION, in_store=False):
+class Session(Record, tag="session", in_store=False):
     """The session's data for the header."""
 
     name: Name
@@ -757,7 +834,7 @@ class Session(Record, tag=tags.SESSION, in_store=False):
     """One of "ask", "review" and "auto"; "plan" while the model only plans."""
 
 
-class Plan(Record, tag=tags.PLAN):
+class Plan(Record, tag="plan"):
     """The steps of a plan in a session of an earlier version. In new sessions, the plan is in the
     answer."""
 
@@ -766,7 +843,7 @@ class Plan(Record, tag=tags.PLAN):
     """First "proposed"; when the steps are carried out, "running", "stopped" or "done"."""
 
 
-class Hide(Record, tag=tags.HIDE, in_prompt=True):
+class Hide(Record, tag="hide", in_prompt=True):
     """The user hid an entry from the model, or showed it again. `bus.prompt.HiddenEntries` names
     entries."""
 
@@ -774,7 +851,7 @@ class Hide(Record, tag=tags.HIDE, in_prompt=True):
     hidden: bool = False
 
 
-class Private(Record, tag=tags.PRIVATE, in_prompt=True):
+class Private(Record, tag="private", in_prompt=True):
     """The user marked a variable as private, so that no model gets its value, or removed the
     mark."""
 
@@ -784,33 +861,33 @@ class Private(Record, tag=tags.PRIVATE, in_prompt=True):
     """Earlier cells whose code uses it."""
 
 
-class Replace(Record, tag=tags.REPLACE, in_prompt=True):
+class Replace(Record, tag="replace", in_prompt=True):
     """An entry and everything after it was permanently removed from the conversation. Text: a
     sentence."""
 
     entry: Word
 
 
-class Pin(Record, tag=tags.PIN):
+class Pin(Record, tag="pin"):
     """The user pinned an entry to the top of the transcript, or unpinned it."""
 
     entry: Word
     pinned: bool = False
 
 
-class Undo(Record, tag=tags.UNDO, in_prompt=True):
+class Undo(Record, tag="user-undo", in_prompt=True):
     """Cells were undone, or redone. Text: a sentence for the user and the model."""
 
     cells: tuple[int, ...]
     undone: bool
 
 
-class Restore(Record, tag=tags.RESTORE, in_prompt=True):
+class Restore(Record, tag="restore", in_prompt=True):
     """Saved variables were restored in a new kernel. Text: a sentence for the user and the
     model."""
 
 
-class Branch(Record, tag=tags.BRANCH):
+class Branch(Record, tag="branch"):
     """A session is a copy of another one, up to an entry. Text: a sentence for the user."""
 
     origin: Word
@@ -821,7 +898,7 @@ class Branch(Record, tag=tags.BRANCH):
     """The cell before which the copy branches off; 0 if it branches off before a question."""
 
 
-class Skill(Record, tag=tags.SKILL):
+class Skill(Record, tag="skill"):
     """A skill was loaded for the rest of the session, or unloaded."""
 
     name: Name

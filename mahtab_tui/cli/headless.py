@@ -33,7 +33,7 @@ from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, f
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import default_model, get_llm
+from mahtab_tui.llm.providers import default_model
 from mahtab_tui.sandbox.base import SandboxError
 from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.log import Log
@@ -45,10 +45,11 @@ from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.processes import exit_by_signal
+from mahtab_tui.worker.answers import needs_code
 from mahtab_tui.worker.contexts import ContextError
 
 if TYPE_CHECKING:
-    from mahtab_tui.llm.providers import MakeLLM
+    from mahtab_tui.search.conversation import GivenModel, ModelOptions
     from mahtab_tui.search.limits import Limits
     from mahtab_tui.search.log import Log
     from mahtab_tui.search.search import Search
@@ -118,7 +119,7 @@ def rlm(
         log=log,
         as_json=json,
         yes=yes,
-        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
+        model_options=lambda: {"timeout": settings.model_timeout, **settings.model_access()},
         secrets=Secrets(settings.secrets),
     )
     raise typer.Exit(code)
@@ -403,13 +404,13 @@ def search_once(
     query: str,
     source: str,
     *,
-    model: str,
+    model: GivenModel,
     sub_model: str | None,
     limits: Limits,
     log: Path | None,
     as_json: bool,
     yes: bool,
-    make_llm: MakeLLM,
+    model_options: ModelOptions,
     secrets: Secrets,
 ) -> int:
     """Search a file, a folder, or piped input ("-"); print the answer, and return the exit code.
@@ -435,7 +436,7 @@ def search_once(
             takers.append(log_file.write)
         search = Search(
             lambda record: _send_record(takers, masking.mask_record(record)),
-            make_llm=make_llm,
+            model_options=model_options,
             secrets=secrets,
         )
         if as_json:
@@ -448,6 +449,7 @@ def search_once(
             sub_model=sub_model,
             limits=limits,
             asking="run" if yes else "refuse",
+            by_code=needs_code(query, None, ()),
         )
     except KeyboardInterrupt:
         return INTERRUPTED

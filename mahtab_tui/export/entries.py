@@ -6,28 +6,24 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple, TypeGuard
 
-from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.prompt import (
-    HiddenEntries,
-    answer_entry,
-    cell_entry,
-    question_entry,
-    tool_entry,
-)
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus import conversation, records
+from mahtab_tui.bus.answers import AnswerPart
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.prompt import HiddenEntries
+from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.slicing import parse_plain_python
-from mahtab_tui.bus.terminal_screen import collapse
 
 _TITLE = 300
-"""Maximum characters of an annotation's title."""
+"""Maximum characters of a title."""
 
 
 class Part(NamedTuple):
-    """A text of an annotation."""
+    """A text of a tool call or a search."""
 
     kind: Literal["line", "text", "code", "output"]
     """A line is the title of the call whose texts follow."""
@@ -42,137 +38,57 @@ _KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
 """How the records of a search are shown."""
 
 
-@dataclass(eq=False)
-class Annotation:
-    """A tool call with its result, a search with all its calls, or a warning, which has no
-    parts."""
+@dataclass(kw_only=True, eq=False)
+class Search(Entry):
+    """A search with the texts of all its calls, in the order in which the calls began. Its key is
+    that of the cell that made it."""
 
-    kind: Literal["tool", "search", "notice"]
-    title: str
+    texts = ("title",)
+    query: str
+    title: str = ""
     """On one line."""
-    party: str
-    turn: int | None
-    entry: str
-    """Its name in `bus.prompt.HiddenEntries`; for a search, that of the cell that made it. Empty if
-    there is none."""
-    calls: list[list[Part]] = field(default_factory=list)
-    """The texts of each call, in the order in which the calls began."""
-
-    def mask_texts(self, mask: Callable[[str], str]) -> None:
-        """Replace each text by the result of `mask`."""
-        self.title = mask(self.title)
-        for call in self.calls:
-            call[:] = [part._replace(text=mask(part.text)) for part in call]
-
-
-class AnnotationFolder:
-    """Makes annotations from records, in the order in which they begin, and updates them from later
-    records."""
-
-    def __init__(self, add: Callable[[Annotation], None]) -> None:
-        self._add = add
-        self._tools: dict[str, Annotation] = {}
-        self._searches: dict[str, _SearchFolder] = {}
-        self._folds: dict[type[Record], Callable[[Any], None]] = {
-            records.AssistantTool: self._tool,
-            records.Notice: self._warning,
-            records.Kernel: self._warning,
-            records.SearchBegin: self._begin,
-            records.SearchReplIn: self._search_event,
-            records.SearchReplOut: self._search_event,
-            records.SearchFinal: self._search_event,
-            records.Usage: self._search_event,
-        }
-
-    def fold(self, record: Record) -> None:
-        if fold := self._folds.get(type(record)):
-            fold(record)
-
-    def _tool(self, record: records.AssistantTool) -> None:
-        annotation = self._tools.get(record.call or "")
-        if annotation is None:
-            annotation = Annotation(
-                "tool", "", record.party or "model", record.turn, tool_entry(record.call)
-            )
-            self._tools[record.call or ""] = annotation
-            self._add(annotation)
-        ended = "" if record.state in ("ok", "running") else f" · {record.state}"
-        annotation.title = _line(f"{record.name} {record.arguments}") + ended
-        annotation.calls = [[Part("output", record.text)]] if record.text else []
-
-    def _warning(self, record: records.Notice | records.Kernel) -> None:
-        if (
-            record.level != "info"
-            if isinstance(record, records.Notice)
-            else record.state == "dead" and record.text
-        ):
-            self._add(Annotation("notice", _line(record.text), "", None, ""))
-
-    def _begin(self, record: records.SearchBegin) -> None:
-        search = self._searches.get(record.tree)
-        if search is None:
-            search = self._searches[record.tree] = _SearchFolder(record)
-            self._add(search.annotation)
-        search.begin(record)
-
-    def _search_event(self, record: records.SearchRecord | records.Usage) -> None:
-        if (search := self._searches.get(record.tree or "")) is not None:
-            search.fold(record)
-
-
-class _SearchFolder:
-    """A search: its calls in the order in which they began, each with all its texts."""
-
-    def __init__(self, begin: records.SearchBegin) -> None:
-        entry = "" if begin.cell is None else cell_entry(begin.cell)
-        self.annotation = Annotation("search", "", begin.model or "model", None, entry)
-        self._query = _line(begin.text)
-        self._calls: dict[str, list[Part]] = {}
-        """The texts of each call, by its node."""
-        self._asked = 0
-        """Number of model calls."""
-        self._cost = 0.0
-        self._ended = ""
+    calls: dict[str, list[Part]] = field(default_factory=dict)
+    """The texts of each call, by its node."""
+    asked: int = 0
+    """Number of model calls."""
+    cost: float = 0.0
+    ended: str = ""
 
     def begin(self, record: records.SearchBegin) -> None:
-        if record.node in self._calls:
-            return
-        part = f" · part {record.index + 1:,} of {record.of:,}" if record.of > 1 else ""
-        self._calls[record.node] = [
-            Part("line", _line(f"{record.node} · {record.model}{part} · {record.text}"))
-        ]
-        self.annotation.calls.append(self._calls[record.node])
-        self._update()
+        if record.node not in self.calls:
+            part = f" · part {record.index + 1:,} of {record.of:,}" if record.of > 1 else ""
+            line = to_title(f"{record.node} · {record.model}{part} · {record.text}")
+            self.calls[record.node] = [Part("line", line)]
+            self._update()
 
     def fold(self, record: records.SearchRecord | records.Usage) -> None:
         if isinstance(record, records.Usage):
-            self._asked += 1
-            self._cost += record.cost or 0.0
-        elif (parts := self._calls.get(record.node)) is not None:
+            self.asked += 1
+            self.cost += record.cost or 0.0
+        elif (parts := self.calls.get(record.node)) is not None:
             kind = _KINDS.get(type(record))
             if kind is not None and (record.text or kind == "code"):
                 parts.append(Part(kind, record.text))
-            if isinstance(record, records.SearchFinal) and record.node == next(iter(self._calls)):
-                self._ended = record.state
+            if isinstance(record, records.SearchFinal) and record.node == next(iter(self.calls)):
+                self.ended = record.state
         self._update()
 
     def _update(self) -> None:
-        cost = f" · ${self._cost:.4f}" if self._cost else ""
-        ended = "" if self._ended in ("done", "") else f" · {self._ended}"
-        self.annotation.title = (
-            f"Search: {self._query} · {self._asked:,} call{'s' * (self._asked != 1)}{cost}{ended}"
+        cost = f" · ${self.cost:.4f}" if self.cost else ""
+        ended = "" if self.ended in ("done", "") else f" · {self.ended}"
+        self.title = (
+            f"Search: {self.query} · {self.asked:,} call{'s' * (self.asked != 1)}{cost}{ended}"
         )
 
 
-def _line(text: str) -> str:
+def to_title(text: str) -> str:
+    """Return the start of a text, on one line."""
     line = one_line(text).strip()
     return line if len(line) <= _TITLE else f"{line[:_TITLE]}…"
 
 
 _TEXTS = ("text/markdown", "text/html")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
-
-Author = Literal["user", "model", "agent"]
 
 
 class Output(NamedTuple):
@@ -186,237 +102,148 @@ class Output(NamedTuple):
     data: str = ""
     """Base64 for pictures."""
 
-
-@dataclass(eq=False)
-class TextEntry:
-    """A question, a part of an answer, or code of an answer that did not run."""
-
-    kind: Literal["question", "answer", "code"]
-    text: str
-    party: str
-    turn: int | None
-    entry: str
-    """Its name in `bus.prompt.HiddenEntries`."""
-    attached: list[str] = field(default_factory=list)
-    """Labels of the question's attachments."""
+    def masked(self, mask: Callable[[str], str]) -> Output:
+        data = self.data if self.mime.startswith("image/") else mask(self.data)
+        return self._replace(text=mask(self.text), data=data)
 
 
-@dataclass(eq=False)
-class Cell:
-    """Code that ran, and its output."""
+class WholeOutput(OutputBuffer):
+    """All of a cell's output."""
 
-    number: int
-    code: str
-    author: Author
-    party: str
-    turn: int | None
-    outputs: list[Output] = field(default_factory=list)
-    status: str = ""
-    """A `kernel.values.Status` value; "cut off" if the program was killed; empty if unknown."""
-    duration: float | None = None
-    undone: bool = False
-    cell_number: int | None = None
-    """The number of the notebook's cell that it ran."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Output] = []
 
-    @property
-    def entry(self) -> str:
-        return cell_entry(self.number)
+    def clear(self) -> None:
+        self.received = 0
+        self.parts.clear()
 
+    def feed(self, kind: str, text: str) -> None:
+        if text:
+            self.received += len(text)
+            self.parts.append(Output(kind, text))
 
-Entry = TextEntry | Cell | Annotation
+    def show(self, text: str, mime: str, data: str, value: str = "") -> None:
+        self.received += len(text)
+        known = mime in _TEXTS or (mime in records.PICTURES and BASE64.fullmatch(data))
+        self.parts.append(Output("display", text, *((mime, data) if known else ())))
 
 
-class Conversation:
+def outputs(cell: Cell) -> list[Output]:
+    """Return a cell's output, and output that came later."""
+    buffers = (cell.output, cell.late_output)
+    return [part for each in buffers if isinstance(each, WholeOutput) for part in each.parts]
+
+
+ASIDES = ToolUse | Search | Note
+"""Entries that are exported only on request."""
+
+
+def has_run(entry: Entry) -> TypeGuard[Cell]:
+    """Return whether an entry is a cell that ran, or still runs."""
+    return isinstance(entry, Cell) and entry.number is not None
+
+
+class Conversation(conversation.Conversation):
     """The entries of a session."""
 
     def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
         """asides: include tool calls, searches and warnings."""
-        self.entries: list[Entry] = []
+        super().__init__()
         self.hidden_entries = HiddenEntries()
         self.costs: dict[int, float] = {}
         """US dollars by question, as far as prices are known."""
-        self._cells: dict[int, Cell] = {}
-        self._displays: dict[int, list[Output]] = {}
-        self._blocks: dict[tuple[int | None, int | None, int], TextEntry] = {}
-        """Code blocks of answers that have not run yet."""
-        self._annotations = AnnotationFolder(self.entries.append) if asides else None
-        self._folds: dict[type[Record], Callable[[Any], None]] = {
-            records.UserChat: self._question,
-            records.UserAttachment: self._attachment,
-            records.AssistantChat: self._answer,
-            records.UserReplIn: self._code,
-            records.AssistantReplIn: self._code,
-            records.Display: self._display,
-            records.UserReplOut: self._output,
-            records.AssistantReplOut: self._output,
-            records.Undo: self._undo,
-            records.Usage: self._usage,
-        }
-        for record in past:
-            self.fold(record)
+        self._asides = asides
+        self._searches: dict[str, Search] = {}
+        self._folds[records.Usage] = self._usage
+        if asides:
+            self._folds[records.SearchBegin] = self._begin_search
+            self._folds |= dict.fromkeys(_KINDS, self._search_event)
+        self.fold(past)
 
-    def fold(self, record: Record) -> None:
-        self.hidden_entries.fold(record)
-        if fold := self._folds.get(type(record)):
-            fold(record)
-        if self._annotations is not None:
-            self._annotations.fold(record)
+    def fold(self, new_records: Iterable[Record]) -> None:
+        for record in new_records:
+            self.hidden_entries.fold(record)
+            if not isinstance(record, records.ReplIn) or record.cell is not None:
+                super().fold((record,))
+
+    def append(self, entry: Entry) -> None:
+        if isinstance(entry, Cell):
+            entry.output = WholeOutput()
+        quiet = isinstance(entry, Note) and entry.level not in ("warning", "error")
+        if not quiet and (self._asides or not isinstance(entry, ASIDES)):
+            super().append(entry)
+
+    def _drop(self, piece: Words | Cell) -> None:
+        self.entries.remove(piece)
+        super()._drop(piece)
+
+    def _mark(self, record: records.AssistantChat, pieces: list[Words | Cell]) -> None:
+        """Do nothing, because only the screen shows which answers were stopped."""
+
+    def _answer_parts(self, text: str) -> Sequence[AnswerPart]:
+        return [part for part in super()._answer_parts(text) if part.kind != "thought"]
 
     @property
     def title(self) -> str:
         """The start of the first question, or of the first cell."""
-        questions = (
-            entry.text
-            for entry in self.entries
-            if isinstance(entry, TextEntry) and entry.kind == "question"
-        )
-        codes = (entry.code for entry in self.entries if isinstance(entry, Cell))
+        questions = (entry.text for entry in self.entries if isinstance(entry, Question))
+        codes = (entry.code for entry in self.entries if has_run(entry))
         first = next(questions, None) or next(codes, "")
         return next((line.strip()[:100] for line in first.splitlines() if line.strip()), "")
-
-    def hidden(self, entry: Entry) -> bool:
-        """Return whether the user hid or replaced an entry."""
-        return entry.entry in self.hidden_entries
 
     def private(self, entry: Entry) -> bool:
         """Return whether an entry is a cell that uses a private variable, or a search made by such
         a cell."""
-        return isinstance(entry, Cell | Annotation) and self.hidden_entries.is_private(entry.entry)
+        return self.hidden_entries.is_private(entry.key)
 
     def private_texts(self) -> Iterator[str]:
         """Return the texts of private variables that are known without the kernel: strings in the
         code, and outputs, of the cells that use them."""
-        for cell in (
-            entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)
-        ):
+        for cell in self.entries:
+            if not isinstance(cell, Cell) or not self.private(cell):
+                continue
             tree = parse_plain_python(cell.code)
             for node in ast.walk(tree) if tree is not None else ():
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield node.value
-            for output in cell.outputs:
+            for output in outputs(cell):
                 if output.kind != "traceback":
                     yield from (output.text, output.text.strip().strip("'\""))
 
     def mask_texts(self, mask: Callable[[str], str]) -> None:
         """Replace each text by the result of `mask`."""
         for entry in self.entries:
-            if isinstance(entry, Annotation):
-                entry.mask_texts(mask)
-                continue
-            if isinstance(entry, TextEntry):
-                entry.text = mask(entry.text)
-                entry.attached[:] = map(mask, entry.attached)
-                continue
-            entry.code = mask(entry.code)
-            entry.outputs = [
-                output._replace(
-                    text=mask(output.text),
-                    data=output.data if output.mime.startswith("image/") else mask(output.data),
-                )
-                for output in entry.outputs
-            ]
+            for name in entry.texts:
+                setattr(entry, name, mask(getattr(entry, name)))
+            if isinstance(entry, Cell):
+                for output in (entry.output, entry.late_output):
+                    if isinstance(output, WholeOutput):
+                        output.parts = [part.masked(mask) for part in output.parts]
+            elif isinstance(entry, Question):
+                entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
+            elif isinstance(entry, Search):
+                for call in entry.calls.values():
+                    call[:] = [part._replace(text=mask(part.text)) for part in call]
 
-    def _question(self, record: records.UserChat) -> None:
-        self.entries.append(
-            TextEntry("question", record.text, "you", record.turn, question_entry(record.turn))
-        )
-
-    def _attachment(self, record: records.UserAttachment) -> None:
-        for entry in reversed(self.entries):
-            if isinstance(entry, TextEntry) and entry.kind == "question":
-                if entry.turn == record.turn and not record.problem:
-                    entry.attached.append(record.label)
-                return
-
-    def _answer(self, record: records.AssistantChat) -> None:
-        name, block = answer_entry(record.turn, record.step), 0
-        for part in parse_response(record.text, ended=not (record.stopped or record.cut)).parts:
-            if part.kind == "thought":
-                continue
-            words = TextEntry(
-                "code" if part.kind == "code" else "answer",
-                part.text,
-                record.party or "model",
-                record.turn,
-                name,
+    def _begin_search(self, record: records.SearchBegin) -> None:
+        search = self._searches.get(record.tree)
+        if search is None:
+            key = "" if record.cell is None else cell_entry(record.cell)
+            search = self._searches[record.tree] = Search(
+                author=record.model or "model", query=to_title(record.text), key=key
             )
-            if part.kind == "code":
-                self._blocks[record.turn, record.step, block] = words
-                block += 1
-            self.entries.append(words)
+            self.append(search)
+        search.begin(record)
 
-    def _code(self, record: records.ReplIn) -> None:
-        if record.cell is None:
-            return
-        model = isinstance(record, records.AssistantReplIn)
-        by: Author = "agent" if record.guest is not None else "model" if model else "user"
-        cell = Cell(
-            record.cell,
-            record.text,
-            by,
-            record.party or "you",
-            record.turn,
-            cell_number=record.place,
-        )
-        self._cells[record.cell] = cell
-        block = (
-            self._blocks.pop((record.turn, record.step, record.block), None)
-            if record.block is not None
-            else None
-        )
-        if block is None:
-            self.entries.append(cell)
-        else:
-            self.entries[self.entries.index(block)] = cell
-
-    def _display(self, record: records.Display) -> None:
-        if record.cell is not None:
-            known = record.mime in _TEXTS or (
-                record.mime in tags.PICTURES and BASE64.fullmatch(record.data)
-            )
-            mime, data = (record.mime, record.data) if known else ("", "")
-            self._displays.setdefault(record.cell, []).append(
-                Output("display", record.text, mime, data)
-            )
-
-    def _output(self, record: records.ReplOut) -> None:
-        cell = self._cells.get(record.cell or 0)
-        if cell is None:
-            return
-        if record.late:
-            cell.outputs.append(Output("stdout", record.text))
-            return
-        cell.outputs = list(_split_output(record, iter(self._displays.pop(cell.number, ()))))
-        cell.status = "cut off" if record.cut else record.status or ""
-        cell.duration = record.duration
-
-    def _undo(self, record: records.Undo) -> None:
-        for number in record.cells:
-            if (cell := self._cells.get(number)) is not None:
-                cell.undone = record.undone
+    def _search_event(self, record: records.SearchRecord | records.Usage) -> None:
+        if (search := self._searches.get(record.tree or "")) is not None:
+            search.fold(record)
 
     def _usage(self, record: records.Usage) -> None:
+        self._search_event(record)
         if record.turn is not None and record.tree is None and record.cost is not None:
             self.costs[record.turn] = self.costs.get(record.turn, 0.0) + record.cost
-
-
-def _split_output(record: records.ReplOut, displays: Iterator[Output]) -> Iterator[Output]:
-    """Split a cell's output by kind. The record of a displayed value comes before its text."""
-    position = 0
-    for kind, length in record.kinds or (("stdout", len(record.text)),):
-        text = record.text[position : position + length]
-        position += length
-        if record.cut:  # raw output, because the cell did not end
-            text = collapse(text)
-        shown = (
-            next((display for display in displays if display.text == text), None)
-            if kind == "display"
-            else None
-        )
-        if shown is not None:
-            yield shown
-        elif text:
-            yield Output(kind, text)
 
 
 LONGEST = 100_000
@@ -436,13 +263,12 @@ class Selected(NamedTuple):
     title: str
     costs: Mapping[int, float]
     """US dollars by question."""
-    is_hidden: Callable[[Entry], bool]
     is_private: Callable[[Entry], bool]
     longest: int | None
     """Maximum characters of a cell's output; None for no limit."""
 
     def sentence(self, file: str) -> str:
-        cells = sum(isinstance(entry, Cell) for entry in self.entries)
+        cells = sum(map(has_run, self.entries))
         private = sum(map(self.is_private, self.entries))
         long = sum(map(self._is_long, self.entries))
         parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."]
@@ -459,21 +285,17 @@ class Selected(NamedTuple):
     def _is_long(self, entry: Entry) -> bool:
         if self.longest is None:
             return False
-        if isinstance(entry, Cell):
-            return sum(len(output.text) for output in entry.outputs) > self.longest
-        return isinstance(entry, Annotation) and sum(map(_size, entry.calls)) > self.longest
+        texts = outputs(entry) if isinstance(entry, Cell) else chain(*_calls(entry))
+        return sum(len(each.text) for each in texts) > self.longest
 
-    def parts(self, annotation: Annotation) -> Iterator[Part]:
+    def parts(self, entry: ToolUse | Search) -> Iterator[Part]:
         """Return the texts of a tool call or a search; for a long one, the first texts and how much
         is left out."""
-        room = self.longest
-        for index, call in enumerate(annotation.calls):
-            if room is not None and (room := room - _size(call)) < 0:
-                if annotation.kind == "search" and index:
-                    yield Part(
-                        "line",
-                        f"… {len(annotation.calls) - index:,} more calls are left out here …",
-                    )
+        room, calls = self.longest, _calls(entry)
+        for index, call in enumerate(calls):
+            if room is not None and (room := room - sum(len(part.text) for part in call)) < 0:
+                if index:
+                    yield Part("line", f"… {len(calls) - index:,} more calls are left out here …")
                     return
                 call = [part._replace(text=_head(part.text, self.longest or 0)) for part in call]
             yield from call
@@ -481,9 +303,10 @@ class Selected(NamedTuple):
     def outputs(self, cell: Cell) -> list[Output]:
         """Return a cell's output; for a long one, its start and end, and between them how much is
         left out."""
+        rest = outputs(cell)
         if self.longest is None or not self._is_long(cell):
-            return cell.outputs
-        head, tail, rest = list[Output](), list[Output](), list(cell.outputs)
+            return rest
+        head, tail = list[Output](), list[Output]()
         _move_outputs(rest, head, self.longest // 2, last=False)
         _move_outputs(rest, tail, self.longest - self.longest // 2, last=True)
         left = sum(len(output.text) for output in rest)
@@ -504,33 +327,24 @@ def select(
     """
     entries: Sequence[Entry] = conversation.entries
     if shown:
-        undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
-        entries = [
-            entry
-            for entry in entries
-            if not conversation.hidden(entry) and entry.entry not in undone
-        ]
+        undone = {entry.key for entry in entries if isinstance(entry, Cell) and entry.undone}
+        entries = [entry for entry in entries if not entry.removed and entry.key not in undone]
     entries = [
         entry
         for entry in entries
-        if not (isinstance(entry, Annotation) and conversation.private(entry))
+        if not (isinstance(entry, Search) and conversation.private(entry))
     ]
-    if all(isinstance(entry, Annotation) for entry in entries):
+    if all(isinstance(entry, ASIDES) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     title = plain(conversation.title)
-    return Selected(
-        entries,
-        session,
-        title,
-        conversation.costs,
-        conversation.hidden,
-        conversation.private,
-        longest,
-    )
+    return Selected(entries, session, title, conversation.costs, conversation.private, longest)
 
 
-def _size(call: Sequence[Part]) -> int:
-    return sum(len(part.text) for part in call)
+def _calls(entry: Entry) -> list[list[Part]]:
+    """Return the texts of each call of a search; for a tool, its result."""
+    if isinstance(entry, Search):
+        return list(entry.calls.values())
+    return [[Part("output", entry.text)]] if isinstance(entry, ToolUse) and entry.text else []
 
 
 def _head(text: str, limit: int) -> str:

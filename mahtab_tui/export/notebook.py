@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import Annotation, Cell, Entry, Output, Selected, TextEntry
+from mahtab_tui.export.entries import Output, Search, Selected, has_run, to_title
 from mahtab_tui.export.reading import Node
 
 SCHEMES = ("http", "https", "mailto")
@@ -124,14 +125,14 @@ def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
     """Return a cell for each entry. used: ids of the notebook's other cells."""
     ids: dict[str, int] = {}
     for entry in selected.entries:
-        name = _ID.sub("-", entry.entry)[:40] or "text"
+        name = _ID.sub("-", entry.key)[:40] or "text"
         number = ids.get(name, 0) + 1
         while _numbered(name, number) in used:
             number += 1
         ids[name] = number
         cell = (
             code_cell(entry, selected)
-            if isinstance(entry, Cell)
+            if has_run(entry)
             else {"cell_type": "markdown", "source": render_text_entry(entry, selected)}
         )
         yield {
@@ -146,53 +147,66 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
-    about: dict[str, Any] = {"by": author_name(entry), "name": entry.party}
+    about: dict[str, Any] = {"by": author_name(entry), "name": entry.author}
     if entry.turn is not None:
         about["question"] = entry.turn
-    if selected.is_hidden(entry):
+    if entry.removed:
         about["hidden"] = True
-    if isinstance(entry, Cell):
+    if has_run(entry):
         about |= (
             {"status": entry.status}
             | ({"seconds": entry.duration} if entry.duration is not None else {})
             | ({"undone": True} if entry.undone else {})
         )
-    elif (
-        isinstance(entry, TextEntry)
-        and entry.kind == "question"
-        and entry.turn is not None
-        and entry.turn in selected.costs
-    ):
-        about["usd"] = round(selected.costs[entry.turn], 6)
+    elif isinstance(entry, Question) and (usd := selected.costs.get(entry.turn or 0)) is not None:
+        about["usd"] = round(usd, 6)
     return about
 
 
 def author_name(entry: Entry) -> str:
     """Return the author of an entry: a user, a model or an agent; "program" for warnings."""
-    if isinstance(entry, Cell):
-        return entry.author
-    return {"question": "user", "notice": "program"}.get(entry.kind, "model")
+    match entry:
+        case Question() | Cell(person=True):
+            return "user"
+        case Note():
+            return "program"
+        case Cell(agent_index=int()):
+            return "agent"
+    return "model"
 
 
-def render_text_entry(entry: TextEntry | Annotation, selected: Selected) -> str:
-    """Return an entry that is not a cell, as Markdown. Tool calls and searches are collapsible."""
-    if isinstance(entry, Annotation):
-        if not entry.calls:
-            return f"*{escape_markdown(entry.title)}*"
-        texts = "\n\n".join(
-            f"**{escape_markdown(text)}**" if kind == "line" else code_block(text, _LANGUAGES[kind])
-            for kind, text in selected.parts(entry)
-        )
-        return f"<details><summary>{html.escape(entry.title)}</summary>\n\n{texts}\n\n</details>"
-    if entry.kind == "code":
-        return f"*This code of {escape_markdown(entry.party)} did not run:*\n\n{code_block(entry.text, 'python')}"
-    return f"**{escape_markdown(heading(entry))}**\n\n{make_inert(entry.text)}"
+def render_text_entry(entry: Entry, selected: Selected) -> str:
+    """Return an entry that is not a cell that ran, as Markdown. Tool calls and searches are
+    collapsible."""
+    match entry:
+        case Note():
+            return f"*{escape_markdown(to_title(entry.text))}*"
+        case Cell():
+            return f"*This code of {escape_markdown(entry.author)} did not run:*\n\n{code_block(entry.code, 'python')}"
+        case Question():
+            labels = ", ".join(chip.label for chip in entry.attached if not chip.problem)
+            who, text = f"Question (with {labels})" if labels else "Question", entry.text
+        case ToolUse() | Search():
+            texts = "\n\n".join(
+                f"**{escape_markdown(text)}**"
+                if kind == "line"
+                else code_block(text, _LANGUAGES[kind])
+                for kind, text in selected.parts(entry)
+            )
+            return (
+                f"<details><summary>{html.escape(_title(entry))}</summary>\n\n{texts}\n\n</details>"
+            )
+        case _:
+            who = entry.author[:1].upper() + entry.author[1:]
+            text = entry.source if isinstance(entry, Words) else entry.plain_text
+    return f"**{escape_markdown(who)}**\n\n{make_inert(text)}"
 
 
-def heading(entry: TextEntry) -> str:
-    """Return who wrote an entry, and the attachments of a question, on one line."""
-    who = "Question" if entry.kind == "question" else entry.party[:1].upper() + entry.party[1:]
-    return f"{who} (with {', '.join(entry.attached)})" if entry.attached else who
+def _title(entry: ToolUse | Search) -> str:
+    if isinstance(entry, Search):
+        return entry.title
+    ended = "" if entry.state in ("ok", "running") else f" · {entry.state}"
+    return to_title(f"{entry.name} {entry.arguments}") + ended
 
 
 def code_cell(cell: Cell, selected: Selected) -> Node:
@@ -200,7 +214,7 @@ def code_cell(cell: Cell, selected: Selected) -> Node:
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
     # From another program's session, or a damaged one; notebooks count from 0.
-    number = cell.number if cell.number >= 0 else None
+    number = cell.number if (cell.number or 0) >= 0 else None
     outputs = [_output(output, number) for output in selected.outputs(cell)]
     return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": outputs}
 

@@ -15,8 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.export.entries import BASE64, Output
 
 ENDINGS = (".ipynb", ".py", ".md")

@@ -16,8 +16,9 @@ from typing import Any
 import nbformat
 from nbformat.v4.rwbase import split_lines
 
+from mahtab_tui.bus.conversation import Cell, Entry
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.entries import Annotation, Cell, Entry, NothingToExport, Selected
+from mahtab_tui.export.entries import ASIDES, NothingToExport, Selected
 from mahtab_tui.export.notebook import (
     METADATA_OF_NEW,
     SCHEMES,
@@ -68,7 +69,7 @@ def render(selected: Selected, ending: str) -> str:
         return str(jupytext.writes(made, fmt="md"))
     made = notebook(
         selected._replace(
-            entries=[entry for entry in selected.entries if not isinstance(entry, Annotation)]
+            entries=[entry for entry in selected.entries if not isinstance(entry, ASIDES)]
         )
     )
     made.metadata = {"kernelspec": made.metadata.kernelspec}

@@ -1,4 +1,4 @@
-"""The host's side of a running cell and of its output."""
+"""The host's side of a running cell and its output."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from mahtab_tui.kernel.values import (
 from mahtab_tui.worker.capture import OutputLimitError, omission
 
 MOST = 8
-"""Pictures that are taken from a cell."""
+"""Maximum number of pictures of a cell."""
 
 
 def pictures(result: CellResult) -> list[bytes]:
-    """Return the pictures (PNG) that a cell has shown, at most `MOST`."""
+    """Return the pictures (PNG) displayed by a cell, at most `MOST`."""
     return [
         base64.b64decode(display.data) for display in result.displays if display.mime == "image/png"
     ][:MOST]
@@ -54,7 +54,7 @@ _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "adde
 
 
 def inverted_changes(restoration: Restoration) -> list[Change]:
-    """Return what the cells have changed that an undo takes back: its changes in the opposite
+    """Return the changes made by the cells that an undo reverses: its own changes in the opposite
     direction."""
     return [
         Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable)
@@ -63,26 +63,26 @@ def inverted_changes(restoration: Restoration) -> list[Change]:
 
 
 def not_restored(restoration: Restoration) -> str:
-    """Return what an undo has not restored, with reasons; empty if it restored everything."""
+    """Return what an undo could not restore, with reasons; empty if it restored everything."""
     reasons = [
         f"{each.name}: {each.reason}" if each.name else each.reason
-        for each in restoration.kept_as_is
+        for each in restoration.not_restored
     ]
     return f"Not restored: {'; '.join(reasons)}" if reasons else ""
 
 
 CHUNK = 8192
-"""Characters after which a chunk is handed on; or after `DELAY` seconds."""
+"""Characters after which a chunk is passed on; or after `DELAY` seconds."""
 DELAY = 0.05
 
 KEEP = 25_000_000
-"""Characters that are kept of the output's head, and of its tail."""
+"""Characters to keep of the output's head, and of its tail."""
 
 Kinds = tuple[tuple[OutputKind, int], ...]
 
 
 class Chunks:
-    """Joins small pieces of output and hands them on as text."""
+    """Joins small pieces of output and passes them on as text."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         self._hand_on = hand_on
@@ -116,7 +116,7 @@ class Chunks:
             self._last = time.monotonic()
 
     def end(self) -> None:
-        """Hand on everything at the end of a cell, even an incomplete character."""
+        """Pass on everything at the end of a cell, even an incomplete character."""
         rest = self._decoder.decode(b"", final=True)
         if rest:
             self._pending.append(rest)
@@ -124,22 +124,23 @@ class Chunks:
 
 
 _RECENT = 128_000
-"""Characters at the end of plain text that the cursor may still reach, if they are fewer than
-`terminal_screen.HEIGHT` lines."""
+"""Characters at the end of plain text that the cursor may still reach, if they have fewer lines
+than `terminal_screen.HEIGHT`."""
 _BULK = 4_000
-"""From so many characters of plain text on, it is worth dropping the screen."""
+"""Characters of plain text from which it is worth dropping the screen."""
 
 
 class TerminalOutput:
-    """A cell's output as a terminal would finally show it; of very long output, head and tail."""
+    """A cell's output as a terminal would finally show it; only head and tail of very long
+    output."""
 
     def __init__(self) -> None:
         self.rewritten = False
         """Whether text was overwritten."""
         self._screen: Screen | None = None
-        """The end of the output, once the cursor has moved in it."""
+        """The end of the output, once the cursor has moved within it."""
         self._recent: list[str] = []
-        """The end of the output while there is no screen."""
+        """The end of the output, while there is no screen."""
         self._size = 0
         self._unfinished = ""
         self._head: list[tuple[OutputKind, str]] = []
@@ -181,7 +182,7 @@ class TerminalOutput:
         self._recent, self._size = [text[cut:]], len(text) - cut
 
     def _end_prints(self) -> None:
-        """Fix the text so far, since other output follows."""
+        """Make the text so far final, because other output follows."""
         if self._unfinished:
             (self._recent.append if self._screen is None else self._screen.feed)(self._unfinished)
         if self._screen is not None:
@@ -228,15 +229,15 @@ class TerminalOutput:
 
 
 GRACE = 2.0
-"""Seconds that a cell gets to end after its interrupt."""
+"""Seconds that a cell may take to end after its interrupt."""
 
 _AGAIN = 0.01
-"""Seconds before an interrupt is repeated that came before the cell had started."""
+"""Seconds before repeating an interrupt that came before the cell had started."""
 
 
 class BoundedCell:
-    """One run of a cell, interrupted after its time limit; `timed_out` tells whether that
-    happened."""
+    """A run of a cell with a time limit, after which it is interrupted; `timed_out` tells whether
+    that happened."""
 
     def __init__(
         self,
@@ -277,8 +278,8 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt the cell, from any thread, and return at once. A cell that has not started is
-        interrupted when it does."""
+        """Interrupt the cell, from any thread, and return immediately. A cell that has not started
+        is interrupted when it does."""
         self._stop.set()
         if self._begun.is_set():
             self._watch()
@@ -301,8 +302,8 @@ class BoundedCell:
             self._kernel.kill()
 
     def _interrupt(self, timed_out: bool) -> bool:
-        """Interrupt the cell, repeatedly until the kernel has started it. False if it has already
-        ended."""
+        """Interrupt the cell, repeatedly until the kernel has started it. Returns False if it has
+        already ended."""
         while True:
             with self._lock:
                 if self._ended.is_set():
@@ -314,14 +315,14 @@ class BoundedCell:
 
 
 _KEY = re.compile(r"[0-9a-f]{16}")
-"""The key of a displayed value, as the kernel makes it."""
+"""The key of a displayed value, in the kernel's format."""
 
 DISPLAYED = 100_000_000
-"""Characters of rich display that are kept of a cell; of further values only the text is kept."""
+"""Characters of rich display to keep per cell; of further values only the text is kept."""
 
 
 class RunningCell:
-    """Collects a cell's output, passes it on, and makes its result. Used by the kernel's reader
+    """Collects a cell's output, passes it on, and creates its result. Used by the kernel's reader
     thread."""
 
     def __init__(
@@ -330,13 +331,13 @@ class RunningCell:
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
-        """Sent with the code, and expected with its end; empty for a cell that an earlier host has
-        begun."""
+        """A token sent with the code and expected at its end; empty for a cell started by an
+        earlier host."""
         self.over_limit = False
         """Whether more was printed outside Python's streams (by a child process or C code) than the
         cell may print."""
         self.interrupting = False
-        """Whether the kernel is being told to stop it."""
+        """Whether the kernel is being asked to stop the cell."""
         self._on_output = on_output
         self._on_display = on_display
         self._displays: list[Display] = []
@@ -377,18 +378,18 @@ class RunningCell:
 
     @property
     def seconds(self) -> float:
-        """Since it began, as far as the host knows."""
+        """Seconds since the cell began, as far as the host knows."""
         return time.monotonic() - self._start
 
     def done(self, done: CellEnd) -> None:
-        """Finish the cell as the kernel reports."""
+        """Finish the cell as reported by the kernel."""
         status, pieces, frames = (
             done.status,
             done.pieces,
             tuple(TracebackFrame(*fields) for fields in done.frames),
         )
-        # The cell may have ended before its interrupt came, for example if a child was interrupted
-        # first.
+        # The cell may have ended before its interrupt arrived, for example if a child process was
+        # interrupted first.
         if self.over_limit and status is not Status.ERROR:
             status, frames = Status.ERROR, ()
             pieces = (
@@ -399,7 +400,7 @@ class RunningCell:
         self._finish(status, done.duration, done.changes, "", frames, done.needs)
 
     def lost(self, status: Status, how: str) -> None:
-        """Finish the cell because the kernel has ended."""
+        """Finish the cell, because the kernel has ended."""
         self._finish(status, self.seconds, (), how)
 
     def _add(self, kind: OutputKind, text: str) -> None:
@@ -449,13 +450,13 @@ class RunningCell:
 
 
 class RunningCells:
-    """The cells that run in a kernel process, the innermost last. Any thread may use it."""
+    """The running cells of a kernel process, the innermost last. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cells: list[RunningCell] = []
         self._replayed: list[RunningCell] | None = None
-        """While cells of an earlier host are replayed: those of them that have not ended."""
+        """While cells of an earlier host are replayed, those of them that have not ended."""
 
     def __iter__(self) -> Iterator[RunningCell]:
         with self._lock:
@@ -466,7 +467,7 @@ class RunningCells:
             self._cells.append(cell)
 
     def add_replayed(self, cell: RunningCell) -> None:
-        """A cell began under an earlier host, before those that this one has begun."""
+        """Add a cell that began under an earlier host, before those started by this one."""
         with self._lock:
             assert self._replayed is not None
             self._cells.insert(len(self._replayed), cell)
@@ -479,14 +480,14 @@ class RunningCells:
                 self._replayed = [other for other in self._replayed if other is not cell]
 
     def innermost(self) -> RunningCell | None:
-        """The cell that prints now."""
+        """The cell that is printing."""
         with self._lock:
             cells = self._cells if self._replayed is None else self._replayed
             return cells[-1] if cells else None
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """Within this context, output is that of an earlier host's cells."""
+        """Within this context, output belongs to an earlier host's cells."""
         self._replayed = []
         try:
             yield

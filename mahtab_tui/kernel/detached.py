@@ -1,4 +1,4 @@
-"""Kernels of this machine that outlive their screen."""
+"""Kernels on this machine that outlive their screen."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from mahtab_tui.worker.holder import KEY_SUFFIX, LAST_OUTPUT_SUFFIX, HolderSetti
 from mahtab_tui.worker.spool import Spool
 
 STATUS_TIMEOUT = 2.0
-"""Seconds in which a holder must answer that is only listed."""
+"""Seconds within which a holder must answer when kernels are listed."""
 
 ATTACH_TIMEOUT = 15.0
-"""Seconds for the holder of the session that is wanted: it may have slept for hours, on a machine
-without free memory."""
+"""Seconds to wait for the holder of the wanted session. It may have been swapped out for hours, on
+a machine without free memory."""
 
 STOP_TIMEOUT = 8.0
-"""Seconds in which a kernel must have ended."""
+"""Seconds within which a kernel must have ended."""
 
 _LARGEST = 200_000
 _DIGITS = 20
 _END = ".sock"
 _NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
-"""Errors of asking a process that does not answer as a holder does."""
+"""Errors of asking a process that does not answer like a holder."""
 
 
 class WaitingKernel(NamedTuple):
@@ -51,21 +51,21 @@ class WaitingKernel(NamedTuple):
     """The session's id."""
     pid: int
     cell: int
-    """The number of the cell that runs; 0 for none."""
+    """The number of the running cell; 0 for none."""
     since: float
-    """Since when it runs, or has been idle, in seconds since the epoch."""
+    """Start of the running cell, or of the idle time, in seconds since the epoch."""
     has_host: bool
     """Whether a screen is attached to it."""
     has_run: bool
     """Whether any cell has run in it."""
     ready: KernelReady | None
-    """Its message when it was ready."""
+    """Its ready message."""
     path: Path
-    """Its socket."""
+    """The path of its socket."""
 
 
 class Connections(NamedTuple):
-    """Connections that a host gets to a kernel that waits."""
+    """A host's connections to a waiting kernel."""
 
     kernel: WaitingKernel
     channel: socket.socket
@@ -76,8 +76,8 @@ class Connections(NamedTuple):
 
 
 def sockets_folder() -> Path:
-    """Return the folder of the sockets; create it if it is missing. Raises `OSError` if others
-    could use it."""
+    """Return the folder of the sockets, creating it if necessary. Raises `OSError` if others could
+    use it."""
     folder = home_folder() / "run" / "kernels"
     for each in (folder.parent, folder):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,8 +90,8 @@ def sockets_folder() -> Path:
 
 
 def listen(session: str) -> tuple[socket.socket, Path]:
-    """Return the socket on which the holder of a session's new kernel will listen, and its file;
-    the key is beside it. Raises `OSError`."""
+    """Return the socket on which the holder of a session's new kernel will listen, and its file,
+    next to which the key is stored. Raises `OSError`."""
     folder = sockets_folder()
     path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
     listener = socket.socket(socket.AF_UNIX)
@@ -121,7 +121,7 @@ def remove_files(path: Path) -> None:
 
 def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
     """Return the kernels that have a holder, of one session or of all, and remove the files of
-    those that were killed."""
+    killed ones."""
     try:
         folder = sockets_folder()
     except OSError:
@@ -147,8 +147,8 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
 
 
 def attach(session: str) -> Connections | None:
-    """Take a session's kernel from where it is, also from another screen; None if it has none. The
-    caller holds the session's claim."""
+    """Attach to a session's kernel, even if another screen has it; None if there is none. The
+    caller holds the session's lock."""
     for kernel in waiting_kernels(session):
         with contextlib.suppress(*_NO_HOLDER):
             return _attach(kernel)
@@ -156,7 +156,7 @@ def attach(session: str) -> Connections | None:
 
 
 def stop(kernel: WaitingKernel) -> bool:
-    """End a kernel that waits, and wait for its end. Returns whether it has ended. Raises
+    """Stop a waiting kernel, and wait for its end. Returns whether it has ended. Raises
     `OSError`."""
     with contextlib.suppress(ProcessLookupError):
         watched = os.pidfd_open(kernel.pid)
@@ -169,8 +169,8 @@ def stop(kernel: WaitingKernel) -> bool:
 
 
 def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
-    """Yield what cells of a session have printed whose kernel ended without a screen: the cell's
-    number, its output, and the file, which is to be removed."""
+    """Yield the output of cells of a session whose kernel ended without a screen: the cell's
+    number, its output, and the file, which the caller must remove."""
     with contextlib.suppress(OSError):
         for path in sorted(sockets_folder().glob(f"*{_END}{LAST_OUTPUT_SUFFIX}")):
             if unquote(path.name.split(".")[0]) == session:
@@ -180,7 +180,7 @@ def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
 
 
 def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
-    """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises
+    """Save the output of a cell in which a remote kernel ended. name: the kernel's name. Raises
     `OSError`."""
     path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST_OUTPUT_SUFFIX}"
     draft = path.with_suffix(".new")
@@ -193,14 +193,15 @@ def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]
 
 
 def _is_old(path: Path) -> bool:
-    """Whether a socket without a listener is not one that is just being made."""
+    """Return whether a socket without a listener is old, rather than just being created."""
     with contextlib.suppress(OSError):
         return time.time() - path.lstat().st_mtime > STATUS_TIMEOUT
     return False
 
 
 def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
-    """Raises `KeyError`, `TypeError`, `ValueError`, `KernelError` for what no holder says."""
+    """Raises `KeyError`, `TypeError`, `ValueError` or `KernelError` if the reply is not a
+    holder's."""
     ready = checked(KernelReady, reply["hello"]) if reply["hello"] else None
     time.localtime(since := float(reply["since"]))
     return WaitingKernel(
@@ -240,8 +241,8 @@ def ask(
     channel: socket.socket | None = None,
     patience: float = STATUS_TIMEOUT,
 ) -> tuple[dict[str, Any], list[int], socket.socket | None]:
-    """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching
-    host, the connection. Raises `OSError`, `FrameError`."""
+    """Send a request to a holder; returns its reply, the descriptors that came with it and, when
+    attaching, the connection. Raises `OSError` and `FrameError`."""
     key = Path(f"{path}{KEY_SUFFIX}").read_text("ascii")
     connection = socket.socket(socket.AF_UNIX)
     attached = False
@@ -269,7 +270,7 @@ def ask(
 
 @contextlib.contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """The socket's path in a form that is short enough for any system."""
+    """Yield the socket's path in a form that is short enough for any system."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -278,17 +279,17 @@ def _short_path(path: Path) -> Iterator[str]:
 
 
 UNKNOWN_END = 0
-"""The exit code of a kernel that another program has started: only that one learns the real one."""
+"""The exit code of a kernel started by another program, which alone learns the real one."""
 
 
 class SpoolHandle:
-    """The `launch.DetachHandle` of a kernel of this machine."""
+    """The `launch.DetachHandle` of a kernel on this machine."""
 
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
     ) -> None:
-        """lifeline: closed when this host leaves the kernel. kernel: as it was when this host
-        attached to it; None if this host has started it."""
+        """lifeline: closed when this host detaches. kernel: the waiting kernel that this host
+        attached to; None if this host started it."""
         self.lifeline = lifeline
         self.was_reattached = kernel is not None
         self.ready = None if kernel is None else kernel.ready
@@ -296,18 +297,18 @@ class SpoolHandle:
         self._path = path
 
     def leave(self) -> None:
-        """Let the holder go on."""
+        """Let the holder continue without this host."""
         self.lifeline.close()
         os.close(self._spool.file)
 
     def ended(self) -> None:
-        """The kernel has ended."""
+        """Release everything, because the kernel has ended."""
         self.leave()
         remove_files(self._path)
 
 
 class AttachedProcess:
-    """A `launch.Process` that another host has started."""
+    """A `launch.Process` that another host started."""
 
     shares_clock = True
 
@@ -325,7 +326,7 @@ class AttachedProcess:
         self._watched = os.pidfd_open(kernel.pid)
 
     def signal(self, number: int) -> None:
-        """Not sent once it has ended, as its number may be another's."""
+        """Send a signal, unless the process has ended, because its number may have been reused."""
         with suppress(ProcessLookupError):
             if number != signal.SIGKILL and select.select([self._watched], [], [], 0)[0]:
                 return

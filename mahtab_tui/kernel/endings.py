@@ -14,8 +14,8 @@ _WORDS = {
 
 
 def describe_end(code: int) -> str:
-    """Describe an unexpected end of a process: ``segmentation fault (SIGSEGV)``, ``it exited with
-    code 3``."""
+    """Describe an unexpected end of a process, such as ``segmentation fault (SIGSEGV)`` or ``it
+    exited with code 3``."""
     if code == CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
     if code >= 0:
@@ -29,7 +29,7 @@ def describe_end(code: int) -> str:
 
 
 def describe_failed_start(executable: str, code: int, output: str) -> str:
-    """Say why an interpreter did not start as a kernel, and what is needed."""
+    """Say why an interpreter did not start as a kernel, and what it needs."""
     oldest = ".".join(map(str, OLDEST))
     if code == TOO_OLD:
         return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."

@@ -1,26 +1,25 @@
 """The kernel inside the caller's own process.
 
-Its limits: what only the main thread may do (signals, a caller's sqlite connection) fails with
-Python's own error. An interrupt is an asynchronous exception, which a call that blocks in C does
-not notice until it returns. What other threads, children and C code print is not the cell's output.
-None of it can be killed."""
+Limitations: what only the main thread may do (signals, a caller's sqlite connection) fails with
+Python's own error. An interrupt is an asynchronous exception, which a blocking call in C does not
+notice until it returns. Output of other threads, child processes and C code does not belong to the
+cell. The kernel cannot be killed.
+"""
 
 from __future__ import annotations
 
 import builtins
 import ctypes
-import importlib.util
 import io
 import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
     KernelError,
@@ -31,41 +30,32 @@ from mahtab_tui.kernel.base import (
     NullPersistence,
     OnDisplay,
     OnOutput,
-    between_cells,
 )
 from mahtab_tui.kernel.cells import DELAY, RunningCell
-from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import (
-    CellResult,
-    Completions,
-    Detail,
-    Explanation,
-    Lock,
-    PrivateUse,
-    Restoration,
-    Status,
-    UndoStep,
-    Variable,
-)
+from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
+from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
+from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system.processes import wait_for_result
-from mahtab_tui.worker import detail, toolbox
+from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop
 from mahtab_tui.worker.capture import LimitedOutput
-from mahtab_tui.worker.control import HostCalls, Interrupts, python_version, working_directory
+from mahtab_tui.worker.control import (
+    HostCalls,
+    Interrupts,
+    Responder,
+    python_version,
+    working_directory,
+)
 from mahtab_tui.worker.environment import Console, Replacement
 from mahtab_tui.worker.executor import CellAttribution, Executor
 from mahtab_tui.worker.frames import Frame
-from mahtab_tui.worker.inspection.columns import AbandonedError, InspectionError
 from mahtab_tui.worker.undo.history import UndoHistory
-
-if TYPE_CHECKING:
-    from mahtab_tui.worker.inspection.inspection import Inspection
 
 _STREAMS = ("stdout", "stderr")
 
 
 class ThreadOutput(io.TextIOBase):
-    """A stream that takes what one thread writes, and passes on what other threads write to the
+    """A stream that captures the writes of one thread, and passes writes of other threads to the
     original stream."""
 
     def __init__(self, thread: int, mine: TextIO, others: TextIO) -> None:
@@ -95,8 +85,8 @@ class ThreadOutput(io.TextIOBase):
 
 
 class CellOutput(io.TextIOBase):
-    """Joins a cell's output and hands it on from its own thread, so that what the listener prints
-    is not taken for the cell's."""
+    """Joins a cell's output and passes it on from a thread of its own, so that output of the
+    listener is not mistaken for the cell's."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
@@ -119,7 +109,7 @@ class CellOutput(io.TextIOBase):
         return len(text)
 
     def drain(self) -> None:
-        """Wait until everything has been handed on."""
+        """Wait until everything has been passed on."""
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
@@ -157,7 +147,7 @@ class RedirectState(NamedTuple):
 
 
 class InProcessEnvironment:
-    """Installs streams and functions that ask the user while a cell runs. Used on the kernel's
+    """Installs streams and functions for user input while a cell runs. Used on the kernel's
     thread."""
 
     def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
@@ -188,21 +178,20 @@ class InProcessEnvironment:
         self._output.drain()
 
     def leave_child(self, error: BaseException | None) -> None:
-        """Do nothing: a child that a cell forks is the caller's responsibility, as in any
+        """Do nothing: child processes that a cell forks are the caller's responsibility, as in any
         program."""
 
 
 CANNOT_FORK = "it runs inside the program that opened this session"
 """Why this kernel is not forked."""
 UNDO_STEPS = 20
-"""Cells that can be undone."""
-INSPECT_TIMEOUT = 10.0
+"""Number of cells that can be undone."""
 CLOSE_TIMEOUT = 1.0
-"""Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
+"""Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
-class InProcessKernel(NullPersistence):
-    """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
+class InProcessKernel(NullPersistence, WorkerOperations):
+    """A `Kernel` over `namespace` itself: what cells bind remains there after the session."""
 
     cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
@@ -224,13 +213,19 @@ class InProcessKernel(NullPersistence):
         """Names that cells have made."""
         self._tools: dict[str, Any] = {}
         self._values_added: set[str] = set()
-        """The names of earlier values, where builtins had none of these names before."""
+        """Names of earlier values that builtins did not have before."""
         self._ready: Future[None] = Future()
         self._calls: HostCalls
         self._executor: Executor
         self._output: CellOutput
-        self._inspection: Inspection | None = None
-        self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
+        self._undo_history = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
+        self._requests = ControlRequests(lambda frame: responder.handle(frame))
+        answers: dict[str, Callable[[Frame], Any]] = {
+            "variables": lambda frame: self._executor.tracker.listing(),
+            "undo_steps": lambda frame: self._undo_history.steps(),
+            **dict.fromkeys(("preview_undo", "undo", "redo"), self._answer_undo),
+        }
+        responder = Responder(self._requests.on_reply, namespace, answers, {})
         self._answers: CallAnswers
         self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
@@ -297,7 +292,7 @@ class InProcessKernel(NullPersistence):
             for name in self._made:
                 self._namespace.pop(name, None)
             self._executor.tracker.changes(None)
-            self._undo.end()
+            self._undo_history.end()
             names = "1 name" if len(self._made) == 1 else f"{len(self._made)} names"
             self._made.clear()
         finally:
@@ -313,81 +308,16 @@ class InProcessKernel(NullPersistence):
         )
 
     def change_directory(self, path: str) -> str:
-        try:
-            os.chdir(os.path.expanduser(path))
-        except OSError as error:
-            raise KernelError(f"{error.strerror}: {path}") from None
-        return os.getcwd()
-
-    def installed(self, module: str, *, load: bool = False) -> bool:
-        return importlib.util.find_spec(module) is not None
+        return self._ask(Operations.change_directory, path=path)
 
     def set_size(self, columns: int, lines: int) -> None:
-        """Nothing: COLUMNS and LINES of this process would also be the screen's own."""
+        """Do nothing, because COLUMNS and LINES of this process would also be the screen's."""
 
     def set_reload(self, on: bool) -> None:
-        """Nothing: the modules are the caller's program."""
+        """Do nothing, because the modules are the caller's program."""
 
-    def variables(self) -> list[Variable]:
-        return checked(list[Variable], self._executor.tracker.listing())
-
-    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        from mahtab_tui.worker.private_use import private_use
-
-        return checked(PrivateUse, private_use(self._namespace, names, codes))
-
-    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        described: Future[dict[str, Any]] = Future()
-        threading.Thread(
-            target=self._describe, args=(name, run_code, described), daemon=True
-        ).start()
-        try:
-            return checked(Detail, described.result(INSPECT_TIMEOUT))
-        except KeyError:
-            raise KernelError(f"There is no variable named {name}.") from None
-        except FutureTimeout:
-            raise KernelError(
-                f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s."
-            ) from None
-
-    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        from mahtab_tui.worker.description import describe
-
-        return describe(self._namespace, names, limit)
-
-    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        from mahtab_tui.worker.inspection.inspection import Inspection
-
-        with self._lock:
-            if self._inspection is None:
-                self._inspection = Inspection(self._namespace)
-        try:
-            return self._inspection.answer(dict(request))
-        except (InspectionError, AbandonedError) as error:
-            raise KernelError(str(error)) from None
-
-    def complete(self, code: str, cursor: int) -> Completions:
-        from mahtab_tui.worker.completion.complete import complete
-
-        return checked(Completions, complete(self._namespace, code, cursor))
-
-    def explain(self, code: str, cursor: int) -> Explanation | None:
-        from mahtab_tui.worker.completion.cursor import explain_at
-
-        found = explain_at(self._namespace, code, cursor)
-        return None if found is None else checked(Explanation, found._asdict())
-
-    def undo_steps(self) -> tuple[UndoStep, ...]:
-        return checked(tuple[UndoStep, ...], self._undo.steps())
-
-    def preview_undo(self, cell: int) -> Restoration:
-        return self._run_undo("preview", cell)
-
-    def undo(self, cell: int) -> Restoration:
-        return self._run_undo("undo", cell)
-
-    def redo(self) -> Restoration:
-        return self._run_undo("redo", 0)
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        return self._requests.ask(operation, timeout, **fields)
 
     def info(self) -> KernelInfo:
         return KernelInfo(
@@ -408,15 +338,13 @@ class InProcessKernel(NullPersistence):
             builtins.__dict__.pop(name, None)
         self._report(KernelState.DEAD, "")
 
-    def _run_undo(self, action: str, cell: int) -> Restoration:
-        with between_cells(self._turn, "undo"):
-            answer = self._undo.answer(action, cell)
+    def _answer_undo(self, frame: Frame) -> Frame:
+        try:
+            return {"restoration": self._undo_history.answer(frame["op"], frame["cell"]), "cwd": ""}
+        finally:
             self._executor.tracker.changes(None)
-        if "error" in answer:
-            raise KernelError(answer["error"])
-        return checked(Restoration, answer["value"])
 
-    # The kernel's thread.
+    # The kernel's thread
 
     def _run(self) -> None:
         self._calls = HostCalls(self._send, self._execute)
@@ -425,7 +353,7 @@ class InProcessKernel(NullPersistence):
         environment = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
-        self._executor.undo = self._undo
+        self._executor.undo = self._undo_history
         toolbox.install(self._calls.call)
         toolbox.add_functions(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():
@@ -491,11 +419,11 @@ class InProcessKernel(NullPersistence):
             self._host.background_output(shown["text"])
 
     def _raise_in_thread(self, error: ctypes.py_object[Any] | None) -> None:
-        """Raise in the kernel's thread as soon as it runs Python code; None takes it back."""
+        """Raise in the kernel's thread as soon as it runs Python code; None cancels that."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:
-        """Messages that the process's worker sends through its socket."""
+        """Handle messages that a worker process would send through its socket."""
         if frame["op"] == "call" and frame["name"] == "display":
             self._shown(frame["args"])
             self._calls.deliver({"op": "answer", "id": frame["id"], "value": None})
@@ -503,12 +431,6 @@ class InProcessKernel(NullPersistence):
             self._answers.begin(checked(HostCall, frame))
         else:
             self._answers.cancel(frame["id"])
-
-    def _describe(self, name: str, run_code: bool, described: Future[dict[str, Any]]) -> None:
-        try:
-            described.set_result(detail.describe(self._namespace, name, run_code=run_code))
-        except Exception as error:  # the thread's outermost frame
-            described.set_exception(error)
 
     def _report(self, state: KernelState, text: str) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""Looks inside the objects of a kernel: the questions of a screen, and their answers."""
+"""Inspects the objects of a kernel: requests from a screen, and their results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.values import VariableKind
 
 Step = Sequence[Any]
-"""A step of a path to an object, as the kernel gives it: ``["name", "df"]``, ``["item", 3]``,
+"""A step of a path to an object, in the kernel's format: ``["name", "df"]``, ``["item", 3]``,
 ``["attribute", "x"]``, …"""
 ObjectPath = tuple[Step, ...]
 """The path from a variable to an object. The path of an `InspectedObject` is valid only while the
-variable is the same object, so that all parts that are fetched belong to one object."""
+variable is the same object, so that all fetched parts belong to one object."""
 ViewKind = Literal[
     "table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"
 ]
@@ -35,25 +35,26 @@ class InspectedObject:
     summary: str
     kind: VariableKind
     views: tuple[ViewKind, ...]
-    """Its views, the most likely first."""
+    """Its views, most suitable first."""
     expression: str
-    """It as Python code; empty if unknown."""
+    """Python code for it; empty if unknown."""
     rows: int
     columns: int
     """Number of a table's columns."""
     size: int
     """Characters of a text, or bytes."""
     known: str = ""
-    """The class that it is shown as, with its package: ``pandas.DataFrame`` also for subclasses."""
+    """The known class that it is shown as, with its package: ``pandas.DataFrame``, for example,
+    even for subclasses."""
     shown: tuple[DerivedObject, ...] = ()
-    """Views by a registered inspector."""
+    """Views from a registered inspector."""
     problem: str = ""
     """A sentence about that inspector's failure; empty if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedObject:
-    """An object that a registered inspector returned as a view of another."""
+    """An object returned by a registered inspector as a view of another one."""
 
     title: str
     opened: InspectedObject
@@ -69,9 +70,10 @@ class Child:
     summary: str
     kind: VariableKind
     count: int
-    """How many children it has."""
+    """Number of its children."""
     state: ChildState
-    """``property``: computed by code, so only on request. ``cycle``: it contains itself."""
+    """``property``: computed by code, so only evaluated on request. ``cycle``: it contains
+    itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Heading:
     name: str
     type: str
     right: bool
-    """Whether its values are right-aligned, as numbers are."""
+    """Whether its values are right-aligned, like numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +91,15 @@ class TablePage:
     """Some rows of some columns of a table."""
 
     rows: int
-    """How many rows match the filters."""
+    """Number of rows that match the filters."""
     total_rows: int
-    """How many rows the table has."""
+    """Number of rows of the table."""
     columns: int
-    """How many columns the table has."""
+    """Number of columns of the table."""
     positions: tuple[int, ...]
-    """The positions of these rows in the table."""
+    """Positions of these rows in the table."""
     labels: tuple[str, ...] | None
-    """The rows' labels; None if they have only numbers."""
+    """Labels of the rows; None if they are only numbered."""
     cells: tuple[tuple[str | None, ...], ...]
     """Texts by column; None for missing values."""
 
@@ -113,12 +115,12 @@ class ColumnStatistics:
     bars: tuple[int, ...]
     """Counts of a small histogram from min to max."""
     top: tuple[str, ...]
-    """The most common texts with their counts, or a sentence that all differ."""
+    """The most common texts with their counts, or a sentence that all are different."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """Facts about an array."""
+    """Properties of an array."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -126,7 +128,7 @@ class ArrayFacts:
     """The device of a tensor; empty for numpy arrays."""
     bytes: int
     layout: str
-    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``),
+    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``), or
     ``gradient`` if a tensor requires one."""
 
 
@@ -155,9 +157,9 @@ class TextPart:
 
     text: str
     line: int
-    """How many line breaks precede it."""
+    """Number of line breaks before it."""
     size: int
-    """Characters of the whole text."""
+    """Length of the whole text in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +180,16 @@ class TableArrangement:
     """How a table is sorted and filtered."""
 
     sort: tuple[int, bool] | None = None
-    """A column, and whether it is descending."""
+    """The column to sort by, and whether the order is descending."""
     filters: tuple[tuple[int, str], ...] = ()
-    """Columns, and conditions such as ``> 5``, ``= berlin``, ``missing`` or a contained text."""
+    """Columns with conditions, such as ``> 5``, ``= berlin``, ``missing`` or a contained text."""
 
 
 class InspectorClient:
-    """Asks the kernel for one screen. All methods wait for the kernel and raise `KernelError`; any
-    thread may call them.
+    """Sends requests to the kernel for one screen. All methods wait for the kernel and raise
+    `KernelError`; any thread may call them.
 
-    A new question in a slot makes the kernel drop the older one.
+    A new request in a slot makes the kernel abandon the older one.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -195,7 +197,7 @@ class InspectorClient:
         self._client = f"{os.getpid()}-{next(_screens)}"
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
-        """Open an object. again: accept that the variable is now a different object."""
+        """Open an object. again: accept that the variable now refers to a different object."""
         reply = self._ask("open", path, again=again)
         shown = tuple(DerivedObject(one["title"], _opened(one)) for one in reply["shown"])
         return replace(_opened(reply), shown=shown, problem=reply["problem"])
@@ -203,7 +205,7 @@ class InspectorClient:
     def children(
         self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
     ) -> tuple[int, tuple[Child, ...]]:
-        """Return the number of an object's children and some of them by position; or of its
+        """Return the number of an object's children, and some of them by position; or those of its
         attributes."""
         reply = self._ask(
             "children",
@@ -216,7 +218,7 @@ class InspectorClient:
         return reply["count"], tuple(Child(**row) for row in reply["rows"])
 
     def evaluate(self, path: ObjectPath, name: str) -> Child:
-        """Evaluate a property on the user's request; its code runs with a time limit."""
+        """Evaluate a property at the user's request; its code runs with a time limit."""
         return Child(**self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
@@ -270,7 +272,7 @@ class InspectorClient:
     def plot(
         self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
     ) -> Plot:
-        """Compute the data of a plot of so many cells."""
+        """Compute the data of a plot with that many cells."""
         reply = self._ask("plot", path, kind=kind, width=width, height=height)
         grid = tuple(tuple(row) for row in reply.get("grid", ()))
         return Plot(reply["kind"], tuple(reply.get("xs", ())), tuple(reply.get("ys", ())), grid)
@@ -294,18 +296,18 @@ class InspectorClient:
         return base64.b64decode(self._ask("picture", path)["picture"])
 
     def measure(self, path: ObjectPath) -> tuple[int, int] | None:
-        """Return a picture's size in pixels without running user code; zeros if only drawing it
-        would tell; None if it is not a picture."""
+        """Return a picture's size in pixels without running user code; zeros if it must be drawn
+        for that; None if it is not a picture."""
         found = self._ask("measure", path)["size"]
         return None if found is None else (found[0], found[1])
 
     def representation(self, path: ObjectPath) -> tuple[str, bool]:
-        """Return the object's own representation, and whether it was cut."""
+        """Return the object's repr, and whether it was truncated."""
         reply = self._ask("repr", path)
         return reply["text"], reply["cut"]
 
     def close(self) -> None:
-        """Release everything that is kept for this screen."""
+        """Release everything held for this screen."""
         self._ask("close", (), "")
 
     def _ask(

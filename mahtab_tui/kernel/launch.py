@@ -1,4 +1,4 @@
-"""Finds an interpreter and starts the kernel's side in it."""
+"""Finds an interpreter and starts the kernel's worker in it."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ VENV_NAMES = (".venv", "venv")
 """Names of a project's virtual environment."""
 
 _SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
-"""A kernelspec's name."""
+"""Valid names of kernelspecs."""
 _MOST = 100
-"""Conda environments and kernelspecs that are examined."""
+"""Maximum number of conda environments and kernelspecs to examine."""
 _LIST_BYTES = 65_536
-"""Bytes of conda's list that are read."""
+"""Maximum bytes of conda's list to read."""
 
 
 class PythonEnvironment(NamedTuple):
     """A Python environment."""
 
     path: str
-    """For ``/python`` and ``--python``; relative if it is in the folder."""
+    """As for ``/python`` and ``--python``; relative if it is in the folder."""
     prefix: Path
 
 
 def environment_kind(folder: Path) -> EnvironmentKind | None:
-    """Return a folder's kind of environment; None if it is not one."""
+    """Return the kind of environment in a folder; None if it is not one."""
     if not (folder / "bin" / "python").exists():
         return None
     if (folder / "pyvenv.cfg").is_file():
@@ -64,8 +64,8 @@ def environment_prefix(python: str) -> Path | None:
 
 
 def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
-    """Find the environments of a project's folder (also uv's), the shell and conda, except the one
-    of `python`, which is in use."""
+    """Find the environments of a project's folder (including uv's), of the shell and of conda,
+    except that of `python`, which is in use."""
     used = environment_prefix(python)
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _folders(folder):
@@ -82,7 +82,7 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
 
 
 def find_kernelspecs() -> list[str]:
-    """Find the names of Jupyter's kernels on this machine."""
+    """Find the names of Jupyter's kernelspecs on this machine."""
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
     for folder in (
@@ -104,7 +104,7 @@ def find_kernelspecs() -> list[str]:
 
 
 def has_package(prefix: Path, name: str) -> bool:
-    """Tell whether an environment has a package in its site-packages."""
+    """Return whether an environment has a package in its site-packages."""
     try:
         return any(
             path.exists()
@@ -126,7 +126,7 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
             encoding="utf-8", errors="surrogateescape"
         ) as file:
             listed = file.read(_LIST_BYTES)
-    except (OSError, RuntimeError):  # RuntimeError from `home`
+    except (OSError, RuntimeError):  # RuntimeError comes from `home`
         return
     for line in listed.splitlines()[:_MOST]:
         if os.path.isabs(line):
@@ -134,19 +134,19 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 OLDEST = (3, 9)
-"""The oldest Python for the kernel's side."""
+"""The oldest Python that can run the worker."""
 
 TOO_OLD = 86
-"""Exit code of an older interpreter."""
+"""The exit code of an interpreter that is too old."""
 
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*[a-z]?")
 _WANTED = "give a Python interpreter's file, or a virtual environment's folder"
 _WORKER = Path(__file__).resolve().parents[1] / "worker"
 
-# The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` has
+# The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` contains
 # neither the working directory nor PYTHONPATH, so that we do not import the user's `queue.py`. The
-# package is made by hand, because importlib.util would cost 5 ms. The garbage collector only costs
-# time during imports; `main` enables it.
+# package is created by hand, because importlib.util would cost 5 ms. Garbage collection would only
+# cost time during imports; `main` enables it.
 BOOTSTRAP = f"""\
 import sys
 if sys.version_info < {OLDEST!r}:
@@ -165,36 +165,36 @@ main(fd, holder)
 
 
 class DetachHandle(Protocol):
-    """A host's share in a kernel that can go on without it."""
+    """A host's handle on a kernel that can continue without it."""
 
     @property
     def lifeline(self) -> socket.socket:
-        """Says something when another host takes the kernel."""
+        """A socket that becomes readable when another host attaches to the kernel."""
 
     @property
     def was_reattached(self) -> bool:
-        """Whether this host has attached to it, instead of starting it."""
+        """Whether this host attached to the kernel, rather than starting it."""
 
     @property
     def ready(self) -> KernelReady | None:
-        """The ready message of a kernel that waited."""
+        """The ready message of a reattached kernel."""
 
     def leave(self) -> None:
-        """Let the kernel go on; its channel is closed already."""
+        """Detach from the kernel, whose channel is already closed."""
 
     def ended(self) -> None:
-        """The kernel has ended."""
+        """Note that the kernel has ended."""
 
 
 class Process(Protocol):
-    """A kernel process and the host's ends of its connections."""
+    """A kernel process, with the host's ends of its connections."""
 
     @property
     def channel(self) -> socket.socket: ...
 
     @property
     def output(self) -> int:
-        """The read end of the pipe for its fd 1 and 2."""
+        """The read end of the pipe for its descriptors 1 and 2."""
 
     @property
     def reader(self) -> Output:
@@ -207,22 +207,23 @@ class Process(Protocol):
 
     @property
     def shares_clock(self) -> bool:
-        """Whether `time.monotonic` means the same there."""
+        """Whether `time.monotonic` has the same clock there."""
 
     @property
     def detach_handle(self) -> DetachHandle | None:
-        """This host's share in a kernel that has a holder."""
+        """This host's handle, if the kernel can be detached."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and its children."""
+        """Send a signal to the process and its children."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
+        """Wait for the end of the process; returns its exit code. Raises
+        `subprocess.TimeoutExpired`."""
 
 
 @dataclass(frozen=True)
 class LocalProcess:
-    """A `Process` on this machine, which this host has started."""
+    """A `Process` on this machine, started by this host."""
 
     child: subprocess.Popen[bytes]
     channel: socket.socket
@@ -241,8 +242,8 @@ class LocalProcess:
 
 
 class ConnectionState:
-    """The state of the wire to a kernel elsewhere. Its methods are called from threads of the
-    wire's own."""
+    """The state of the connection to a remote kernel. Methods are called from the connection's own
+    threads."""
 
     def __init__(
         self,
@@ -250,20 +251,20 @@ class ConnectionState:
         report: Callable[[str], None],
         call: Callable[[str, Mapping[str, Any]], Any],
     ) -> None:
-        """host: where it leads. report: says that the state has changed, with a sentence or none.
-        call: `KernelHost.call`."""
+        """host: the other machine. report: reports a change of state, with a sentence or an empty
+        text. call: `KernelHost.call`."""
         self._host = host
         self._report = report
         self._call = call
         self.next_try = 0.0
-        """When the next try to connect begins, in seconds since the epoch; 0 while the wire is
-        there."""
+        """When the next attempt to connect begins, in seconds since the epoch; 0 while
+        connected."""
         self.given_up = threading.Event()
-        """Set once nobody wants the kernel any more: nothing waits long for the other machine
-        then."""
+        """Set once the kernel is not needed any more, so that nothing waits long for the other
+        machine."""
 
     def lost(self, next_try: float, why: str) -> None:
-        """The wire is gone, and is tried again. why: as a clause."""
+        """The connection was lost, and will be restored. why: as a clause."""
         before, self.next_try = self.next_try, next_try
         gone = f"Lost the connection to {self._host} ({why}). The kernel keeps running, and its output is kept."
         self._report("" if before else gone)
@@ -273,10 +274,10 @@ class ConnectionState:
         self._report(f"Reconnected to {self._host}.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
-        """Ask the user what the way there wants to know, and wait. hidden: it is a password. None
-        if there is no answer."""
+        """Ask the user for what the connection needs, and wait. hidden: whether it is a password.
+        Returns None if there is no answer."""
         prompt = prompt.strip()
-        if "\n" in prompt:  # the input row has one line
+        if "\n" in prompt:  # the input row has only one line
             self._report(prompt)
         try:
             answer = self._call("input", {"prompt": prompt, "password": hidden})
@@ -286,40 +287,39 @@ class ConnectionState:
 
 
 class Launcher(Protocol):
-    """Starts the processes of a kernel, on this machine or another."""
+    """Starts a kernel's processes, on this machine or another one."""
 
     @property
     def label(self) -> str:
-        """For the header; empty for this machine."""
+        """The machine for the header; empty for this machine."""
 
     @property
     def address(self) -> str:
-        """For ``--kernel``; empty for this machine."""
+        """The address for ``--kernel``; empty for this machine."""
 
     @property
     def will_reattach(self) -> bool:
-        """Whether the next `start` returns a kernel that has waited."""
+        """Whether the next `start` reattaches a waiting kernel."""
 
     @property
     def problem(self) -> str:
         """A sentence about the last start; empty for none."""
 
     def find(self, python: str | None) -> str:
-        """Return the interpreter that the user means. Raises `KernelError`."""
+        """Return the interpreter meant by the user. Raises `KernelError`."""
 
     def start(
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-        """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`,
-        `KernelError`."""
+        """Start the worker, on a thread that lives as long as it does. Raises `OSError`,
+        `ValueError` and `KernelError`."""
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
-        """Return the settings with which a kernel there saves its namespace. Raises
-        `KernelError`."""
+        """Return the settings for saving the namespace on that machine. Raises `KernelError`."""
 
 
 class LocalLauncher:
-    """This machine."""
+    """Starts kernels on this machine."""
 
     label = address = ""
     problem = ""
@@ -338,8 +338,8 @@ class LocalLauncher:
 
 
 def cloudpickle_folder() -> str:
-    """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported
-    here. Raises `KernelError`."""
+    """Return the folder of the package cloudpickle, which the kernel loads by its path. It is not
+    imported here. Raises `KernelError`."""
     spec = find_spec("cloudpickle")
     if spec is None or spec.origin is None:
         raise KernelError(
@@ -349,11 +349,11 @@ def cloudpickle_folder() -> str:
 
 
 def find_interpreter(python: str | None) -> str:
-    """Find the file of an interpreter. python: a path, a name on the PATH, a virtual environment's
-    folder, or None for our own.
+    """Find an interpreter's file. python: a path, a name on the PATH, the folder of a virtual
+    environment, or None for our own.
 
-    Names such as ``python3`` are looked up only on the PATH, since a folder may have a file of that
-    name. Raises `KernelError`.
+    Names such as ``python3`` are looked up only on the PATH, because a folder may contain a file
+    with that name. Raises `KernelError`.
     """
     if python is None:
         return sys.executable
@@ -374,13 +374,13 @@ def find_interpreter(python: str | None) -> str:
         raise KernelError(f"There is no file {path}: {_WANTED}.")
     if not os.access(path, os.X_OK):
         raise KernelError(f"{path} is not a program: {_WANTED}.")
-    # Links are not resolved, because a virtual environment's python is a link that works only by
-    # its own name.
+    # Links are not resolved, because the python of a virtual environment is a link that only works
+    # under its own name.
     return os.path.abspath(path)
 
 
 def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    """Return the user's environment with variables that describe the screen."""
+    """Return the user's environment, with variables that describe the screen."""
     return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
 
 
@@ -389,9 +389,9 @@ def screen_variables(
 ) -> dict[str, str]:
     """Return variables that describe the screen.
 
-    Output goes to a pipe, so the environment must say that colours are shown, but that the output is
-    not an interactive terminal (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR
-    takes precedence: own.
+    Output goes to a pipe, so the environment must say that colours are shown, but that the output
+    is not an interactive terminal (rich's `TTY_INTERACTIVE`). own: the user's own NO_COLOR or
+    FORCE_COLOR, which takes precedence.
     """
     env = {"COLUMNS": str(columns), "LINES": str(lines)}
     if not color:
@@ -413,8 +413,8 @@ def spawn(
     pipe: tuple[int, int] | None = None,
     holder: HolderSettings | None = None,
 ) -> LocalProcess:
-    """Start the kernel's side. Raises `OSError`. pipe: for its output, as `os.pipe` returns it.
-    holder: the one beside it; None for none.
+    """Start the worker. Raises `OSError`. pipe: for its output, as returned by `os.pipe`. holder:
+    its holder process; None for none.
 
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives
     as long as the kernel.

@@ -1,68 +1,23 @@
-"""A kernel whose answers have the session's secrets masked. Code in the kernel sees them
+"""A kernel whose results have the session's secrets masked. Code in the kernel sees them
 unmasked."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, partial
+from typing import Any
 
 from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NullHost, OnDisplay, OnOutput
-from mahtab_tui.kernel.values import (
-    CellResult,
-    Change,
-    Completions,
-    Detail,
-    Display,
-    Explanation,
-    Lock,
-    NotSaved,
-    OutputKind,
-    Restoration,
-    RestoredFile,
-    SavedFile,
-    SavedNamespace,
-    Variable,
-)
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
-
-PASS_THROUGH = frozenset(
-    "can_detach was_reattached acknowledge saved_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
-    "undo_steps keep info close".split()
-)
-"""Operations that pass unmasked: orders, names, numbers, and answers that nobody is shown."""
-
-Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""`Kernel.look`."""
-
-_TEXT_FIELDS = {
-    "open": ("summary", "shown", "problem"),
-    "children": ("rows",),
-    "evaluate": ("label", "summary"),
-    "columns": ("columns",),
-    "table": ("labels", "cells"),
-    "figures": ("min", "max"),
-    "source": ("signature", "doc", "where", "source"),
-    "repr": ("text",),
-}
-"""The fields with text in each answer; the others are numbers or identify objects."""
-_IDENTIFIER_FIELDS = ("step", "path", "expression", "known", "kind", "state", "views")
-"""Fields inside those that identify objects."""
+from mahtab_tui.kernel.operations import ALL, Operations
+from mahtab_tui.kernel.values import Completions, OutputKind
 
 
 class MaskedKernel:
-    """`Kernel` that masks the answers of another one."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in PASS_THROUGH:
-            raise AttributeError(name)
-        return getattr(self.inner, name)
+    """A `Kernel` that masks the results of another one, except the fields named by `Operations`."""
 
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
@@ -70,13 +25,21 @@ class MaskedKernel:
         self._host: KernelHost = NullHost()
         self._size = (80, 24)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in vars(Kernel):
+            raise AttributeError(name)
+        member = getattr(self.inner, name)
+        if not callable(member):
+            return self._masked(name, member)
+        return partial(self._run if name in ("execute", "resume_cell") else self._call, name)
+
     def start(self, host: KernelHost) -> None:
         self._host = host
         self.inner.start(host)
 
     def replace_kernel(self, new: Kernel, text: str) -> None:
-        """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then
-        keeps the old one."""
+        """Replace the kernel by another one. text: a sentence about it. If it raises `KernelError`,
+        the old one stays."""
         new.set_size(*self._size)
         try:
             new.start(self._host)
@@ -87,165 +50,121 @@ class MaskedKernel:
         old.close()
         self._host.kernel_state(self.info(), text)
 
-    def execute(
-        self,
-        code: str,
-        *,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None = None,
-        nested: bool = False,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
-    ) -> CellResult:
-        output = _Output(self._secrets, on_output)
-        show = None if on_display is None else self._masking_callback(on_display)
-        result = self.inner.execute(
-            code,
-            cell=cell,
-            on_output=output.take,
-            limit=limit,
-            nested=nested,
-            on_display=show,
-            lock=lock,
-        )
-        output.end()
-        return self._result(result)
-
-    def resume_cell(
-        self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
-    ) -> CellResult | None:
-        output = _Output(self._secrets, on_output)
-        result = self.inner.resume_cell(
-            cell,
-            on_output=output.take,
-            on_display=self._masking_callback(on_display),
-            nested=nested,
-        )
-        output.end()
-        return None if result is None else self._result(result)
-
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
         self.inner.set_size(columns, lines)
 
-    def variables(self) -> list[Variable]:
-        return [self._variable(variable) for variable in self.inner.variables()]
-
-    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        found = self.inner.inspect(name, run_code=run_code)
-        attributes = tuple(map(self._variable, found.attributes))
-        return replace(
-            self._masked(found, "summary", "text", "doc", "source", "where", "error"),
-            attributes=attributes,
-        )
-
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return {
-            name: self._masked_cut(text) for name, text in self.inner.describe(names, limit).items()
-        }
-
-    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return _masked_reply(self.inner.inspect_object, request, self._secrets)
+        """Describe, and mask secrets, including those truncated before a ``…``."""
+        found: dict[str, str] = self._call("describe", names, limit)
+        return {name: self._masked_cut(text) for name, text in found.items()}
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete without candidates that would write a secret."""
-        found = self.inner.complete(code, cursor)
-        items = (
-            self._masked(item, "label", "doc")
-            for item in found.items
-            if self._secrets.mask(item.text) == item.text
-        )
+        """Complete, leaving out candidates that contain a secret."""
+        found: Completions = self._call("complete", code, cursor)
+        items = (item for item in found.items if not self._secrets.spans(item.text))
         return replace(found, items=tuple(items))
 
-    def explain(self, code: str, cursor: int) -> Explanation | None:
-        found = self.inner.explain(code, cursor)
-        return None if found is None else self._masked(found, "signature", "doc", "source")
+    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if request["do"] != "text":
+            found: dict[str, Any] = self._call("inspect_object", request)
+            return found
+        reply: dict[str, Any] = {}
 
-    def preview_undo(self, cell: int) -> Restoration:
-        return self._restoration(self.inner.preview_undo(cell))
+        def fetch(start: int, end: int) -> str:
+            reply.update(self.inner.inspect_object({**request, "start": start, "end": end}))
+            reply["line"] += reply["text"].count("\n", 0, request["start"] - start)
+            return str(reply["text"])
 
-    def undo(self, cell: int) -> Restoration:
-        return self._restoration(self.inner.undo(cell))
+        with self._masked_errors():
+            text = self._secrets.mask_page(fetch, request["start"], request["end"])
+        return {**reply, "text": text}
 
-    def redo(self) -> Restoration:
-        return self._restoration(self.inner.redo())
+    def _call(self, name: str, /, *args: Any, **arguments: Any) -> Any:
+        with self._masked_errors():
+            return self._masked(name, getattr(self.inner, name)(*args, **arguments))
 
-    def saved_namespace(self) -> SavedNamespace | None:
-        saved = self.inner.saved_namespace()
-        if saved is None:
+    def _run(
+        self,
+        name: str,
+        /,
+        *args: Any,
+        on_output: OnOutput,
+        on_display: OnDisplay | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Run a cell, or wait for its end, and mask its output, including the streamed one."""
+        output = _Output(self._secrets, on_output)
+        if on_display is not None:
+            arguments["on_display"] = lambda display: on_display(self._masked(name, display))
+        with self._masked_errors():
+            result = getattr(self.inner, name)(*args, on_output=output.take, **arguments)
+        output.end()
+        if result is None:
             return None
-        files = (
-            replace(file, variables=tuple(map(self._variable, file.variables)))
-            for file in saved.files
-        )
-        missing = (
-            NotSaved(self._variable(each.variable), self._secrets.mask(each.reason))
-            for each in saved.missing
-        )
-        return SavedNamespace(tuple(files), tuple(missing))
-
-    def restore(self, file: SavedFile) -> RestoredFile:
-        done = self.inner.restore(file)
-        missing = {name: self._secrets.mask(reason) for name, reason in done.missing.items()}
-        return RestoredFile(tuple(map(self._change, done.changes)), missing)
-
-    def _result(self, result: CellResult) -> CellResult:
         spans = self._secrets.spans(result.output)
-        return replace(
-            result,
-            output=mask_spans(result.output, spans),
-            kinds=_kinds(result.output, result.kinds, spans) if spans else result.kinds,
-            changes=tuple(map(self._change, result.changes)),
-            detail=self._secrets.mask(result.detail),
-            needs=self._secrets.mask(result.needs),
-            displays=tuple(map(self._display, result.displays)),
-        )
+        masked = self._masked(name, replace(result, output=""))
+        kinds = _kinds(result.output, result.kinds, spans) if spans else result.kinds
+        return replace(masked, output=mask_spans(result.output, spans), kinds=kinds)
 
-    def _masking_callback(self, on_display: OnDisplay) -> OnDisplay:
-        return lambda display: on_display(self._display(display))
+    def _masked(self, name: str, reply: Any) -> Any:
+        """Mask a reply to an operation."""
+        forms = self._secrets.forms
+        operation = vars(Operations).get(name)
+        unmasked = frozenset() if operation is None else operation.unmasked
+        if not forms.secrets or ALL in unmasked:
+            return reply
+        mask = cache(lambda text: mask_spans(text, forms.spans(text)))  # types and names recur
+        return _mask_texts(reply, unmasked, mask)
 
-    def _display(self, display: Display) -> Display:
-        mask = self._secrets.mask
-        return replace(
-            display,
-            text=mask(display.text),
-            data=mask(display.data) if display.mime.startswith("text/") else display.data,
-        )
-
-    def _change(self, change: Change) -> Change:
-        now, before = change.variable, change.before
-        return replace(
-            change, variable=now and self._variable(now), before=before and self._variable(before)
-        )
-
-    def _restoration(self, done: Restoration) -> Restoration:
-        as_is = (self._masked(each, "reason") for each in done.kept_as_is)
-        return replace(
-            done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(as_is)
-        )
-
-    def _masked(self, reply: T, *fields: str) -> T:
-        return replace(
-            reply, **{field: self._secrets.mask(getattr(reply, field)) for field in fields}
-        )
+    @contextmanager
+    def _masked_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except KernelError as error:
+            raise KernelError(self._secrets.mask(str(error))) from None
 
     def _masked_cut(self, text: str) -> str:
-        """Mask secrets, also those of which only a beginning is left before a ``…``."""
-        pieces = self._secrets.mask(text).split("…")
+        pieces = text.split("…")
         for index, piece in enumerate(pieces[:-1]):
             start, tolerated = self._secrets.forms.find_partial(piece)
             if len(piece) - start > tolerated:
                 pieces[index] = piece[:start] + MASK
         return "…".join(pieces)
 
-    def _variable(self, variable: Variable) -> Variable:
-        """Mask a variable's summary, but not its name, which identifies it."""
-        return replace(variable, summary=self._secrets.mask(variable.summary))
+
+def _mask_texts(value: Any, unmasked: frozenset[str], mask: Callable[[str], str]) -> Any:
+    """Mask all texts in a value but those of the unmasked fields."""
+    if type(value) is str:  # no member of an enum
+        return mask(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_mask_texts(each, unmasked, mask) for each in value)
+    if isinstance(value, Mapping):
+        return {
+            name: each if name in unmasked else _mask_texts(each, unmasked, mask)
+            for name, each in value.items()
+        }
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    if getattr(value, "mime", "").startswith("image/"):
+        unmasked |= {"data"}
+    masked = {}
+    for name in _field_names(type(value)):
+        if name not in unmasked:
+            each = getattr(value, name)  # keys of a mapping are names of the user's
+            inside = frozenset[str]() if isinstance(each, Mapping) else unmasked
+            if (changed := _mask_texts(each, inside, mask)) is not each:
+                masked[name] = changed
+    return replace(value, **masked) if masked else value
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 class _Output:
-    """Masks a cell's streamed output, kind by kind."""
+    """Masks a cell's streamed output, each kind separately."""
 
     def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
         self._secrets = secrets
@@ -284,42 +203,3 @@ def _kinds(
         result.append((kind, end - done))
         done = end
     return tuple(result)
-
-
-def _masked_reply(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    question = asked["do"]
-    if question == "text":
-        return _text(ask, asked, secrets)
-    reply = ask(asked)
-    if not secrets.forms.secrets:
-        return reply
-    return {
-        **reply,
-        **{name: _masked(reply[name], secrets) for name in _TEXT_FIELDS.get(question, ())},
-    }
-
-
-def _masked(value: Any, secrets: Secrets) -> Any:
-    if isinstance(value, str):
-        return secrets.mask(value)
-    if isinstance(value, list):
-        return [_masked(each, secrets) for each in value]
-    if isinstance(value, dict):
-        return {
-            name: each if name in _IDENTIFIER_FIELDS else _masked(each, secrets)
-            for name, each in value.items()
-        }
-    return value
-
-
-def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """Return a masked part of a text, with the number of line breaks before it."""
-    reply: dict[str, Any] = {}
-
-    def fetch(start: int, end: int) -> str:
-        reply.update(ask({**asked, "start": start, "end": end}))
-        reply["line"] += reply["text"].count("\n", 0, asked["start"] - start)
-        return str(reply["text"])
-
-    text = secrets.mask_page(fetch, asked["start"], asked["end"])
-    return {**reply, "text": text}

@@ -1,11 +1,11 @@
-"""The kernel in a process of its own: the usual one."""
+"""The kernel in a separate process, which is the default."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,49 +15,28 @@ from mahtab_tui.kernel.base import (
     KernelInfo,
     OnDisplay,
     OnOutput,
-    between_cells,
 )
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher
-from mahtab_tui.kernel.requests import UndoAnswer, checked
+from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
 from mahtab_tui.kernel.supervisor import KernelSupervisor
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
-    Completions,
-    Detail,
-    Explanation,
     KeepResult,
     Lock,
-    PrivateUse,
-    Restoration,
     RestoredFile,
     SavedFile,
     SavedNamespace,
     SaveTarget,
     Status,
-    UndoStep,
-    Variable,
 )
 
-VARIABLES_TIMEOUT = 5.0
-INSPECT_TIMEOUT = 10.0
-DESCRIBE_TIMEOUT = 5.0
-PRIVATE_TIMEOUT = 15.0
-LOOK_TIMEOUT = 15.0
-COMPLETE_TIMEOUT = 0.5
-LOAD_TIMEOUT = 60.0
-UNDO_TIMEOUT = 120.0
-RESTORE_TIMEOUT = 30.0
-"""Seconds. Inspecting and describing have time limits of their own, of about 2 s; so has looking
-inside, of 10 s for sorting and the like."""
-
-
 SLOW_DISK = 20_000_000
-"""Bytes a second."""
+"""Bytes per second."""
 
 
-class ProcessKernel:
-    """A `Kernel` in a process of its own, replaced by a new one when it dies."""
+class ProcessKernel(WorkerOperations):
+    """A `Kernel` in a separate process, which is replaced by a new one when it dies."""
 
     def __init__(
         self,
@@ -72,19 +51,18 @@ class ProcessKernel:
         keep: SaveTarget | None = None,
         launcher: Launcher | None = None,
     ) -> None:
-        """startup: code that runs in each new process before anything else. reload: load changed
-        modules of the project anew.
+        """startup: code that runs first in each new process. reload: reload changed modules of the
+        project.
 
-        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest
-        steps go first. keep: where the namespace is kept; None for nowhere. launcher: where the kernel
-        runs; None for this machine.
+        undo_steps: number of cells that can be undone. undo_memory: megabytes for that; the oldest
+        steps are dropped first. keep: where the namespace is saved; None for nowhere. launcher:
+        where the kernel runs; None for this machine.
         """
         self._launcher = launcher or LocalLauncher()
         self._python = python
         self._save_target = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._turn = threading.Lock()
-        """Held while a cell (that is not nested) runs."""
         self._processes = KernelSupervisor(
             self._launcher,
             cwd,
@@ -129,7 +107,7 @@ class ProcessKernel:
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._processes.require()
-            if not worker.was_reattached:  # the kernel has died meanwhile
+            if not worker.was_reattached:  # the kernel died meanwhile
                 return None
             with self._processes.busy(nested):
                 return worker.detach_state.resume_cell(cell, on_output, on_display)
@@ -139,7 +117,7 @@ class ProcessKernel:
             self._processes.worker.detach_state.on_stored(cell)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        saved = self._processes.require().detach_state.saved(VARIABLES_TIMEOUT)
+        saved = self._processes.require().detach_state.saved(Operations.saved_before.timeout)
         return saved.carried, saved.lost
 
     def interrupt(self) -> bool:
@@ -164,16 +142,8 @@ class ProcessKernel:
 
     def change_directory(self, path: str) -> str:
         worker = self._processes.require()
-        worker.cwd = str(worker.request("chdir", VARIABLES_TIMEOUT, path=path))
+        worker.cwd = worker.ask(Operations.change_directory, path=path)
         return worker.cwd
-
-    def installed(self, module: str, *, load: bool = False) -> bool:
-        return checked(
-            bool,
-            self._processes.require().request(
-                "installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load
-            ),
-        )
 
     def set_size(self, columns: int, lines: int) -> None:
         self._processes.size = (columns, lines)
@@ -185,53 +155,17 @@ class ProcessKernel:
         if self._processes.worker is not None:
             self._processes.worker.send("reload", on=on)
 
-    def variables(self) -> list[Variable]:
-        return checked(
-            list[Variable], self._processes.require().request("variables", VARIABLES_TIMEOUT)
-        )
-
-    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        reply = self._processes.require().request(
-            "private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)
-        )
-        return checked(PrivateUse, reply)
-
-    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        reply = self._processes.require().request(
-            "inspect", INSPECT_TIMEOUT, name=name, run_code=run_code
-        )
-        return checked(Detail, reply)
-
-    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return checked(
-            dict[str, str],
-            self._processes.require().request(
-                "describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit
-            ),
-        )
-
-    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return checked(
-            dict[str, Any], self._processes.require().request("look", LOOK_TIMEOUT, asked=request)
-        )
-
-    def complete(self, code: str, cursor: int) -> Completions:
-        return checked(
-            Completions,
-            self._processes.require(wait=False).request(
-                "complete", COMPLETE_TIMEOUT, code=code, cursor=cursor
-            ),
-        )
-
-    def explain(self, code: str, cursor: int) -> Explanation | None:
-        found = self._processes.require(wait=False).request(
-            "explain", VARIABLES_TIMEOUT, code=code, cursor=cursor
-        )
-        return None if found is None else checked(Explanation, found)
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        typing = operation in (Operations.complete, Operations.explain)  # these never wait
+        worker = self._processes.require(wait=not typing)
+        reply = worker.ask(operation, timeout, **fields)
+        if isinstance(reply, UndoAnswer):
+            worker.cwd = reply.cwd or worker.cwd
+        return reply
 
     @property
     def cannot_lock(self) -> str:
-        return checked(str, self._processes.require().request("cannot_lock", VARIABLES_TIMEOUT))
+        return self._ask(Operations.cannot_lock)
 
     @property
     def cannot_undo(self) -> str:
@@ -239,52 +173,22 @@ class ProcessKernel:
             return "undo is off (undo_steps is 0)"
         return "" if sys.platform == "linux" else "this system cannot fork the kernel safely"
 
-    def undo_steps(self) -> tuple[UndoStep, ...]:
-        return checked(
-            tuple[UndoStep, ...], self._processes.require().request("undo_steps", VARIABLES_TIMEOUT)
-        )
-
-    def preview_undo(self, cell: int) -> Restoration:
-        return self._undo("preview", cell)
-
-    def undo(self, cell: int) -> Restoration:
-        return self._undo("undo", cell)
-
-    def redo(self) -> Restoration:
-        return self._undo("redo", 0)
-
-    def _undo(self, action: str, cell: int) -> Restoration:
-        worker = self._processes.require()
-        with between_cells(self._turn, "undo"):
-            reply = checked(
-                UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell)
-            )
-        worker.cwd = reply.cwd or worker.cwd
-        return reply.restoration
-
     def saved_namespace(self) -> SavedNamespace | None:
         if self._save_target is None:
             return None
         self._launcher.keep_settings(self._save_target)
         if not self._launcher.label and not os.path.lexists(self._save_target.folder):
             return SavedNamespace((), ())
-        return checked(SavedNamespace, self._processes.require().request("kept", RESTORE_TIMEOUT))
+        return self._ask(Operations.saved_namespace)
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
-        return checked(
-            KeepResult,
-            self._processes.require().request(
-                "keep", seconds, carried=list(carried), lost=list(lost)
-            ),
-        )
+        return self._ask(Operations.keep, seconds, carried=list(carried), lost=list(lost))
 
     def restore(self, file: SavedFile) -> RestoredFile:
         worker = self._processes.require()
         with self._turn:
             try:
-                return checked(
-                    RestoredFile, worker.restore(file.name, RESTORE_TIMEOUT + file.size / SLOW_DISK)
-                )
+                return worker.restore(file.name, Operations.restore.timeout + file.size / SLOW_DISK)
             except KernelError:
                 worker.interrupt()
                 raise

@@ -17,20 +17,21 @@ from typing import Any, NamedTuple, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from mahtab_tui.kernel.base import KernelError, KernelHost
-from mahtab_tui.kernel.values import Change, OutputKind, Restoration, Status
+from mahtab_tui.kernel.operations import Operation, Operations
+from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 
 LIMIT = 64 * 2**20
-"""Bytes that may wait in the queue. A single message may be larger."""
+"""Maximum bytes in the queue. A single message may be larger."""
 
 
 class OutgoingFullError(ValueError):
-    """The kernel does not read, and too much is waiting."""
+    """The kernel does not read, and too much is queued."""
 
 
 class SendQueue:
-    """Sends whole messages over a socket in order. What the socket does not accept at once is sent
-    by a thread, which ends when the queue is empty. Any thread may call it."""
+    """Sends whole messages over a socket in order. A thread sends what the socket does not accept
+    at once, and ends when the queue is empty. Any thread may call it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -72,7 +73,7 @@ class SendQueue:
             self._channel.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the socket and drop waiting messages."""
+        """Close the socket and drop queued messages."""
         with self._lock:
             self._closed = True
             writer = self._writer
@@ -102,16 +103,16 @@ class SendQueue:
 
 
 class Outbox:
-    """The frames for a kernel process. Before it has a connection they go nowhere: its reader
-    thread notices a dead one, and tells."""
+    """Frames for a kernel process. Without a connection they are dropped: the reader thread notices
+    a lost one, and reports it."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
-        """give_up: called when it does not read answers."""
+        """give_up: called when the kernel does not read answers."""
         self.queue: SendQueue | None = None
         self._give_up = give_up
 
     def send(self, frame: Frame) -> None:
-        """Send a frame. Raises `OutgoingFullError`, `FrameError`."""
+        """Send a frame. Raises `OutgoingFullError` and `FrameError`."""
         self.send_data(encode(frame))
 
     def send_data(self, data: bytes) -> None:
@@ -120,12 +121,12 @@ class Outbox:
             self.queue.send(data)
 
     def send_soon(self, data: bytes) -> None:
-        """Send an encoded frame, unless the kernel reads nothing."""
+        """Send an encoded frame, unless the kernel is not reading."""
         with contextlib.suppress(OutgoingFullError):
             self.send_data(data)
 
     def answer(self, answer: Frame) -> None:
-        """Send an answer. Raises `OutgoingFullError`, after which a shorter one is sent."""
+        """Send an answer. Raises `OutgoingFullError`, after sending a shorter one."""
         try:
             self.send(answer)
         except OutgoingFullError:
@@ -172,14 +173,6 @@ class HostCall:
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UndoAnswer:
-    """Effect of an undo, and the working directory after it."""
-
-    restoration: Restoration
-    cwd: str
-
-
 def checked(kind: type[T], reply: object) -> T:
     """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
     try:
@@ -187,7 +180,8 @@ def checked(kind: type[T], reply: object) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise KernelError(f"{kind.__name__} {field}: {first['msg']}") from None
+        name = getattr(kind, "__name__", kind)
+        raise KernelError(f"{name} {field}: {first['msg']}") from None
     return value
 
 
@@ -197,8 +191,8 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 
 class CallAnswers:
-    """The open calls of one kernel, each answered on its own thread. send: sends an answer to the
-    kernel, and raises `TypeError` or `ValueError` if it cannot."""
+    """The open calls of a kernel, each answered on a thread of its own. send: sends an answer to
+    the kernel; raises `TypeError` or `ValueError` if it cannot."""
 
     def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
         self._host = host
@@ -219,7 +213,7 @@ class CallAnswers:
             self._host.call_cancelled(name)
 
     def cancel_all(self) -> None:
-        """Cancel all calls, since the kernel has ended."""
+        """Cancel all calls, because the kernel has ended."""
         for number in list(self._open):
             self.cancel(number)
 
@@ -239,15 +233,16 @@ class CallAnswers:
             self._send(answer)
 
 
-ONE_BY_ONE = frozenset({"complete"})
-"""Requests at each key press. The next one is sent only after the last reply, so that they do not
-pile up in a busy kernel."""
+ONE_BY_ONE = frozenset({Operations.complete.name})
+"""Requests made at each key press. The next one is sent only after the last reply, so that they do
+not pile up in a busy kernel."""
 
 STALE_AFTER = 10.0
-"""Seconds after which the next one is sent anyway, since the last one may wait for a lost disk."""
+"""Seconds after which the next one is sent anyway, because the last one may be waiting for a lost
+disk."""
 
 MOST = 100
-"""Open requests after which no more are sent."""
+"""Maximum number of open requests."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
@@ -261,7 +256,7 @@ class _Request(NamedTuple):
 
 
 class ControlRequests:
-    """The open requests, including those that nobody waits for. Any thread may call it."""
+    """The open requests, including abandoned ones. Any thread may call it."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
         """send: may raise `ValueError` if a frame cannot be sent."""
@@ -271,9 +266,11 @@ class ControlRequests:
         self._open: dict[int, _Request] = {}
         self._ended = ""
 
-    def ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Send a request and wait for the reply. Raises `KernelError` with the kernel's message, or
-        if there is no reply in `timeout` seconds."""
+    def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        """Send a request and wait for the reply. timeout: if not the operation's. Raises
+        `KernelError` with the kernel's message, or if there is no reply in time."""
+        op = operation.name
+        timeout = operation.timeout if timeout is None else timeout
         now = time.monotonic()
         with self._changed:
             free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)
@@ -289,9 +286,10 @@ class ControlRequests:
             self._take(number)
             raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
         try:
-            return request.reply.result(max(0.0, now + timeout - time.monotonic()))
+            reply = request.reply.result(max(0.0, now + timeout - time.monotonic()))
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
+        return checked(operation.result, reply)
 
     def on_reply(self, frame: Frame) -> None:
         """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""
@@ -306,7 +304,7 @@ class ControlRequests:
             request.reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
-        """Fail all requests, since the kernel has ended."""
+        """Fail all requests, because the kernel has ended."""
         with self._changed:
             self._ended = how
             left, self._open = self._open, {}

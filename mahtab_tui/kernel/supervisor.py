@@ -1,4 +1,4 @@
-"""The process of a kernel, and the next one when it dies or is replaced."""
+"""Runs a kernel's process, and starts another one when it dies or is replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AliasChoices, Field
 
 from mahtab_tui.kernel.base import (
     KernelError,
@@ -32,28 +34,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavedBefore:
-    """The last host's report on the saved variables."""
+    """The previous host's report on the saved variables."""
 
     carried: tuple[str, ...] | None
-    """None if it has said nothing."""
+    """None if it reported nothing."""
     lost: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EventBacklog:
-    """Events in order. `at` is the offset of the output up to then."""
+    """Events in order, to replay on attach. `at` is the offset of the output up to an event.
 
-    told: int
+    The aliases are used by waiting kernels of earlier versions.
+    """
+
+    acknowledged: Annotated[int, Field(validation_alias=AliasChoices("acknowledged", "told"))]
     """The offset up to which the output outside cells is stored."""
     events: tuple[dict[str, Any], ...]
-    """A cell's begin, a display, or a cell's end."""
+    """Each is the start of a cell, a display, or the end of a cell."""
     calls: tuple[HostCall, ...]
-    """The calls that wait for an answer."""
-    kept: SavedBefore
+    """Calls that wait for an answer."""
+    saved: Annotated[SavedBefore, Field(validation_alias=AliasChoices("saved", "kept"))]
 
 
 class BufferedListener:
-    """Keeps a cell's output until there is a listener, and passes it on then."""
+    """Buffers a cell's output until there is a listener, and then passes it on."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,7 +72,7 @@ class BufferedListener:
         self._pass_on(lambda _, on_display: on_display(display))
 
     def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
-        """Pass on what has come, and what will come."""
+        """Pass on the buffered output, and all later output."""
         with self._lock:
             self._listener = on_output, on_display
             waiting, self._waiting = self._waiting, []
@@ -83,7 +88,7 @@ class BufferedListener:
 
 
 BacklogCells = dict[int, tuple[RunningCell, BufferedListener]]
-"""The cells of a story by their numbers."""
+"""The cells of a backlog, by number."""
 
 
 def backlog_cells(story: EventBacklog) -> BacklogCells:
@@ -107,11 +112,12 @@ def replay(
     shown: Callable[[dict[str, Any]], None],
     done: Callable[[CellEnd], None],
 ) -> None:
-    """Go through a story and the output of that time. Raises an exception of any class for what no
-    kernel says.
+    """Replay a backlog, with the output of that time. May raise any exception if the backlog is
+    malformed.
 
-    cells: those of the story. shown, done: told of displays and ends."""
-    output.go_to(story.events[0]["at"] if story.events else story.told)
+    cells: the cells of the backlog. shown, done: called for displays and ends.
+    """
+    output.go_to(story.events[0]["at"] if story.events else story.acknowledged)
     depth = 0
 
     def feed(data: Iterable[bytes]) -> None:
@@ -120,7 +126,7 @@ def replay(
 
     for event in story.events:
         if not depth:
-            output.go_to(min(story.told, event["at"]))
+            output.go_to(min(story.acknowledged, event["at"]))
         feed(output.until(event["at"]))
         if "begin" in event:
             chunks.flush()
@@ -134,21 +140,21 @@ def replay(
             done(checked(CellEnd, event["done"]))
             depth -= 1
     if not depth:
-        output.go_to(story.told)
+        output.go_to(story.acknowledged)
     feed(output.available())
 
 
 ATTEMPTS = 3
-"""Starts in a row that may fail before a dead kernel stays dead."""
+"""Failed starts in a row after which a dead kernel stays dead."""
 
 STARTUP_OUTPUT = 4_000
-"""Characters of the output of the startup code that are reported if it fails."""
+"""Characters of the startup code's output to report if it fails."""
 
 CLOSED = "The session was closed."
 
 
 class KernelSupervisor:
-    """Starts a kernel's processes, one after the other, and tells the host of their states."""
+    """Starts a kernel's processes, one after the other, and reports their states to the host."""
 
     def __init__(
         self,
@@ -161,20 +167,20 @@ class KernelSupervisor:
         undo_limits: Mapping[str, int],
         keep: SaveTarget | None,
     ) -> None:
-        """undo_limits: steps and megabytes. The rest is as for `ProcessKernel`."""
+        """undo_limits: steps and megabytes. The other arguments are those of `ProcessKernel`."""
         self.reload = reload
-        """Whether new processes load changed modules anew."""
+        """Whether new processes reload changed modules."""
         self.size = (80, 24)
         """Columns and lines for new processes."""
         self._size_sent = self.size
-        """With which the newest process was started."""
+        """The size with which the newest process was started."""
         self.state = KernelState.DEAD
         self.worker: WorkerProcess | None = None
-        """The process that runs."""
+        """The running process."""
         self.failure = "The kernel was not started."
-        """Why there is none."""
+        """Why there is no process."""
         self.attached = launcher.will_reattach
-        """Whether the process had waited for this host."""
+        """Whether the process was waiting for this host."""
         self._launcher = launcher
         self._wire = ConnectionState(
             launcher.label,
@@ -186,17 +192,16 @@ class KernelSupervisor:
         self._host: KernelHost = NullHost()
         self._startup = startup
         self.executable = ""
-        """The interpreter of the last process; empty before the first."""
+        """The interpreter of the last process; empty before the first one."""
         self._color = color
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
         self._moved = ""
-        """Says that a new process runs on another machine, until that is reported."""
+        """A sentence that a new process runs on another machine, until it is reported."""
         self._swap = threading.Lock()
-        """Held while one process takes the place of another."""
+        """Held while one process replaces another."""
         self._changed = threading.Condition()
         self._closed = False
         self._starting: WorkerProcess | None = None
-        """The process that is being started."""
 
     def start(self, host: KernelHost, python: str | None) -> None:
         """Start the first process. python: as for `launch.Launcher.find`. Raises `KernelError`."""
@@ -209,7 +214,7 @@ class KernelSupervisor:
         except KernelError as error:
             if not self._closed:
                 self.failure = str(error)
-                self.report(KernelState.DEAD, "")  # the caller tells why
+                self.report(KernelState.DEAD, "")  # the caller reports the reason
             raise
         self._begin("")
 
@@ -226,10 +231,10 @@ class KernelSupervisor:
             )
 
     def replace(self, executable: str, why: str, now: str) -> None:
-        """Put another process in the place of the one that runs. Raises `KernelError`.
+        """Replace the running process by another one. Raises `KernelError`.
 
-        why: the detail of the old one's cells. now: the notice once the new one is ready, with
-        places for its hello.
+        why: a detail for the results of the old one's cells. now: the notice once the new one is
+        ready, with placeholders for its ready message.
         """
         with self._swap:
             if self._closed:
@@ -243,27 +248,28 @@ class KernelSupervisor:
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
     def new_process_text(self, event: str) -> str:
-        """Return the sentence about a new process. Where variables are saved, the session says
-        which of them come back."""
+        """Return the sentence about a new process. If variables are saved, the session reports
+        which of them are restored."""
         return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
 
     def ready(self) -> WorkerProcess | None:
-        """The process, once it has started; None where there is none to come."""
+        """Return the process, once it has started; None if there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self.state is not KernelState.STARTING)
             return self.worker
 
     def require(self, *, wait: bool = True) -> WorkerProcess:
-        """The process. wait: for one that starts. Raises `KernelError` where there is none."""
+        """Return the process. wait: also wait for one that is starting. Raises `KernelError` if
+        there is none."""
         worker = self.ready() if wait else self.worker
         if worker is None:
             raise KernelError(self.failure)
         return worker
 
     def report(self, state: KernelState, text: str) -> None:
-        """Tell the host of a state; text: a sentence or none."""
+        """Report a state to the host. text: a sentence, or empty."""
         with self._changed:
-            if self.state is KernelState.CLAIMED_ELSEWHERE:  # nothing follows
+            if self.state is KernelState.CLAIMED_ELSEWHERE:  # no state follows
                 return
             self.state = state
             self._changed.notify_all()
@@ -271,7 +277,7 @@ class KernelSupervisor:
 
     @contextmanager
     def busy(self, nested: bool) -> Iterator[None]:
-        """Tell the host that a cell runs within this context, unless that is inside another."""
+        """Report to the host that a cell runs within this context, unless it is inside another."""
         if nested:
             yield
             return
@@ -311,11 +317,11 @@ class KernelSupervisor:
             worker.end(Status.KILLED, CLOSED)
         self.report(KernelState.DEAD, "")
 
-    # The `Listener` of a `WorkerProcess`.
+    # Implements the `Listener` of a `WorkerProcess`
 
     def claimed(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
-            if self._closed or self.worker not in (worker, None):  # None: as soon as it was there
+            if self._closed or self.worker not in (worker, None):  # None: right after its start
                 return
             self.worker = None
             self._cwd = worker.cwd
@@ -334,11 +340,11 @@ class KernelSupervisor:
             self._restart()
         except (
             Exception
-        ) as error:  # the thread's outermost frame: cells wait for what comes of this
+        ) as error:  # the thread's outermost frame, because cells wait for the outcome
             self._failed(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
-        """Put a new process in the place of one that died. Runs on the dead one's reader thread."""
+        """Replace a process that died by a new one. Runs on the dead one's reader thread."""
         for attempt in range(1, ATTEMPTS + 1):
             with self._swap:
                 if self._closed or self.worker is not None:
@@ -355,11 +361,12 @@ class KernelSupervisor:
             return
 
     def _begin(self, text: str) -> None:
-        """Run what a new process begins with, and tell that it is ready. Cells wait until then."""
+        """Run the startup code of a new process, and report that it is ready. Cells wait until
+        then."""
         with self._changed:
             worker, startup = self.worker, self._startup
             if startup:
-                self._startup = ""  # one that ends the process must not end the next one, too
+                self._startup = ""  # startup code that ends the process must not end the next one
         if worker is None:
             return
         if self.attached:
@@ -386,7 +393,7 @@ class KernelSupervisor:
             if result.status is not Status.OK:
                 text = f"{text} The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}".lstrip()
         if self._save_target is not None:
-            with suppress(KernelError):  # `kept` raises it
+            with suppress(KernelError):  # `saved_before` raises it
                 worker.send("keep_in", **self._launcher.keep_settings(self._save_target))
         text, self._moved = f"{text} {self._moved} {self._launcher.problem}".strip(), ""
         self.report(KernelState.IDLE, text)
@@ -394,7 +401,7 @@ class KernelSupervisor:
     def _launch(self, executable: str) -> WorkerProcess:
 
         cwd = self.worker.cwd if self.worker is not None else self._cwd
-        folder = cwd if self._launcher.label else existing_folder(cwd)  # a station looks by itself
+        folder = cwd if self._launcher.label else existing_folder(cwd)  # a station checks itself
         self._size_sent = self.size
         start = partial(
             self._launcher.start, executable, folder, self._color, self._size_sent, self._wire
@@ -418,7 +425,7 @@ class KernelSupervisor:
             if worker.claimed:
                 raise KernelError(CLAIMED)
             self.worker, self.executable = worker, executable
-        if self.size != self._size_sent:  # it has changed meanwhile
+        if self.size != self._size_sent:  # it was changed meanwhile
             columns, lines = self.size
             worker.send("size", columns=columns, lines=lines)
 

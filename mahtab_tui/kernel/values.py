@@ -1,16 +1,18 @@
-"""Data about cells and variables, as a kernel sends it."""
+"""Data about cells and variables, as sent by a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
+
+from pydantic import AliasChoices, Field
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
 Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/plain"]
-"""``text/plain`` is help: only its text is used, and it is read from the beginning."""
+"""``text/plain`` is help: only its text is used, and it is read from its start."""
 VariableKind = Literal["data", "module", "function", "class"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted", "restoring", "absent"]
 CHANGE_SIGNS: Mapping[str, str] = {
@@ -20,14 +22,14 @@ CHANGE_SIGNS: Mapping[str, str] = {
     "perhaps": "?",
     "deleted": "−",
 }
-"""How each kind of change is drawn."""
+"""The symbol for each kind of change."""
 
 
 RESET = "The kernel was reset."
-"""The detail of a cell's result that a reset ended."""
+"""The detail of the result of a cell ended by a reset."""
 
 Lock = Literal["keep", "discard"]
-"""A cell runs in a locked fork: what it makes comes back, or stays there."""
+"""Whether the results of a cell in a locked fork are brought back or discarded."""
 
 
 class Status(StrEnum):
@@ -37,107 +39,108 @@ class Status(StrEnum):
     ERROR = "error"
     INTERRUPTED = "interrupted"
     KILLED = "killed"
-    """The kernel was killed because the user asked for it, or by `reset`."""
+    """The kernel was killed at the user's request, or by `reset`."""
     DIED = "died"
     """The kernel ended by itself, or another program ended it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name of the namespace, described from metadata only."""
+    """A name in the namespace, described only from metadata."""
 
     name: str
     type: str
-    """The type's name, with its module where that helps (`DataFrame`, `PosixPath`)."""
+    """The type's name, with its module if that helps (`DataFrame`, `PosixPath`)."""
     summary: str
-    """Shape, length or the value of simple things: `10000 × 5`, `18.4 M chars`, `42`. One line."""
+    """Shape or length, or the value of simple objects: `10000 × 5`, `18.4 M chars`, `42`. One
+    line."""
     kind: VariableKind
 
     @property
     def underscored(self) -> bool:
-        """Whether its name begins with ``_``: it is hidden in lists."""
+        """Whether its name begins with ``_``, so that lists hide it."""
         return self.name.startswith("_")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change that a cell made to a name."""
+    """A change that a cell made to a name."""
 
     name: str
     change: ChangeKind
     """``rebound``: the name refers to another object. ``changed``: the object was changed in place.
     ``perhaps``: it may have been changed in place, but comparing it would take too long."""
     variable: Variable | None
-    """As it is after the change; None if it was deleted."""
+    """The variable after the change; None if it was deleted."""
     before: Variable | None = None
-    """As it was before the change, for an undo; otherwise None."""
+    """The variable before the change, for an undo; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateUse:
-    """Places where variables show that the user has marked as private."""
+    """Where private variables occur."""
 
     aliases: tuple[str, ...]
     """Other names of the same objects."""
     texts: tuple[str, ...]
     """Texts in their values, as far as they are long enough to be recognised, and not too many."""
     used: tuple[tuple[str, ...], ...]
-    """For each code, the variables that it can reach."""
+    """For each code, the variables it can reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """A display of a cell beside text. Its text is also a piece of the output, of kind
+    """A display of a cell in addition to text. Its text is also a piece of the output, of kind
     ``display``."""
 
     mime: Mime
     data: str
     """Base64 for pictures."""
     text: str
-    """A description, for readers who cannot see the data."""
+    """A description, for readers that cannot see the data."""
     value: str = ""
     """The key with which the kernel opens the value; empty if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracebackFrame:
-    """A place that a traceback names."""
+    """A location named by a traceback."""
 
     file: str
-    """As Python names it; ``In [3]`` for a cell."""
+    """As named by Python; ``In [3]`` for a cell."""
     line: int
-    """0 if it is not known."""
+    """0 if unknown."""
     function: str
     """Empty for code that does not compile."""
     row: int
-    """The line of the output that names it, counted from the end: 1 is the last; 0 if it is not
-    known."""
+    """The line of the output that names it, counted from the end, where 1 is the last; 0 if
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The result of one cell."""
+    """The result of a cell."""
 
     cell: int
     status: Status
     output: str
-    """Its output as a terminal shows it at the end, its value and its traceback, in order."""
+    """Its output as finally shown by a terminal, its value and its traceback, in order."""
     kinds: tuple[tuple[OutputKind, int], ...]
     """The kinds of the pieces of `output`, in order, with their lengths in characters."""
     duration: float
     """Seconds."""
     changes: tuple[Change, ...]
     detail: str = ""
-    """For `died` and `killed`: a sentence that says how."""
+    """For `died` and `killed`: a sentence on how."""
     displays: tuple[Display, ...] = ()
     """One for each piece of kind ``display``."""
     frames: tuple[TracebackFrame, ...] = ()
-    """The places that the traceback names, in its order."""
+    """Locations named by the traceback, in its order."""
     rewritten: bool = False
-    """Whether a part of what was printed was overwritten, and is not in `output`."""
+    """Whether part of the output was overwritten, and is not in `output`."""
     needs: str = ""
-    """Need of a cell in a locked fork beyond the lock, as a clause ("wanted to write out.csv").
-    Nothing of it was kept."""
+    """What a cell in a locked fork needs beyond the lock, as a clause ("wanted to write out.csv").
+    Then none of its results were kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +155,16 @@ class NotRestored:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """Effect of an undo or a redo."""
+    """The effect of an undo or a redo."""
 
     changes: tuple[Change, ...]
-    """Effect on each name, by kind: ``added`` (the name comes back), ``deleted`` (it goes away),
+    """The effect on each name: ``added`` (the name is restored), ``deleted`` (it is removed),
     ``rebound``, ``changed`` (in place)."""
-    kept_as_is: tuple[NotRestored, ...]
+    not_restored: Annotated[
+        tuple[NotRestored, ...],
+        Field(validation_alias=AliasChoices("not_restored", "kept_as_is")),
+    ]
+    """The alias is used by waiting kernels of earlier versions."""
     exact: bool
     """Whether everything is restored."""
 
@@ -168,7 +175,7 @@ class UndoStep:
 
     cell: int
     bytes: int
-    """Memory that this step alone uses."""
+    """Memory used only by this step."""
 
 
 class SaveTarget(NamedTuple):
@@ -177,14 +184,15 @@ class SaveTarget(NamedTuple):
     folder: str
     """The session's folder, inside a folder that only the user can write."""
     key: str
-    """Hexadecimal; it signs the files, so that only files of the user's own sessions are read."""
+    """In hexadecimal. It signs the files, so that only files of the user's own sessions are
+    read."""
     megabytes: int
     """The limit; the largest variables are left out first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotSaved:
-    """A variable that is not kept, and why: the end of a sentence."""
+    """A variable that was not saved, and why, as the end of a sentence."""
 
     variable: Variable
     reason: str
@@ -192,7 +200,7 @@ class NotSaved:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file of variables that are read together."""
+    """A file of variables that are restored together."""
 
     name: str
     size: int
@@ -210,26 +218,26 @@ class SavedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class KeepResult:
-    """The result of writing the namespace."""
+    """The result of saving the namespace."""
 
     size: int = 0
-    """Bytes of everything that is kept."""
+    """Bytes of everything that is saved."""
     names: int = 0
     missing: int = 0
-    """How many variables are kept, and how many are not."""
+    """Number of variables that are saved, and that are not."""
     error: str = ""
-    """Why nothing was written, as the end of a sentence; what was kept before is still there. Empty
-    if it was written."""
+    """Why nothing was saved, as the end of a sentence; empty if it was. Earlier saved variables are
+    not affected."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredFile:
-    """The result of reading kept variables."""
+    """The result of restoring saved variables."""
 
     changes: tuple[Change, ...]
-    """The names that are back."""
+    """The restored names."""
     missing: Mapping[str, str]
-    """The names that are not, and why: the end of a sentence."""
+    """The names that were not restored, and why, as the end of a sentence."""
 
 
 CompletionKind = Literal[
@@ -252,52 +260,53 @@ CompletionKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One variable in full. Making it may run the object's own code, under a time limit."""
+    """A full description of a variable. Creating it may run the object's own code, within a time
+    limit."""
 
     name: str
     type: str
     summary: str
     text: str
-    """The representation, up to the size limit."""
+    """The repr, up to the size limit."""
     cut: int
-    """Characters that were left out of `text`."""
+    """Characters missing from `text`."""
     attributes: tuple[Variable, ...]
-    """Its attributes; no property was run."""
+    """Its attributes; no property was evaluated."""
     doc: str
     source: str
-    """For functions and classes; otherwise empty."""
+    """The source of a function or class; otherwise empty."""
     where: str
     """File and line of the source; empty if it has none."""
     error: str
-    """The failure while it was described (a `__repr__` that raised, the time limit); empty if there
-    was none."""
+    """What failed while describing it (a `__repr__` that raised, the time limit); empty if nothing
+    did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A text that can complete the code at the cursor."""
+    """A possible completion at the cursor."""
 
     label: str
-    """As it is shown."""
+    """The displayed text."""
     text: str
-    """The text that is inserted."""
+    """The inserted text."""
     kind: CompletionKind
     doc: str
-    """One line: the type and summary of data; the parameters and the first line of the docstring of
-    a function."""
+    """One line: type and summary for data; parameters and first line of the docstring for a
+    function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The completions at a cursor, the best first."""
+    """The completions at a cursor, best first."""
 
     start: int
     """The start, in characters, of the text that a completion replaces; its end is the cursor."""
     items: tuple[Completion, ...]
     more: int
-    """The number of completions that were left out."""
+    """Number of completions left out."""
     pending: bool = False
-    """Whether there will soon be others: an MCP server is starting."""
+    """Whether more will follow soon, because an MCP server is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,21 +314,21 @@ class Explanation:
     """Help on the name or call at the cursor."""
 
     name: str
-    """The expression, as it is written."""
+    """The expression, as written."""
     signature: str
-    """The signature of a callable; the type and summary of anything else."""
+    """The signature of a callable; type and summary of anything else."""
     doc: str
     where: str
-    """File and line of its source; empty if it has none."""
+    """File and line of its source; empty if there is none."""
     source: str
-    """Empty unless it was asked for."""
+    """Empty unless requested."""
 
 
 _T = TypeVar("_T")
 
 
 class Author(NamedTuple):
-    """The party and cell that changed a name."""
+    """The author and cell that last changed a name."""
 
     party: str
     cell: int
@@ -337,7 +346,7 @@ class _PreviousState(NamedTuple):
 
 
 class Provenance:
-    """Folds the changes of cells."""
+    """Tracks authors of names, from the changes of cells."""
 
     def __init__(self) -> None:
         self._authors: dict[str, Author] = {}
@@ -363,7 +372,7 @@ class Provenance:
                 self._replaced.append(before)
 
     def rewind(self, cell: int) -> None:
-        """Restore what was known before a cell ran."""
+        """Restore the state from before a cell."""
         first = next((n for n, entry in enumerate(self._replaced) if entry.cell >= cell), None)
         if first is None:
             return
@@ -373,12 +382,11 @@ class Provenance:
         del self._replaced[first:]
 
     def author(self, name: str) -> Author | None:
-        """Return who made or last changed a name; None if no cell has."""
+        """Return the author of the last change to a name; None if no cell changed it."""
         return self._authors.get(name)
 
     def described(self, name: str) -> Variable | None:
-        """Return the variable as it was after the last cell that changed it; None if no cell
-        has."""
+        """Return a variable's description after its last change; None if no cell changed it."""
         return self._described.get(name)
 
     def copy(self) -> Provenance:
@@ -387,7 +395,7 @@ class Provenance:
         return other
 
     def restore(self, other: Provenance) -> None:
-        """Know again what was known when `other` was copied."""
+        """Restore the state that was copied to `other`."""
         self._authors = dict(other._authors)
         self._described = dict(other._described)
         self._replaced = list(other._replaced)

@@ -1,4 +1,4 @@
-"""One kernel process from its start to its end."""
+"""A kernel process, from its start to its end."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import DetachHandle, Process
+from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.requests import (
     NO_ANSWER,
     CallAnswers,
@@ -31,7 +32,7 @@ from mahtab_tui.kernel.requests import (
     SendQueue,
     checked,
 )
-from mahtab_tui.kernel.values import CellResult, Lock, Status
+from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
 from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.spool import PIECE, Spool, format_omission, pending_bytes
@@ -40,39 +41,40 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.supervisor import BacklogCells, EventBacklog, SavedBefore
 
 RELEASE_SIZE = 2**20
-"""Bytes from which on it is worth freeing their memory."""
+"""Bytes from which releasing their memory is worthwhile."""
 
 
 class Output(Protocol):
-    """Output of a kernel. `read` is called when its pipe has something."""
+    """A kernel's output. `read` is called when its pipe is readable."""
 
     def read(self) -> bytes | None:
-        """Return the next bytes; none at the end, None if there are none now."""
+        """Return the next bytes; empty at the end, None if there are none now."""
 
     def available(self) -> Iterator[bytes]:
-        """Yield what is there now, and no more: a thread of the user's may print without end."""
+        """Yield what is available now, and no more, because a thread of the user's may print
+        endlessly."""
 
 
 class SeekableOutput(Output, Protocol):
-    """Output that another host can read again. An offset in it is the number of a byte."""
+    """Output that another host can read again. Offsets count bytes."""
 
     @property
     def position(self) -> int:
-        """The offset of the next byte to be read."""
+        """The offset of the next byte to read."""
 
     def go_to(self, offset: int) -> None:
-        """Leave out what lies before an offset, if that is not read yet."""
+        """Skip to an offset, if it has not been read yet."""
 
     def until(self, end: int) -> Iterator[bytes]:
-        """Yield the bytes before an offset, as far as they were printed."""
+        """Yield the bytes before an offset, as far as they have been printed."""
 
     def release(self, offset: int) -> bool:
-        """Note that output before an offset is stored, and need not stay. Returns whether that was
-        much."""
+        """Note that output before an offset is stored and no longer needed. Returns whether that
+        was much."""
 
 
 class PipeOutput:
-    """Output that is gone once it is read."""
+    """Output that is gone once it has been read."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
@@ -88,8 +90,8 @@ class PipeOutput:
 
 
 class SpooledOutput:
-    """The `SeekableOutput` of a kernel of this machine. Bytes go from the pipe to the spool, and
-    are read there."""
+    """The `SeekableOutput` of a kernel on this machine. Bytes are moved from the pipe to the spool,
+    and read there."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -131,25 +133,25 @@ CLAIMED = "The other terminal now has the kernel and its variables."
 
 
 class DetachState:
-    """Used by any thread, but `receive`, `on_cell_end` and `printed_outside` only by the one that reads."""
+    """What another host would need to know of this one. Any thread may use it, but only the reader
+    thread calls `receive`, `on_cell_end` and `printed_outside`."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self.output: SeekableOutput | None = None
-        """The kernel's output if it can outlive this host."""
+        """The kernel's output, if it can outlive this host."""
         self._send = send
         self._lock = threading.Lock()
         self._story: Future[EventBacklog] = Future()
         self._resumed: BacklogCells = {}
         self._stored: list[int] = []
-        """Cells that are stored, and up to where output outside cells is, if that is not told
-        yet."""
+        """Cells stored since the last acknowledgement."""
         self._received = 0
         self._ends: dict[int, int] = {}
-        """Offset at which the output of a cell ends that is not stored yet, by cell number."""
+        """Offset of the end of each unstored cell's output, by cell number."""
 
     @property
     def has_received(self) -> bool:
-        """Whether the kernel has told what happened before this host came."""
+        """Whether the kernel has sent the events from before this host attached."""
         return self._story.done()
 
     def receive(self, story: EventBacklog, cells: BacklogCells) -> None:
@@ -157,15 +159,15 @@ class DetachState:
         self._story.set_result(story)
 
     def end(self, how: str) -> None:
-        """No more is to be heard."""
+        """Note that nothing more will be received."""
         if not self._story.done():
             self._story.set_exception(KernelError(how))
 
     def resume_cell(
         self, cell: int, on_output: OnOutput, on_display: OnDisplay
     ) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; it may have ended meanwhile.
-        None if the kernel does not know it."""
+        """Wait for the end of a cell that began under an earlier host; it may have ended since.
+        Returns None if the kernel does not know it."""
         with contextlib.suppress(KernelError):
             wait_for_result(self._story)
         resumed = self._resumed.pop(cell, None)
@@ -179,12 +181,12 @@ class DetachState:
         """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
         not arrive in time."""
         try:
-            return self._story.result(seconds).kept
+            return self._story.result(seconds).saved
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 
     def on_cell_end(self, cell: int) -> None:
-        """A cell has ended, and all its output is read."""
+        """Note that a cell has ended, and all its output was read."""
         if self.output is not None:
             with self._lock:
                 self._ends[cell] = self.output.position
@@ -197,7 +199,8 @@ class DetachState:
             self.acknowledge()
 
     def on_stored(self, cell: int) -> None:
-        """A cell's end and output are stored: the kernel need not tell them to another host."""
+        """Note that a cell's end and output are stored, so that the kernel need not send them to
+        another host."""
         with self._lock:
             if self.output is None:
                 return
@@ -211,8 +214,8 @@ class DetachState:
         self._send(encode({"op": "stored", **self.news()}))
 
     def news(self) -> Frame:
-        """Return what is stored, if that is not told yet. It goes with the next cell, because a
-        frame of its own costs time."""
+        """Return what was stored since the last call. It is sent with the next cell, because a
+        separate frame costs time."""
         with self._lock:
             cells, self._stored = self._stored, []
             received, self._received = self._received, 0
@@ -220,27 +223,25 @@ class DetachState:
 
 
 START_TIMEOUT = 20.0
-"""Seconds that an interpreter may take to say that it is ready: a cold disk, a large
+"""Seconds that an interpreter may take to get ready, for example with a cold disk or a large
 site-packages."""
 
 END_TIMEOUT = 1.0
-"""Seconds that a kernel may take to run what was registered for its exit."""
-
-INTERRUPT_REPLY_TIMEOUT = 1.0
-"""Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
+"""Seconds that a kernel may take to run its exit handlers."""
 
 _RESTORING = -1
-"""The number of what stands for a cell, while variables are read."""
+"""The number that stands for a cell while variables are restored."""
 
 
 class Listener(Protocol):
-    """Whom a kernel process tells of its end, on its reader thread."""
+    """Gets reports about the end of a kernel process, on its reader thread."""
 
     def ended(self, worker: WorkerProcess, how: str) -> None:
-        """It is over, and its cells have their results; not called for one that never was ready."""
+        """The process is over, and its cells have their results. Not called for one that never was
+        ready."""
 
     def claimed(self, worker: WorkerProcess, how: str) -> None:
-        """Another host has it now."""
+        """Another host has attached to the kernel."""
 
 
 class WorkerProcess:
@@ -254,7 +255,7 @@ class WorkerProcess:
         host: KernelHost,
         listener: Listener,
     ) -> None:
-        """start: starts it, on the thread that reads."""
+        """start: starts the process, on the reader thread."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
@@ -268,26 +269,26 @@ class WorkerProcess:
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
         self.over = False
-        """The process has ended."""
+        """Whether the process has ended."""
         self.claimed = False
-        """Another host has it."""
+        """Whether another host has attached to it."""
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
-        """Stands for a cell, while variables are read."""
+        """Stands for a cell while variables are restored."""
         self._leaving = self._left = False
-        """Whether this host wants to let it go on alone; whether it has let it go."""
+        """Whether this host wants to detach, and whether it has detached."""
         self.detach_state = DetachState(self._outbox.send_soon)
         self._requests = ControlRequests(self._outbox.send)
-        self.request = self._requests.ask
+        self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
-        # The thread lives as long as the process: it is also the one that starts it (see `spawn`).
+        # The thread lives as long as the process, which it also starts (see `spawn`).
         self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
     def start(self) -> None:
-        """Start it and wait until it is ready. Raises `KernelError`."""
+        """Start the process and wait until it is ready. Raises `KernelError`."""
         self._thread.start()
         try:
             self._started.result()
@@ -308,8 +309,8 @@ class WorkerProcess:
         on_display: OnDisplay | None = None,
         lock: Lock | None = None,
     ) -> CellResult:
-        """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code
-        too large to send."""
+        """Run a cell and wait for its end. Raises any exception of `on_output`, and `KernelError`
+        for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
         try:
@@ -341,21 +342,21 @@ class WorkerProcess:
 
     @property
     def can_detach(self) -> bool:
-        """Whether it can go on without this host."""
+        """Whether the process can continue without this host."""
         return self._detach_handle is not None and not self.over
 
     @property
     def was_reattached(self) -> bool:
-        """Whether this host has attached to it, instead of starting it."""
+        """Whether this host attached to the process, rather than starting it."""
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
-        """Say something that needs no answer."""
+        """Send a message that needs no answer."""
         self._outbox.send_soon(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
-        """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal
-        does; False where none runs."""
+        """Stop the innermost running cell, or restoring variables, as Ctrl+C in a terminal does;
+        returns False if nothing is running."""
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
@@ -370,30 +371,27 @@ class WorkerProcess:
     def _interrupt(self, cell: RunningCell, asked: float) -> None:
         has_our_clock = self._process is not None and self._process.shares_clock
         try:
-            self.request(
-                "interrupt",
-                INTERRUPT_REPLY_TIMEOUT,
-                cell=cell.cell,
-                asked=asked if has_our_clock else None,
+            self.ask(
+                Operations.interrupt_cell, cell=cell.cell, asked=asked if has_our_clock else None
             )
-        except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
+        except KernelError:  # the code blocks the control thread, but C code may check for signals
             with self._lock:
                 if cell in self._cells:
                     self._signal(signal.SIGINT)
         cell.interrupting = False
 
-    def restore(self, file: str, seconds: float) -> Any:
-        """Let it read variables that were kept, between two cells; returns its answer. Raises
+    def restore(self, file: str, seconds: float) -> RestoredFile:
+        """Let the process restore saved variables between two cells; returns its answer. Raises
         `KernelError`."""
         self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:
-            return self.request("restore", seconds, file=file, cell=_RESTORING)
+            return self.ask(Operations.restore, seconds, file=file, cell=_RESTORING)
         finally:
             self._restoring = None
 
     def end(self, status: Status, how: str) -> None:
-        """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is
-        left."""
+        """End the process: at once if a cell runs, else after its exit handlers. Waits until it is
+        completely gone."""
         with self._lock:
             self._intent = (status, how)
             busy = any(self._cells)
@@ -405,8 +403,8 @@ class WorkerProcess:
         self._thread.join()
 
     def leave(self, on_purpose: bool) -> None:
-        """Let it go on without a host, if it can; its cells get no results. Else end it.
-        on_purpose: as for `Kernel.close`."""
+        """Detach the process, if it can run without a host; its cells get no results. Otherwise end
+        it. on_purpose: as for `Kernel.close`."""
         process = self._process
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
@@ -421,13 +419,13 @@ class WorkerProcess:
         self._thread.join(END_TIMEOUT)
 
     def kill(self, how: str) -> None:
-        """SIGKILL, to it and to its children; its cells end as killed."""
+        """Send SIGKILL to the process and its children; its cells end as killed."""
         with self._lock:
             self._intent = (Status.KILLED, how)
         self._signal(signal.SIGKILL)
 
     def _break(self, why: str) -> None:
-        """It cannot be talked to any more."""
+        """Handle a process that can no longer be communicated with."""
         with self._lock:
             self._intent = self._intent or (Status.DIED, f"The kernel died: {why}.")
         self._signal(signal.SIGKILL)
@@ -437,7 +435,7 @@ class WorkerProcess:
             if self._process is not None and not self.over and not self._left:
                 self._process.signal(number)
 
-    # The reader thread.
+    # The reader thread
 
     def _run(self) -> None:
         try:
@@ -463,7 +461,7 @@ class WorkerProcess:
         claimed = False
         try:
             claimed = self._read(process, output)
-        except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
+        except Exception as error:  # code may have written anything there: its cells end with a sentence, and the process is replaced
             self._break(
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
@@ -482,7 +480,7 @@ class WorkerProcess:
             self._over(code)
 
     def _let_go(self, process: Process, outgoing: SendQueue) -> None:
-        """The process goes on without this host."""
+        """Detach the process from this host."""
         assert self._detach_handle is not None
         with self._lock:
             self._left = True
@@ -519,8 +517,7 @@ class WorkerProcess:
             self._listener.ended(self, how)
 
     def _read(self, process: Process, output: Output) -> bool:
-        """Read until there is no more to come; returns whether another host has taken the
-        kernel."""
+        """Read until the end; returns whether another host has attached to the kernel."""
         frames = FrameReader(token=process.token)
         lifeline = None if self._detach_handle is None else self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
@@ -535,7 +532,7 @@ class WorkerProcess:
                 if lifeline is not None and lifeline in ready:
                     if lifeline.recv(1):
                         return True
-                    selector.unregister(lifeline)  # somebody has killed the holder
+                    selector.unregister(lifeline)  # somebody killed the holder
                     lifeline = None
                 if process.output in ready:
                     data = output.read()
@@ -558,9 +555,8 @@ class WorkerProcess:
                         )
                     for frame in frames.feed(data):
                         self._handle(output, frame)
-                    if (
-                        not reads and self.detach_state.has_received
-                    ):  # what was printed before is read with the story
+                    # Earlier output is read with the backlog.
+                    if not reads and self.detach_state.has_received:
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
 
@@ -569,8 +565,8 @@ class WorkerProcess:
             self._chunks.feed(data)
 
     def _reap(self, process: Process) -> int:
-        """Its exit code; a process that has closed its connection but lives on is killed. Its
-        children go with it."""
+        """Return the exit code. A process that closed its connection but lives on is killed,
+        together with its children."""
         try:
             code = process.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -599,8 +595,8 @@ class WorkerProcess:
         self._ready.set_result(None)
 
     def _receive(self, message: object) -> None:
-        """Hear what has happened before this host came. Raises an exception of any class for what
-        no kernel says."""
+        """Receive the events from before this host attached. May raise any exception if the message
+        is malformed."""
         from mahtab_tui.kernel.supervisor import EventBacklog, backlog_cells, replay
 
         story = checked(EventBacklog, message)
@@ -621,7 +617,7 @@ class WorkerProcess:
             self._answers.begin(call)
 
     def _handle(self, output: Output, frame: Frame) -> None:
-        """Raises an exception of any class for what is not said by the kernel."""
+        """Handle a frame. May raise any exception if it is not a valid message of the kernel."""
         op = frame["op"]
         if not self._ready.done():
             self._on_ready(checked(KernelReady, frame))

@@ -294,7 +294,7 @@ class SkillLibrary:
         }
 
     def get(self, name: str) -> Skill:
-        """Return a skill by its name. Raises `NoSkill`."""
+        """Return a skill by its name. Raises `SkillNotFound`."""
         skills = self.skills()
         if name not in skills:
             if any(skill.name == name for skill in self.untrusted):
@@ -306,7 +306,7 @@ class SkillLibrary:
 
     def instructions(self, name: str, args: str = "") -> str:
         """Return the instructions of a skill, with the arguments and the names of its other files.
-        Raises `NoSkill`."""
+        Raises `SkillNotFound`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
@@ -339,7 +339,7 @@ class SkillLibrary:
         return sorted(found, key=lambda name: name != exact)[:limit]
 
     def file(self, name: str, path: str) -> str:
-        """Read a file in a skill's folder. Raises `NoSkill`."""
+        """Read a file in a skill's folder. Raises `SkillNotFound`."""
         skill = self.get(name)
         if skill.folder is None:
             raise SkillNotFound(f"The skill {name!r} is a single file and has no others.")
@@ -368,7 +368,7 @@ def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, s
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
-    """Return the instructions of a skill by its name. Raises `NoSkill`."""
+    """Return the instructions of a skill by its name. Raises `SkillNotFound`."""
     return skill_library(skills_dir).get(name).content
 
 
@@ -428,7 +428,7 @@ class LoadedSkills:
             return list(self._sizes)
 
     def load(self, name: str) -> None:
-        """Keep a skill loaded. Raises `NoSkill`, `SkillsBudgetExceeded`."""
+        """Keep a skill loaded. Raises `SkillNotFound`, `SkillsBudgetExceeded`."""
         size = len(self._skills().instructions(name))
         with self._lock:
             self._keep(name, size)
@@ -447,7 +447,7 @@ class LoadedSkills:
             self._report(name, size)
 
     def unload(self, name: str) -> None:
-        """Unload a skill. Raises `NoSkill` if it is not loaded."""
+        """Unload a skill. Raises `SkillNotFound` if it is not loaded."""
         with self._lock:
             if name not in self._sizes:
                 raise SkillNotFound(

@@ -1,5 +1,5 @@
-"""A client for chat models behind HTTP: OpenAI's Chat Completions, which most services speak, and
-Ollama's own protocol.
+"""A client for chat models behind HTTP: OpenAI's Chat Completions, which most services speak,
+Anthropic's Messages, and Ollama's own protocol.
 
 Messages are dicts as Chat Completions has them: `role`, `content` (a text or blocks), and for tools
 `tool_calls` and `tool_call_id`. LangChain is not needed here; `chat_service.py` is the model for
@@ -14,71 +14,41 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from mahtab_tui.llm.anthropic_messages import AnthropicAnswer, messages_body, messages_headers
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chat_stream import (
+    LONGEST_LINE,
+    Answer,
+    AnswerEnd,
+    ChatChunk,
+    TokenUsage,
+    ToolCallPiece,
+    join_text,
+    parse_event,
+    read_events,
+    read_lines,
+    to_count,
+)
 from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, ServiceError, explain_error
 from mahtab_tui.llm.http_service import Exchange, HttpService, fetch_json
 
-Dialect = Literal["openai", "openrouter", "compatible", "ollama"]
+Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
 Message = Mapping[str, Any]
+OnNews = Callable[[ChatChunk | ModelError | None], object]
+"""Gets a chunk of an answer, None at its end, or the error that ends it."""
 
 _SILENCE = 0.1
 """Seconds without news before an empty chunk is yielded, so that the reader can do something
 else."""
-_LONGEST_LINE = 16_000_000
-"""Bytes of a line of a stream."""
 _LARGEST_ERROR = 100_000
 """Bytes that are read of a service's description of an error."""
 _ASKING = 1.0
 """Seconds to wait for what a server says of its model."""
 _ASK_AGAIN = 30.0
 """Seconds before a server is asked again that did not answer."""
-_STOPPED = object()
-
-
-class TokenUsage(NamedTuple):
-    """Tokens of a call."""
-
-    read: int
-    """All, including those from the cache."""
-    written: int
-    from_cache: int
-
-
-class ToolCallPiece(NamedTuple):
-    """A part of a call of a tool: the arguments (JSON) come in pieces, the rest with the first of
-    them."""
-
-    number: int
-    """Number of the call, from 0."""
-    id: str | None
-    name: str | None
-    arguments: str
-
-
-class AnswerEnd(NamedTuple):
-    """Everything that is known of an answer at its end."""
-
-    model: str
-    """The service's name for the model; empty if it gives none."""
-    reason: str
-    """Why it ended: "stop", "length", "tool_calls", "content_filter" ..."""
-    usage: TokenUsage | None
-    cost: object = None
-    """Cost according to the service, in US dollars; not checked."""
-    reasoning_details: Sequence[Mapping[str, Any]] = ()
-    """OpenRouter's, to be sent back with the calls of tools."""
-
-
-class ChatChunk(NamedTuple):
-    """News of an answer; an empty one is only a sign that nothing has come for a moment."""
-
-    text: str = ""
-    reasoning: str = ""
-    calls: Sequence[ToolCallPiece] = ()
-    end: AnswerEnd | None = None
 
 
 class ServerFacts(NamedTuple):
@@ -112,12 +82,14 @@ class ChatClient:
         self._key_name = key_name
         self._timeout = timeout
         headers = {"Authorization": f"Bearer {key}"} if key else {}
+        if dialect == "anthropic":
+            headers = messages_headers(key)
         if dialect == "openrouter":
             headers["X-Title"] = "mahtab-tui"
         self._service = HttpService(address, headers)
         self._facts: ServerFacts | None = None
         self._ask_at = 0.0
-        self._running: dict[Exchange, Callable[[object], None]] = {}
+        self._running: dict[Exchange, OnNews] = {}
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
@@ -127,44 +99,49 @@ class ChatClient:
         options: temperature, top_p, seed, max_tokens, stop, tools, tool_choice, and others of the
         protocol; None: not sent.
         """
-        options = {name: value for name, value in options.items() if value is not None}
-        if self._dialect == "ollama":
-            path, body = "/api/chat", _ollama_body(self.model, messages, options)
-        else:
-            path, body = (
-                "/chat/completions",
-                _completions_body(self._dialect, self.model, messages, options),
-            )
-        arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
-        exchange = Exchange(self._service, self._timeout)
-        with self._lock:
-            self._running[exchange] = arrived.put
-        threading.Thread(
-            target=self._read, args=(exchange, path, body, arrived.put), name="model", daemon=True
-        ).start()
+        arrived: queue.SimpleQueue[ChatChunk | ModelError | None] = queue.SimpleQueue()
+        exchange = self.start(messages, arrived.put, **options)
         try:
             while True:
                 try:
                     news = arrived.get(timeout=_SILENCE)
                 except queue.Empty:
                     news = ChatChunk()
-                if isinstance(news, ChatChunk):
-                    yield news
-                elif isinstance(news, ModelError):
-                    raise news
-                else:
+                if news is None:
                     return
+                if isinstance(news, ModelError):
+                    raise news
+                yield news
         finally:
-            with self._lock:
-                del self._running[exchange]
             exchange.stop()
+
+    def start(self, messages: Sequence[Message], put: OnNews, **options: Any) -> Exchange:
+        """Ask, and read the answer on a thread of its own; stopping the exchange ends it. put: gets
+        the answer's chunks, then None, or the error in its place. options: see `stream`."""
+        options = {name: value for name, value in options.items() if value is not None}
+        if self._dialect == "ollama":
+            path, body = "/api/chat", _ollama_body(self.model, messages, options)
+        elif self._dialect == "anthropic":
+            path, body = "/v1/messages", messages_body(self.model, messages, options)
+        else:
+            path, body = (
+                "/chat/completions",
+                _completions_body(self._dialect, self.model, messages, options),
+            )
+        exchange = Exchange(self._service, self._timeout)
+        with self._lock:
+            self._running[exchange] = put
+        threading.Thread(
+            target=self._read, args=(exchange, path, body, put), name="model", daemon=True
+        ).start()
+        return exchange
 
     def stop(self) -> None:
         """End the running answers: their streams end, and their connections are closed."""
         with self._lock:
             running = list(self._running.items())
         for exchange, put in running:
-            put(_STOPPED)  # before the reading thread reports the end of the connection
+            put(None)  # before the reading thread reports the end of the connection
             exchange.stop()
 
     def close(self) -> None:
@@ -181,11 +158,9 @@ class ChatClient:
                 self._facts = _server_facts(self._service, self.model)
         return self._facts or ServerFacts()
 
-    def _read(
-        self, exchange: Exchange, path: str, body: object, put: Callable[[object], None]
-    ) -> None:
+    def _read(self, exchange: Exchange, path: str, body: object, put: OnNews) -> None:
         """Read an answer; runs on a thread."""
-        answer: _Answer = _OllamaAnswer() if self._dialect == "ollama" else _Completion()
+        answer = _ANSWERS.get(self._dialect, _Completion)()
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
@@ -204,12 +179,14 @@ class ChatClient:
                 raise ModelError("The service ended the answer with an error.")
             put(ChatChunk(end=answer.end()))
             exchange.finish()
-            put(_STOPPED)
+            put(None)
         except Exception as error:  # the thread's outermost frame; the waiting thread raises it
             if answer.usage is not None:
                 put(ChatChunk(end=answer.end()))
             put(explain_error(error, key=self._key_name, secret=self._key, timeout=self._timeout))
         finally:
+            with self._lock:
+                del self._running[exchange]
             exchange.close()
 
     def _check_status(self, exchange: Exchange) -> None:
@@ -297,37 +274,7 @@ def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any
 # What comes back
 
 
-class _Answer:
-    """Folds the events of one answer."""
-
-    def __init__(self) -> None:
-        self.begun = False
-        """Whether anything of an answer has come."""
-        self.ended = False
-        """Whether nothing more follows."""
-        self.reason = ""
-        self.usage: TokenUsage | None = None
-        self._model = ""
-
-    def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a response. Raises `ModelError`."""
-        raise NotImplementedError
-
-    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
-        """Take in an event. Raises `ServiceError`, `ModelError`."""
-        raise NotImplementedError
-
-    def end(self) -> AnswerEnd:
-        return AnswerEnd(self._model, self.reason, self.usage)
-
-    def _note_model(self, event: Mapping[str, Any]) -> None:
-        if event.get("error"):
-            raise ServiceError(event)
-        if isinstance(model := event.get("model"), str):
-            self._model = model
-
-
-class _Completion(_Answer):
+class _Completion(Answer):
     """An answer of Chat Completions. Later counts of tokens replace earlier ones: some services
     count the whole again and again."""
 
@@ -344,21 +291,21 @@ class _Completion(_Answer):
         if str(exchange.headers.get("content-type")).startswith(
             "application/json"
         ):  # the whole answer at once
-            yield _parsed(exchange.body(_LONGEST_LINE))
+            yield parse_event(exchange.body(LONGEST_LINE))
             self.ended = True
             return
-        for data in _server_sent(_lines(pieces)):
+        for data in read_events(read_lines(pieces)):
             if data.strip() == b"[DONE]":
                 self.ended = True
                 return
-            yield _parsed(data)
+            yield parse_event(data)
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
-        self._note_model(event)
+        self.note_model(event)
         if isinstance(usage := event.get("usage"), dict):
             self._note_usage(usage)
         if isinstance(timings := event.get("timings"), dict):  # of llama.cpp
-            self._from_cache = _count(timings.get("cache_n"))
+            self._from_cache = to_count(timings.get("cache_n"))
         choices = event.get("choices", [])
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise ModelError(NOT_AN_ANSWER)
@@ -373,8 +320,10 @@ class _Completion(_Answer):
                 self.reason = str(reason)
             if isinstance(details := delta.get("reasoning_details"), list):
                 _add_details(self._details, details)
-            text = _text(delta.get("content")) or _text(delta.get("refusal"))
-            reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+            text = join_text(delta.get("content")) or join_text(delta.get("refusal"))
+            reasoning = join_text(delta.get("reasoning_content")) or join_text(
+                delta.get("reasoning")
+            )
             calls = [*self._pieces(delta.get("tool_calls"))]
             if text or reasoning or calls:
                 yield ChatChunk(text, reasoning, calls)
@@ -386,11 +335,14 @@ class _Completion(_Answer):
         return AnswerEnd(self._model, self.reason, usage, self._cost, self._details)
 
     def _note_usage(self, usage: Mapping[str, Any]) -> None:
-        read, written = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        read, written = (
+            to_count(usage.get("prompt_tokens")),
+            to_count(usage.get("completion_tokens")),
+        )
         if read is None or written is None:
             return
         details = usage.get("prompt_tokens_details")
-        cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+        cached = to_count(details.get("cached_tokens")) if isinstance(details, dict) else None
         self.usage = TokenUsage(read, written, min(cached or 0, read))
         self._cost = usage.get("cost", self._cost)
 
@@ -401,7 +353,11 @@ class _Completion(_Answer):
             function = delta.get("function") if isinstance(delta, dict) else None
             if not isinstance(function, dict):
                 raise ModelError(NOT_AN_ANSWER)
-            number, given, name = _count(delta.get("index")), delta.get("id"), function.get("name")
+            number, given, name = (
+                to_count(delta.get("index")),
+                delta.get("id"),
+                function.get("name"),
+            )
             index = len(self._calls) - 1 if number is None else min(number, len(self._calls))
             is_new = not 0 <= index < len(self._calls) or (
                 bool(name) and bool(given) and given != self._calls[index]
@@ -419,7 +375,7 @@ class _Completion(_Answer):
             )
 
 
-class _OllamaAnswer(_Answer):
+class _OllamaAnswer(Answer):
     """An answer of Ollama."""
 
     def __init__(self) -> None:
@@ -427,18 +383,18 @@ class _OllamaAnswer(_Answer):
         self._calls = 0
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
-        return (_parsed(line) for line in _lines(exchange.pieces()) if line.strip())
+        return (parse_event(line) for line in read_lines(exchange.pieces()) if line.strip())
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
-        self._note_model(event)
+        self.note_model(event)
         message = event.get("message", {})
         calls = message.get("tool_calls") or [] if isinstance(message, dict) else None
         if not isinstance(calls, list):
             raise ModelError(NOT_AN_ANSWER)
         self.begun = self.begun or "message" in event
         chunk = ChatChunk(
-            _text(message.get("content")),
-            _text(message.get("thinking")),
+            join_text(message.get("content")),
+            join_text(message.get("thinking")),
             [*map(self._whole_call, calls)],
         )
         if any(chunk):
@@ -446,7 +402,10 @@ class _OllamaAnswer(_Answer):
         if event.get("done") is True:
             self.ended = True
             self.reason = str(event.get("done_reason") or "stop")
-            read, written = _count(event.get("prompt_eval_count")), _count(event.get("eval_count"))
+            read, written = (
+                to_count(event.get("prompt_eval_count")),
+                to_count(event.get("eval_count")),
+            )
             if read is not None and written is not None:
                 self.usage = TokenUsage(read, written, 0)
 
@@ -464,64 +423,11 @@ class _OllamaAnswer(_Answer):
         )
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut a stream into lines. Raises `ModelError` for one that is too long."""
-    parts: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
-            yield b"".join([*parts, line])
-            parts, size = [], 0
-        parts.append(rest)
-        size += len(rest)
-        if size > _LONGEST_LINE:
-            raise ModelError(NOT_AN_ANSWER)
-    if size:
-        yield b"".join(parts)
-
-
-def _server_sent(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data of server-sent events; comments keep only the connection alive."""
-    data: list[bytes] = []
-    size = 0
-    for line in lines:
-        line = line.rstrip(b"\r")
-        if line.startswith(b"data:"):
-            data.append(line[5:])
-            size += len(line)
-            if size > _LONGEST_LINE:
-                raise ModelError(NOT_AN_ANSWER)
-        elif not line and data:
-            yield b"\n".join(data)
-            data, size = [], 0
-    if data:
-        yield b"\n".join(data)
-
-
-def _parsed(data: bytes) -> Mapping[str, Any]:
-    try:
-        event = json.loads(data)
-    except (ValueError, RecursionError):
-        event = None
-    if not isinstance(event, dict):
-        raise ModelError(NOT_AN_ANSWER)
-    return event
-
-
-def _text(content: object) -> str:
-    """Return a text, or those of a list of blocks."""
-    if isinstance(content, list):
-        return "".join(_text(block.get("text")) for block in content if isinstance(block, dict))
-    return content if isinstance(content, str) else ""
-
-
-def _count(value: object) -> int | None:
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
-        else None
-    )
+_ANSWERS: Mapping[Dialect, type[Answer]] = {
+    "ollama": _OllamaAnswer,
+    "anthropic": AnthropicAnswer,
+}
+"""Readers of answers; of other services they are completions."""
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
@@ -561,8 +467,8 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
     try:
         found = _entry(fetch_json(service, "/models", _ASKING), model)
         meta = found.get("meta")
-        window = _count(found.get("max_model_len")) or (
-            _count(meta.get("n_ctx")) if isinstance(meta, dict) else None
+        window = to_count(found.get("max_model_len")) or (
+            to_count(meta.get("n_ctx")) if isinstance(meta, dict) else None
         )
         if window is not None and found.get("owned_by") == "vllm":
             return ServerFacts(window)
@@ -586,14 +492,16 @@ def _llama_facts(props: Any, model: str) -> ServerFacts:
     defaults, modalities = props.get("default_generation_settings"), props.get("modalities")
     sees = modalities.get("vision") if isinstance(modalities, dict) else None
     return ServerFacts(
-        _count(defaults.get("n_ctx")) if isinstance(defaults, dict) else None,
+        to_count(defaults.get("n_ctx")) if isinstance(defaults, dict) else None,
         sees if isinstance(sees, bool) else None,
     )
 
 
 def _lm_studio_facts(listed: Any, model: str) -> ServerFacts:
     found = _entry(listed, model)
-    window = _count(found.get("loaded_context_length")) or _count(found.get("max_context_length"))
+    window = to_count(found.get("loaded_context_length")) or to_count(
+        found.get("max_context_length")
+    )
     return ServerFacts(window, {"vlm": True, "llm": False}.get(str(found.get("type"))))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 REASONS = ("stop_reason", "finish_reason", "done_reason")
 """Fields in which providers say why an answer ended."""
-_CUT = ("max_tokens", "length", "MAX_TOKENS")
+_CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded")
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
 RESTARTED = {"anew": True}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from mahtab_tui.system.processes import find_program
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.llm.chat_client import Dialect
     from mahtab_tui.settings.model import Settings
 
 Sampling = Mapping[str, float]
@@ -37,17 +38,35 @@ def parse_sampling(**options: float | None) -> Sampling:
     return chosen
 
 
+def pop_access(options: dict[str, Any]) -> dict[str, str]:
+    """Take `base_url` and `api_key` out of options, as `find_service` has them: `address` and
+    `api_key`. Raises `ValueError` with a sentence."""
+    access: dict[str, str] = {}
+    for name, argument in (("base_url", "address"), ("api_key", "api_key")):
+        value = options.pop(name, None)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{name} must be a text.")
+        access[argument] = value.strip()
+    return access
+
+
 def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
     """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it
     does not take one of them."""
     if not sampling:
         return llm
-    inner: BaseChatModel = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
+    check_sampling(name, sampling, type(llm).model_fields, getattr(llm, "dialect", ""))
+    return llm.model_copy(update=dict(sampling))
+
+
+def check_sampling(name: str, sampling: Sampling, known: Container[str], dialect: str) -> None:
+    """Raise `ModelError` if a model does not take one of these options. known: those that its class
+    has. dialect: of its service, if it is reached by our client."""
     for option in sampling:
-        if option not in type(inner).model_fields:
+        if option not in known or (dialect == "anthropic" and option == "seed"):
             raise ModelError(f"{name} takes no {option}. Leave it out, or choose another model.")
-    changed = inner.model_copy(update=dict(sampling))
-    return changed if inner is llm else llm.model_copy(update={"inner": changed})
 
 
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
@@ -209,16 +228,28 @@ MakeLLM = Callable[..., "BaseChatModel"]
 """`get_llm` or a replacement: takes a name and `on_notice`."""
 
 
-SERVICES = {"openai": "https://api.openai.com/v1", "openrouter": "https://openrouter.ai/api/v1"}
+SERVICES = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+}
 """Addresses of services that want a key."""
 _ADDRESSES = {
+    "anthropic": ("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "openrouter": ("OPENROUTER_API_BASE",),
 }
 """Variables that name another address, as in the services' own programs."""
-PROVIDERS = ("anthropic", *SERVICES, *SERVERS)
+PROVIDERS = (*SERVICES, *SERVERS)
 _OWN = "openai_compatible"
 """Names the key of the service at `base_url`, which must not get the OpenAI key."""
+_DIALECTS: Mapping[str, Dialect] = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "openrouter": "openrouter",
+    "ollama": "ollama",
+}
+"""Protocols of providers; others are compatible with OpenAI's."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
 """Context window requested from Ollama. By default it reads a few thousand tokens and silently
@@ -277,7 +308,7 @@ def check_name(spec: str) -> None:
     """Check that a name is valid; reads a replay file. Raises `ModelError`."""
     provider, model = split_spec(spec)
     if provider == "replay":
-        from mahtab_tui.llm.replay import read_replay
+        from mahtab_tui.llm.replay_file import read_replay
 
         read_replay(Path(model))
 
@@ -299,8 +330,6 @@ def check_model(
         raise ModelError(
             "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo."
         )
-    if provider == "anthropic" and importlib.util.find_spec("langchain_anthropic") is None:
-        raise _missing_package()
     _key(provider, spec, base_url, api_keys)
 
 
@@ -329,6 +358,18 @@ def get_llm(
     environment's ANTHROPIC_API_KEY. max_tokens: of one answer; by default the model's limit.
     thinking: whether a model of the CLI thinks before it answers.
     """
+    service = find_service(
+        spec,
+        timeout=timeout,
+        provider=provider,
+        base_url=base_url,
+        api_keys=api_keys,
+        max_tokens=max_tokens,
+    )
+    if service is not None:
+        from mahtab_tui.llm.chat_service import ChatService
+
+        return ChatService.of(service)
     spec = full_name(spec, provider)
     provider, model = split_spec(spec)
     if provider == "claude":
@@ -347,97 +388,92 @@ def get_llm(
         from mahtab_tui.llm.demo import ChatDemo
 
         return ChatDemo()
-    if provider == "replay":
-        from mahtab_tui.llm.replay import ChatReplay
+    from mahtab_tui.llm.replay import ChatReplay
 
-        return ChatReplay.from_file(Path(model))
-    key_name, key = _key(provider, spec, base_url, api_keys)
-    timeout = _TIMEOUT if timeout is None else timeout
-    if provider == "anthropic":
-        return _anthropic(model, key_name, key, timeout, max_tokens)
-    from pydantic import SecretStr
+    return ChatReplay.from_file(Path(model))
 
-    from mahtab_tui.llm.chat_service import ChatService
 
-    common: dict[str, Any] = {
-        "provider": provider,
-        "timeout": timeout,
-        "key": key_name,
-        "secret": SecretStr(key),
-        "max_tokens": max_tokens,
-    }
+@dataclass(frozen=True)
+class Service:
+    """A model of a service, and how to reach it."""
+
+    dialect: Dialect
+    address: str
+    model: str
+    provider: str
+    """The part of the name before the colon."""
+    priced_as: str
+    """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
+    timeout: float
+    """Seconds without a byte before an answer is abandoned."""
+    key: str
+    """The variable or option that holds the key."""
+    secret: str = field(repr=False)
+    """The key; empty if there is none."""
+    max_tokens: int | None
+    """Most tokens of one answer; None: the model's limit."""
+    num_ctx: int | None = None
+    """The context window that Ollama is asked for."""
+
+
+def find_service(
+    spec: str,
+    *,
+    timeout: float | None = None,
+    provider: str | None = None,
+    base_url: str | None = None,
+    api_keys: Mapping[str, str] | None = None,
+    max_tokens: int | None = None,
+    address: str | None = None,
+    api_key: str | None = None,
+    **_: Any,
+) -> Service | None:
+    """Return the service of a model, by its name; None if it has none, as `claude`. Raises
+    `ModelError`.
+
+    address: where the service is, whatever its provider; of all keys only `api_key` goes there.
+    Other arguments as for `get_llm`, whose further ones are ignored.
+    """
+    spec = full_name(spec, provider)
+    provider, model = split_spec(spec)
+    if provider not in PROVIDERS:
+        return None
+    if address is not None:
+        base_url = address
+        if not model:
+            raise ModelError(f"Name a model as well, as in {provider}:NAME.")
+    elif provider != "openai":
+        base_url = None
+    if api_key is not None:
+        key_name, key = "api_key", api_key
+    elif address is not None and provider != "openai":
+        key_name, key = "api_key", ""
+    else:
+        key_name, key = _key(provider, spec, base_url, api_keys)
+    root = (base_url or _address(provider)).rstrip("/")
+    dialect = _DIALECTS.get(provider, "compatible")
+    if provider == "openai" and base_url is not None:
+        dialect = "compatible"
+    return Service(
+        dialect=dialect,
+        address=root.removesuffix("/v1") if dialect in ("anthropic", "ollama") else root,
+        model=model or only_model(provider),
+        provider=provider,
+        priced_as=base_url or ("local" if provider in SERVERS else provider),
+        timeout=_TIMEOUT if timeout is None else timeout,
+        key=key_name,
+        secret=key,
+        max_tokens=max_tokens,
+        num_ctx=_OLLAMA_WINDOW if provider == "ollama" else None,
+    )
+
+
+def _address(provider: str) -> str:
+    """Return where a provider's service is: its own address, or where a variable says."""
     if provider in SERVERS:
-        common |= {"model": model or only_model(provider), "priced_as": "local"}
-        if provider == "ollama":
-            return ChatService(
-                dialect="ollama", address=server_address(provider), num_ctx=_OLLAMA_WINDOW, **common
-            )
-        return ChatService(dialect="compatible", address=f"{server_address(provider)}/v1", **common)
-    if key_name.startswith(_OWN.upper()):
-        return ChatService(
-            dialect="compatible",
-            model=model,
-            address=str(base_url),
-            priced_as=str(base_url),
-            **common,
-        )
-    address = next(
-        (address for name in _ADDRESSES[provider] if (address := os.environ.get(name))),
-        SERVICES[provider],
-    )
-    return ChatService(
-        dialect="openai" if provider == "openai" else "openrouter",
-        model=model,
-        address=address,
-        priced_as=provider,
-        **common,
-    )
-
-
-def _anthropic(
-    model: str, key_name: str, key: str, timeout: float, max_tokens: int | None
-) -> BaseChatModel:
-    try:
-        from langchain_anthropic import ChatAnthropic
-    except ImportError:
-        raise _missing_package() from None
-    from pydantic import SecretStr
-
-    from mahtab_tui.llm.chat_service import ChatRemote
-
-    # The caller retries, because it can tell the user and be stopped.
-    arguments: dict[str, Any] = {
-        "model": model,
-        "api_key": key,
-        "timeout": timeout,
-        "max_retries": 0,
-    }
-    try:
-        inner = ChatAnthropic(**arguments)
-        most = inner.profile or {}
-        if max_tokens is not None:
-            max_tokens = min(max_tokens, most.get("max_output_tokens") or max_tokens)
-            inner = ChatAnthropic(**arguments | {"max_tokens": max_tokens})
-        return ChatRemote(
-            inner=inner,
-            model=model,
-            provider="anthropic",
-            priced_as="anthropic",
-            timeout=timeout,
-            key=key_name,
-            secret=SecretStr(key),
-            max_tokens=max_tokens or most.get("max_output_tokens"),
-            window=most.get("max_input_tokens"),
-            sees=most.get("image_inputs", True),
-        )
-    except Exception as error:  # the package's own checks: a bad name or address
-        raise ModelError(f"anthropic:{model} cannot be used: {_first_line(error, key)}") from None
-
-
-def _first_line(error: Exception, key: str) -> str:
-    from mahtab_tui.bus.masking import masked
-
-    return str(masked((str(error).splitlines() or [type(error).__name__])[0], key))
+        return f"{server_address(provider)}/v1"
+    named = (os.environ.get(name) for name in _ADDRESSES[provider])
+    return next(filter(None, named), SERVICES[provider])
 
 
 def _key(
@@ -450,15 +486,9 @@ def _key(
     name = _OWN if provider == "openai" and base_url else provider
     variable = f"{name.upper()}_API_KEY"
     key = os.environ.get(variable) or (api_keys or {}).get(name, "")
-    if not key and name in ("anthropic", *SERVICES):
+    if not key and name in SERVICES:
         raise ModelError(f"{spec} needs a key: set {variable} in the environment or in .env.")
     return variable, key
-
-
-def _missing_package() -> ModelError:
-    return ModelError(
-        "This model needs a package that is not installed: pip install langchain-anthropic"
-    )
 
 
 _LISTING_S = 1.0

@@ -1,14 +1,7 @@
-"""A model that answers from a file, for tests, talks and repeatable runs.
-
-Each line: ``text`` (the answer) or ``error`` (the model fails with this sentence); optional
-``match`` (a regular expression that the last message must contain), ``repeat`` (use this line any
-number of times; otherwise once), ``tokens_per_second``, ``usage`` (``input_tokens``,
-``output_tokens``, ``cost``)."""
+"""LangChain models that stream prepared texts, and the one that reads them from a file."""
 
 from __future__ import annotations
 
-import json
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,21 +11,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import PrivateAttr
 
-from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import message_text
-
-_TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
-"""Small pieces of a text; joined, they are the text again."""
+from mahtab_tui.llm.replay_file import Replay, ReplayLine, read_replay, split_tokens
 
 
 class ScriptedChatModel(BaseChatModel):
@@ -60,7 +42,7 @@ class ScriptedChatModel(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         """Yield the text as chunks at a pace (None: at once), until stopped."""
         self._stopped.clear()
-        for token in _TOKENS.findall(text):
+        for token in split_tokens(text):
             if tokens_per_second is not None and self._stopped.wait(1 / tokens_per_second):
                 return
             yield ChatGenerationChunk(message=AIMessageChunk(content=token))
@@ -90,89 +72,6 @@ def usage_chunk(model: str, read: int, written: int, cost: float | None) -> Chat
     return ChatGenerationChunk(message=message)
 
 
-class ReplayUsage(BaseModel):
-    """The usage that the model reports for an answer."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float | None = None
-
-
-class ReplayLine(BaseModel):
-    """One prepared answer."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: str = ""
-    error: str = ""
-    match: str | None = None
-    repeat: bool = False
-    tokens_per_second: float | None = Field(None, gt=0)
-    usage: ReplayUsage = ReplayUsage()
-
-    @field_validator("match")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                re.compile(value)
-            except re.error as error:
-                raise ValueError(f"not a regular expression: {error}") from None
-        return value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_content(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "text" not in value and "error" not in value:
-            raise ValueError("it has neither text nor error")
-        return value
-
-    def answers(self, message: str) -> bool:
-        """Tell whether this line matches a message."""
-        return self.match is None or re.search(self.match, message) is not None
-
-
-def read_replay(path: Path) -> list[ReplayLine]:
-    """Read a replay file. Raises `ModelError` with file, line and reason."""
-    try:
-        if path.exists() and not path.is_file():
-            raise ModelError(f"The replay file {path} is not a file.")
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise ModelError(f"The replay file {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ModelError(f"The replay file {path} is not UTF-8 text.") from None
-    lines = []
-    # Only a line feed ends a line: JSON may contain U+2028 and the like.
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                # Not pydantic's parser, which rejects the lone surrogates that a model may send.
-                lines.append(ReplayLine.model_validate(json.loads(line)))
-            except json.JSONDecodeError as error:
-                raise ModelError(
-                    f"{path}, line {number}: invalid JSON: {error.msg} (column {error.colno})."
-                ) from None
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise ModelError(
-                    f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}."
-                ) from None
-            except (
-                ValueError,
-                RecursionError,
-            ):  # a number of thousands of digits, or brackets nested too deeply
-                raise ModelError(
-                    f"{path}, line {number}: a number is too long, or the JSON is nested too deeply."
-                ) from None
-    if not lines:
-        raise ModelError(f"The replay file {path} has no answers in it.")
-    return lines
-
-
 class ChatReplay(ScriptedChatModel):
     """Answers with the first unused line that matches the last message. Several threads may use
     it."""
@@ -180,8 +79,10 @@ class ChatReplay(ScriptedChatModel):
     lines: list[ReplayLine]
     source: str
 
-    _used: set[int] = PrivateAttr(default_factory=set)
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+    _replay: Replay = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._replay = Replay(self.lines, self.source)
 
     @classmethod
     def from_file(cls, path: Path) -> ChatReplay:
@@ -194,34 +95,11 @@ class ChatReplay(ScriptedChatModel):
 
     def worst_cost(self) -> float | None:
         """Return the cost of the most expensive answer left; None if one has no cost."""
-        with self._lock:
-            costs = [
-                line.usage.cost
-                for number, line in enumerate(self.lines)
-                if number not in self._used and not line.error
-            ]
-        return (
-            None
-            if None in costs
-            else max((cost for cost in costs if cost is not None), default=0.0)
-        )
+        return self._replay.worst_cost()
 
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        line = self._next(message_text(messages[-1]))
-        if line.error:
-            raise ModelError(line.error)
+        line = self._replay.next(message_text(messages[-1]))
         yield from self.stream_text(line.text, line.tokens_per_second)
-        yield usage_chunk(
-            "replay", line.usage.input_tokens, line.usage.output_tokens, line.usage.cost
-        )
-
-    def _next(self, message: str) -> ReplayLine:
-        with self._lock:
-            for number, line in enumerate(self.lines):
-                if number not in self._used and line.answers(message):
-                    if not line.repeat:
-                        self._used.add(number)
-                    return line
-        raise ModelError(f"The replay file {self.source} has no matching answer left.")
+        yield usage_chunk("replay", line.input_tokens, line.output_tokens, line.cost)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from rich.cells import cell_len, set_cell_size
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages.ai import UsageMetadata
+
+    from mahtab_tui.llm.chat_stream import AnswerEnd
 
 _PIECE = re.compile(
     r"""(?P<word>[^\r\n\w]?(?:[A-Z]?[a-z]+|[A-Z]+(?![a-z])))
@@ -85,7 +87,7 @@ def _tokens(text: str) -> float:
 
 LOCAL = "local"
 """The provider of free models."""
-_DEAR = (5e-6, 25e-6)
+DEAR = (5e-6, 25e-6)
 """US dollars for a token read and a token written by an expensive model, for estimates if prices
 are unknown."""
 _MANY = 1_000
@@ -103,6 +105,21 @@ _UNKNOWN_WINDOW = 64_000
 with less."""
 _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
+
+
+class Tariff(NamedTuple):
+    """A service's model, as far as its price depends on it."""
+
+    model: str
+    priced_as: str
+    """See `price`."""
+    max_tokens: int | None
+    """Most tokens of one answer; None if unknown."""
+
+    @property
+    def needs_table(self) -> bool:
+        """Whether its prices are in the table of genai-prices."""
+        return not _is_on_this_machine(self.priced_as)
 
 
 def estimate_message_tokens(texts: Iterable[str], pictures: int = 0) -> int:
@@ -146,26 +163,41 @@ def reported_usage(
         return None
     counts: Any = usage or {}
     details = counts.get("input_token_details") or {}
-    model = str(metadata.get("model_name") or metadata.get("model") or "")
-    read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
-    from_cache, to_cache = details.get("cache_read", 0), details.get("cache_creation", 0)
-    reported = metadata.get("cost")  # OpenRouter's field
-    if "cost_usd" in metadata:
-        cost = metadata["cost_usd"]
-    else:
-        cost = (
-            float(reported)
-            if _is_amount(reported)
-            else price(priced_as(llm), model, read, written, from_cache, to_cache)
-        )
-    return Usage(
-        model=model,
-        input_tokens=read,
-        output_tokens=written,
-        cache_read_tokens=from_cache,
-        cache_creation_tokens=to_cache,
-        cost=cost,
+    used = Usage(
+        model=str(metadata.get("model_name") or metadata.get("model") or ""),
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        cache_read_tokens=details.get("cache_read", 0),
+        cache_creation_tokens=details.get("cache_creation", 0),
     )
+    if "cost_usd" in metadata:
+        return used.changed(cost=metadata["cost_usd"])
+    return with_cost(used, priced_as(llm), metadata.get("cost"))
+
+
+def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
+    """Read what a call has used from the end of an answer of our client; None if the service
+    reported nothing."""
+    if end.usage is None:
+        return None
+    used = Usage(
+        model=end.model or tariff.model,
+        input_tokens=end.usage.read,
+        output_tokens=end.usage.written,
+        cache_read_tokens=end.usage.from_cache,
+        cache_creation_tokens=end.usage.to_cache,
+    )
+    return with_cost(used, tariff.priced_as, end.cost)
+
+
+def with_cost(used: Usage, provider: str, reported: object = None) -> Usage:
+    """Add the cost of a call. provider: see `price`. reported: by OpenRouter; other services report
+    none."""
+    if _is_amount(reported):
+        return used.changed(cost=float(reported))
+    counts = used.input_tokens, used.output_tokens
+    cached = used.cache_read_tokens, used.cache_creation_tokens
+    return used.changed(cost=price(provider, used.model, *counts, *cached))
 
 
 def _is_amount(amount: object) -> TypeGuard[float]:
@@ -187,7 +219,10 @@ def estimated_usage(
 
 
 def worst_cost(
-    llm: BaseChatModel, asked: Iterable[str], pictures: int = 0, max_tokens: int | None = None
+    llm: BaseChatModel | Tariff,
+    asked: Iterable[str],
+    pictures: int = 0,
+    max_tokens: int | None = None,
 ) -> float | None:
     """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
     None if the price is unknown. max_tokens: of the answer; None: the model's limit."""
@@ -200,20 +235,20 @@ def worst_cost(
     written = written if max_tokens is None else min(written, max_tokens)
     cost = price(priced_as(llm), model_name(llm), read, written)
     if cost is None and getattr(llm, "reports_cost", False):
-        return read * _DEAR[0] + written * _DEAR[1]
+        return read * DEAR[0] + written * DEAR[1]
     return cost
 
 
-def usd_per_token(llm: BaseChatModel) -> tuple[float, float]:
+def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
     """Return US dollars for a token read and a token written; those of an expensive model if
     unknown."""
     read, written = (
         price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY))
     )
-    return _DEAR if read is None or written is None else (read / _MANY, written / _MANY)
+    return DEAR if read is None or written is None else (read / _MANY, written / _MANY)
 
 
-def is_priced(llm: BaseChatModel) -> bool:
+def is_priced(llm: BaseChatModel | Tariff) -> bool:
     """Tell whether the cost of a call is known, if only after it."""
     return (
         bool(getattr(llm, "reports_cost", False))
@@ -221,20 +256,18 @@ def is_priced(llm: BaseChatModel) -> bool:
     )
 
 
-def model_name(llm: BaseChatModel) -> str:
+def model_name(llm: BaseChatModel | Tariff) -> str:
     """Return the provider's name for a model; empty if it has none."""
     name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
     return name if isinstance(name, str) else ""
 
 
-def priced_as(llm: BaseChatModel) -> str:
+def priced_as(llm: BaseChatModel | Tariff) -> str:
     """Return whose prices apply to a model; see `price`."""
     named = getattr(llm, "priced_as", None)
-    return (
-        named
-        if isinstance(named, str)
-        else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
-    )
+    if isinstance(named, str):
+        return named
+    return str(getattr(llm, "_llm_type", "")).removesuffix("-chat").removeprefix("chat-")
 
 
 def is_on_this_machine(llm: BaseChatModel) -> bool:

@@ -39,7 +39,7 @@ class Page(NamedTuple):
 
 @cache
 def page(topic: str) -> Page:
-    """The page on a topic. Raises `NoTopic`."""
+    """The page on a topic. Raises `TopicNotFound`."""
     if topic not in TOPICS:
         near = [
             *dict.fromkeys(

@@ -77,16 +77,17 @@ class Text:
     """Description for the model besides its size: "CSV of a DataFrame with the columns …"."""
     contexts: tuple[NamedContext, ...] = ()
     """If the caller has given several: then `kind` is "dict", and `parts` are these."""
+    instructions: str = ""
+    """The caller's wishes, for the model of the whole search only."""
 
     @classmethod
-    def of(cls, context: ContextText) -> Text:
+    def of(cls, context: ContextText, instructions: str = "") -> Text:
         """Make the text of a whole search from the caller's context."""
         root = cls.root(
             context.text, kind=_kind(context.kind), parts=context.parts, about=context.about
         )
-        return replace(
-            root, contexts=tuple(each._replace(kind=_kind(each.kind)) for each in context.contexts)
-        )
+        contexts = tuple(each._replace(kind=_kind(each.kind)) for each in context.contexts)
+        return replace(root, contexts=contexts, instructions=instructions)
 
     @classmethod
     def root(

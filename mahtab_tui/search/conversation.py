@@ -7,18 +7,31 @@ import contextlib
 import inspect
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, Union, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import make_encodable
-from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling
+from mahtab_tui.llm.messages import is_cut, make_encodable
+from mahtab_tui.llm.providers import (
+    OnNotice,
+    Sampling,
+    Service,
+    check_sampling,
+    find_service,
+    full_name,
+    get_llm,
+    split_spec,
+)
+from mahtab_tui.llm.usage import DEAR, Tariff, is_priced, usd_per_token, with_cost, worst_cost
 from mahtab_tui.search.limits import Gate, Limits
 from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system.processes import langsmith_variable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -31,6 +44,45 @@ CONCURRENCY = 16
 OnWords = Callable[[str | None], None]
 """Gets what a model says piece by piece, and None when the answer starts again and earlier pieces
 no longer count."""
+
+
+_MERGED = 0.03
+"""Words are passed on at most once in so many seconds."""
+
+
+class WordStream:
+    """Joins the words of an answer, and passes them on in portions."""
+
+    def __init__(self, on_words: OnWords) -> None:
+        self._on_words = on_words
+        self._words: list[str] = []
+        self._sent = 0
+        self._sent_at = 0.0
+
+    @property
+    def text(self) -> str:
+        """All words."""
+        return make_encodable("".join(self._words))
+
+    def add(self, words: str) -> None:
+        if words:
+            self._words.append(words)
+            now = time.monotonic()
+            if now - self._sent_at >= _MERGED:
+                self._sent_at = now
+                self.flush()
+
+    def restart(self) -> None:
+        """Drop the words so far: the answer starts again."""
+        self._words.clear()
+        self._sent = 0
+        self._on_words(None)
+
+    def flush(self) -> None:
+        """Pass on the words that wait."""
+        if self._sent < len(self._words):
+            self._on_words(make_encodable("".join(self._words[self._sent :])))
+            self._sent = len(self._words)
 
 
 class Message(NamedTuple):
@@ -50,39 +102,79 @@ class Reply(NamedTuple):
     """Usage of the call; None if the model did not report it."""
 
 
-class Model(Protocol):
+class Model:
     """One model. Lives in one loop."""
 
-    name: str
-    concurrency: int
-    """Calls at a time."""
-    remembers: bool
+    remembers = False
     """Whether it keeps conversations itself; its answers must come back word for word, or
     everything is sent again."""
-    priced: bool
-    """Whether the price of a call is known, if only after it."""
-    usd_per_token: tuple[float, float]
-    """For a token read and a token written, if known before a call."""
-    takes_max_tokens: bool
+    takes_max_tokens = False
     """Whether a call can limit its answer's tokens; its worst cost is then known."""
+    concurrency = CONCURRENCY
+    """Calls at a time."""
 
-    def conversation(self, *messages: Message) -> NodeConversation:
-        """Start a conversation with these messages; its calls are made one after the other."""
+    def __init__(self, name: str, secrets: Secrets, paid: BaseChatModel | Tariff | None) -> None:
+        """name: for people. secrets: masked in its messages. paid: determines the price of its
+        calls, if known.
+
+        The table of prices takes a moment to load: that begins at once, and goes on while the first
+        answer is awaited.
+        """
+        self.name = name
+        self._secrets = secrets
+        self._paid = paid
+        self._loading = threading.Thread(target=_load_prices, name="prices", daemon=True)
+        if isinstance(paid, Tariff) and paid.needs_table:
+            self._loading.start()
+
+    @property
+    def priced(self) -> bool:
+        """Whether the price of a call is known, if only after it."""
+        return self._paid is not None and is_priced(self._paid)
+
+    @property
+    def usd_per_token(self) -> tuple[float, float]:
+        """US dollars for a token read and a token written, if known before a call; while the table
+        loads, those of an expensive model."""
+        if self._paid is None:
+            return 0.0, 0.0
+        return DEAR if self._loading.is_alive() else usd_per_token(self._paid)
 
     def worst_cost(
         self, messages: Sequence[Message], max_tokens: int | None = None
     ) -> float | None:
         """Return the US dollars that an answer to these messages, of so many tokens, may cost at
         most; None if unknown."""
+        if self._paid is None:
+            return None
+        texts = (message.content for message in messages)
+        return worst_cost(self._paid, texts, max_tokens=max_tokens)
+
+    def conversation(self, *messages: Message) -> NodeConversation:
+        """Start a conversation with these messages; its calls are made one after the other."""
+        return NodeConversation(self, messages)
+
+    def masked(self, messages: Sequence[Message]) -> list[dict[str, str]]:
+        """Return messages as they are sent."""
+        return [
+            {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
+            for message in messages
+        ]
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`,
         or what the provider's code raises."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """End its processes. May block, so call it on another thread."""
+        """End its processes, if it has any. May block, so call it on another thread."""
+
+
+def _load_prices() -> None:
+    with IMPORTS.turn():
+        import genai_prices  # noqa: F401
 
 
 class NodeConversation:
@@ -165,8 +257,8 @@ CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("caller_l
 the caller's other code must."""
 
 
-class FunctionModel:
-    """A `conversation.Model`: a function that gets the messages as dicts with `role` and `content`.
+class FunctionModel(Model):
+    """A function that gets the messages as dicts with `role` and `content`.
 
     It returns the answer, or the answer and its usage, or an answer of the clients of OpenAI or
     Anthropic; or it yields the answer piece by piece. An asynchronous function is awaited in the
@@ -175,33 +267,20 @@ class FunctionModel:
     call.
     """
 
-    remembers = False
-    priced = False
-    usd_per_token = (0.0, 0.0)
-    takes_max_tokens = False
-
-    def __init__(self, function: Function, secrets: Secrets) -> None:
-        """secrets: masked in its messages."""
-        self.name = str(getattr(function, "__name__", type(function).__name__))
-        self.concurrency = CONCURRENCY
+    def __init__(
+        self, function: Function, secrets: Secrets, *, name: str = "", tariff: Tariff | None = None
+    ) -> None:
+        """secrets: masked in its messages. name: by default the function's. tariff: of what it
+        asks, if known."""
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        super().__init__(name, secrets, tariff)
         self._function = function
-        self._secrets = secrets
-
-    def conversation(self, *messages: Message) -> NodeConversation:
-        return NodeConversation(self, messages)
-
-    def worst_cost(
-        self, messages: Sequence[Message], max_tokens: int | None = None
-    ) -> float | None:
-        return None
+        self._tariff = tariff
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
-        sent = [
-            {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
-            for message in messages
-        ]
+        sent = self.masked(messages)
         here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
 
         def on_words_later(words: str) -> None:
@@ -213,13 +292,12 @@ class FunctionModel:
         else:
             value = await on_thread(partial(self._call, sent, on_words_later, there))
         text, usage = self._text_and_usage(value)
+        if usage is not None and self._tariff is not None:
+            usage = await on_thread(partial(with_cost, usage, self._tariff.priced_as))
         text = make_encodable(text)
         on_words(None)
         on_words(text)
-        return Reply(text, False, usage)
-
-    def close(self) -> None:
-        """Do nothing: a function has no processes."""
+        return Reply(text, is_cut({"stop_reason": _end_reason(value)}), usage)
 
     async def _await(self, sent: list[dict[str, str]], on_words: Callable[[str], None]) -> Any:
         try:
@@ -281,6 +359,17 @@ async def _awaited(value: Any, on_words: Callable[[str], None]) -> Any:
     return "".join(pieces)
 
 
+def _end_reason(value: Any) -> str:
+    """Return why an answer of a client ended; empty for other values."""
+    choices = getattr(value, "choices", None)
+    reason = (
+        getattr(choices[0], "finish_reason", None)
+        if choices
+        else getattr(value, "stop_reason", None)
+    )
+    return str(reason or "")
+
+
 def _count(usage: Any, *names: str) -> int | None:
     for name in names:
         found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
@@ -305,32 +394,63 @@ def _background_loop() -> asyncio.AbstractEventLoop:
         return _lasting[1]
 
 
-GivenModel = Union[str, "BaseChatModel", Function]
-"""A model's name, a LangChain model, or a function that gets messages as dicts with `role` and
-`content` and returns the answer."""
+def client_package(given: object) -> str:
+    """Return "openai" or "anthropic" for a client of one of these packages, which need not be
+    loaded for it; empty for anything else."""
+    classes = {
+        "openai": ("OpenAI", "AsyncOpenAI"),
+        "anthropic": ("Anthropic", "AsyncAnthropic"),
+    }
+    for each in type(given).__mro__:
+        package = each.__module__.partition(".")[0]
+        if each.__name__ in classes.get(package, ()):
+            return package
+    return ""
+
+
+GivenModel = Union[str, "BaseChatModel", Function, tuple[Any, str]]
+"""A model's name, a LangChain model, a function that gets messages as dicts with `role` and
+`content` and returns the answer, or a client of OpenAI or Anthropic with a model's name."""
+
+
+_NO_ACCESS: Mapping[str, str] = {}
+_ACCESS_IS_FOR = "no base_url and api_key: these are for models of services, as openai:gpt-4o-mini."
+
+ModelOptions = Callable[[], Mapping[str, Any]]
+"""Returns the arguments for `get_llm` with which models are made from their names."""
 
 
 class ChosenModels:
     """Lives in one loop."""
 
-    def __init__(self, make_llm: MakeLLM, secrets: Secrets, on_notice: OnNotice) -> None:
-        """make_llm: makes a model from its name. secrets: masked in messages to models."""
+    def __init__(self, options: ModelOptions, secrets: Secrets, on_notice: OnNotice) -> None:
+        """options: for models that are named. secrets: masked in messages to models."""
         self.gates: dict[Model, Gate] = {}
         """Limits the calls of each model that run at a time."""
-        self._make_llm = make_llm
+        self._options = options
         self._secrets = secrets
         self._on_notice = on_notice
         self._models: dict[object, Model] = {}
-        self._given: list[object] = []
-        """Models that they were made from, so that no other object gets the same id."""
+        self._given: dict[object, object] = {}
+        """Objects that they were made from, so that no other object gets the same id."""
 
-    def get(self, given: GivenModel, limits: Limits, sampling: Sampling) -> Model:
-        """Return a model. Raises `ModelError` if it is not available, does not take a sampling
-        option, or cannot keep to a limit."""
-        key = (given if isinstance(given, str) else id(given), *sorted(sampling.items()))
+    def get(
+        self,
+        given: GivenModel,
+        limits: Limits,
+        sampling: Sampling,
+        access: Mapping[str, str] = _NO_ACCESS,
+    ) -> Model:
+        """Return a model. access: `address` and `api_key` for `find_service`. Raises `ModelError`
+        if it is not available, does not take an option, or cannot keep to a limit."""
+        identity = [
+            each if isinstance(each, str) else id(each)
+            for each in (given if isinstance(given, tuple) else (given,))
+        ]
+        key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
-            self._models[key] = model = self._made(given, sampling)
-            self._given.append(given)
+            self._models[key] = model = self._made(given, sampling, access)
+            self._given[key] = given
             self.gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if (
@@ -344,27 +464,90 @@ class ChosenModels:
             )
         return model
 
+    def get_both(
+        self,
+        model: GivenModel,
+        sub_model: GivenModel,
+        limits: Limits,
+        sampling: Sampling,
+        access: Mapping[str, str] = _NO_ACCESS,
+    ) -> tuple[Model, Model]:
+        """Return the models of a search, for its root and for all other calls; see `get`. access:
+        for both if they are of one provider; no other provider gets the key."""
+        found = self.get(model, limits, sampling, access)
+        shared = self._provider(model) == self._provider(sub_model)
+        return found, self.get(sub_model, limits, sampling, access if shared else _NO_ACCESS)
+
+    def forget(self, models: Collection[Model]) -> None:
+        """Forget models that no search uses; the caller closes them."""
+        for key in [key for key, model in self._models.items() if model in models]:
+            del self.gates[self._models.pop(key)], self._given[key]
+
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""
         for model in self._models.values():
             model.close()
 
-    def _made(self, given: GivenModel, sampling: Sampling) -> Model:
-        if not isinstance(given, str) and not hasattr(
-            given, "_llm_type"
-        ):  # LangChain need not be loaded to know its models
-            function = FunctionModel(given, self._secrets)
-            if sampling:
-                raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
-            return function
+    def _made(self, given: GivenModel, sampling: Sampling, access: Mapping[str, str]) -> Model:
+        if isinstance(given, str):
+            return self._named(given, sampling, access)
+        if access:
+            raise ModelError(f"A model of the type {type(given).__name__} takes {_ACCESS_IS_FOR}")
+        if isinstance(given, tuple):
+            with IMPORTS.turn():
+                from mahtab_tui.search.service_models import client_model
+
+            return client_model(given, self._secrets, sampling)
+        if hasattr(given, "_llm_type"):  # LangChain need not be loaded to know its models
+            return self._of_langchain(cast("BaseChatModel", given), sampling)
+        if client_package(given):
+            raise ModelError('Name the model as well, as in model=(client, "gpt-4o-mini").')
+        function = FunctionModel(given, self._secrets)
+        if sampling:
+            raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
+        return function
+
+    def _named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
+        options = self._options()
+        service = find_service(name, **{**options, **access})
+        if service is not None:
+            return self._of_service(service, name, sampling)
+        if access:
+            raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+        provider, path = split_spec(full_name(name, options.get("provider")))
+        if provider != "replay":
+            return self._of_langchain(name, sampling)
+        with IMPORTS.turn():
+            from mahtab_tui.search.service_models import ReplayModel
+
+        check_sampling(name, sampling, (), "")
+        return ReplayModel(name, Path(path), self._secrets)
+
+    def _of_service(self, service: Service, name: str, sampling: Sampling) -> Model:
+        if langsmith_variable():  # LangChain is asked to send there what a model gets
+            with IMPORTS.turn():
+                from mahtab_tui.llm.chat_service import ChatService
+
+            return self._of_langchain(ChatService.of(service), sampling)
+        with IMPORTS.turn():
+            from mahtab_tui.search.service_models import ServiceModel
+
+        return ServiceModel(service, name, self._secrets, sampling)
+
+    def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():
             from mahtab_tui.search.models import ChatModel  # loads LangChain
 
-            llm = cast("str | BaseChatModel", given)
             return ChatModel.create(
-                llm,
+                given,
                 secrets=self._secrets,
-                make_llm=self._make_llm,
+                make_llm=partial(get_llm, **self._options()),
                 on_notice=self._on_notice,
                 sampling=sampling,
             )
+
+    def _provider(self, given: GivenModel) -> str:
+        """Return the provider of a model that is named; empty for others."""
+        if not isinstance(given, str):
+            return ""
+        return split_spec(full_name(given, self._options().get("provider")))[0]

@@ -40,7 +40,7 @@ from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration
-from mahtab_tui.worker.sandbox.text import find_quotes
+from mahtab_tui.worker.sandbox.text import find_quotes, find_values
 
 _NODES = 20_000
 """How many nodes a tree may have."""
@@ -65,7 +65,9 @@ class Engine:
         sandboxes: Sandboxes,
         consent: Consent,
         tools: Tools | None = None,
+        by_code: bool = False,
     ) -> None:
+        """by_code: whether the root runs code even if its text is short."""
         self.tree = events.tree
         self._events = events
         self._limits = limits
@@ -73,6 +75,7 @@ class Engine:
         self._sub_model = sub_model
         self._sandboxes = sandboxes
         self._tools = tools
+        self._by_code = by_code
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self._budget = Budget(limits)
         self.calls = Calls(events, self._budget, Gate(concurrency), gates, spending)
@@ -122,6 +125,19 @@ class Engine:
         except asyncio.CancelledError:
             await self._unwind(self.running())
             raise
+
+    @property
+    def models(self) -> frozenset[Model]:
+        """The models of all nodes."""
+        return frozenset((self._model, self._sub_model))
+
+    @property
+    def way(self) -> str:
+        """A sentence that says how the root has searched its text."""
+        root = self._nodes[str(self._attempts)]
+        if root.kind == "llm":
+            return "The text was read at once, by one call."
+        return f"The text was searched by code, in {root.turn} turn{'' if root.turn == 1 else 's'}."
 
     @property
     def size(self) -> int:
@@ -191,7 +207,8 @@ class Engine:
             parent.children += 1
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
-        plain = plain or self._limits.is_plain(depth, source.chars)
+        by_code = self._by_code and depth == 0 and self._limits.max_depth > 0
+        plain = plain or (self._limits.is_plain(depth, source.chars) and not by_code)
         node = LiveNode(
             node_id,
             parent,
@@ -309,10 +326,11 @@ class Engine:
 
     async def _plain(self, node: LiveNode) -> NodeOutcome:
         self._check_plain(node.source)
-        message = prompts.plain_message(node.query, node.source.release_text().text)
-        conversation = node.model.conversation(
-            Message("system", prompts.plain_system()), Message("user", message)
-        )
+        text = node.source.release_text()
+        system = prompts.with_instructions(prompts.plain_system(), text)
+        message = prompts.plain_message(node.query, text.text)
+        del text  # it may be a copy
+        conversation = node.model.conversation(Message("system", system), Message("user", message))
         try:
             async with asyncio.timeout_at(self._node_deadline(node).end) as limit:
                 reply = await self.calls.ask(node.id, 1, 1, conversation)
@@ -329,11 +347,13 @@ class Engine:
             conversation.ended = True
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
+        places = set(find_quotes(reply.text, text.text))
+        places.update(find_values(reply.text, text.text, [(0, len(text.text))]))
         why = "The answer was longer than the model may write at once." if reply.cut else ""
         return NodeOutcome(
             reply.text,
             "partial" if reply.cut else "done",
-            text.to_root(list(find_quotes(reply.text, text.text))),
+            text.to_root(sorted(places)),
             why,
         )
 

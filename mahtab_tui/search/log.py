@@ -141,7 +141,7 @@ class SessionLog:
                 self._pack()
 
     def packed(self) -> bytes:
-        """Return the events so far, as `worker.search_log.unpacked` reads them."""
+        """Return the events so far, as `worker.search_log.unpack_events` reads them."""
         with self._lock:
             self._pack()
             return b"".join(self._packed)

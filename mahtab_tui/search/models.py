@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +21,17 @@ from mahtab_tui.llm.messages import (
     is_cut,
     is_refused,
     make_encodable,
-    masked_messages,
 )
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.llm.usage import is_priced, model_name, reported_usage, usd_per_token, worst_cost
+from mahtab_tui.llm.usage import model_name, reported_usage
 from mahtab_tui.search.conversation import (
-    CONCURRENCY,
     Message,
+    Model,
     NodeConversation,
     OnWords,
     Reply,
+    WordStream,
     as_model_error,
     on_thread,
 )
@@ -40,8 +39,6 @@ from mahtab_tui.search.conversation import (
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
 
-_MERGED = 0.03
-"""Words are passed on at most once in so many seconds."""
 _STOP_AGAIN = 0.1
 """Seconds before a stop is repeated, since one that comes before the answer starts is lost."""
 
@@ -51,24 +48,14 @@ class ReplyReader:
 
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
         self._llm = llm
-        self._on_words = on_words
-        self._words: list[str] = []
-        self._sent = 0
-        self._sent_at = 0.0
+        self._words = WordStream(on_words)
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def add(self, chunk: BaseMessage) -> None:
         if has_restarted(chunk.response_metadata):
-            self._words.clear()
-            self._sent = 0
-            self._on_words(None)
-        if words := str(chunk.text):
-            self._words.append(words)
-            now = time.monotonic()
-            if now - self._sent_at >= _MERGED:
-                self._sent_at = now
-                self._send()
+            self._words.restart()
+        self._words.add(str(chunk.text))
         if (usage := getattr(chunk, "usage_metadata", None)) is not None:
             self._usage = add_usage(self._usage, usage)
         self._metadata |= chunk.response_metadata
@@ -76,21 +63,16 @@ class ReplyReader:
     def reply(self) -> Reply:
         """Return the whole answer at its end. Raises `ModelError` if the service refused to
         answer."""
-        self._send()
+        self._words.flush()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
-        text = str(self._metadata.get("final_text") or "".join(self._words))
+        text = str(self._metadata.get("final_text") or self._words.text)
         return Reply(make_encodable(text), is_cut(self._metadata), self.used)
 
     @property
     def used(self) -> Usage | None:
         """Usage of the call; None if the model did not report it."""
         return reported_usage(self._llm, self._usage, self._metadata)
-
-    def _send(self) -> None:
-        if self._sent < len(self._words):
-            self._on_words(make_encodable("".join(self._words[self._sent :])))
-            self._sent = len(self._words)
 
 
 class ThreadedReader:
@@ -145,17 +127,15 @@ _KINDS: dict[str, type[BaseMessage]] = {
 }
 
 
-class ChatModel:
-    """A `conversation.Model` of LangChain, and its instances. Lives in one loop."""
+class ChatModel(Model):
+    """A model of LangChain, and its instances. Lives in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
         """secrets: masked in its messages."""
-        self.name = name
-        self.secrets = secrets
-        self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
+        super().__init__(name, secrets, llm)
         self.remembers = isinstance(llm, ChatClaudeCLI)
-        self.priced = is_priced(llm)
-        self.usd_per_token = usd_per_token(llm)
+        if self.remembers:
+            self.concurrency = CLI_CONCURRENCY
         self.takes_max_tokens = _takes_max_tokens(llm)
         # Providers' packages keep one asynchronous client for the whole process, whose connections
         # belong to the loop that opened them, so that it fails when a second loop uses it (the
@@ -186,22 +166,11 @@ class ChatModel:
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
-    def conversation(self, *messages: Message) -> NodeConversation:
-        return NodeConversation(self, messages)
-
-    def worst_cost(
-        self, messages: Sequence[Message], max_tokens: int | None = None
-    ) -> float | None:
-        texts = (message.content for message in messages)
-        return worst_cost(self.llm, texts, max_tokens=max_tokens)
-
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         instance = self.lease(conversation)
-        sent = masked_messages(
-            [_KINDS[message.role](message.content) for message in messages], self.secrets
-        )
+        sent = [_KINDS[each["role"]](each["content"]) for each in self.masked(messages)]
         options = {} if conversation.max_tokens is None else {"max_tokens": conversation.max_tokens}
         if self.native:
             return await self._native(instance.llm, sent, on_words, options)

@@ -128,6 +128,13 @@ def system_prompt(
     )
 
 
+def with_instructions(prompt: str, text: Text) -> str:
+    """Return a system prompt with the caller's instructions, if there are any."""
+    if not text.instructions.strip():
+        return prompt
+    return f"{prompt}\nThe user's instructions for this search:\n{_defused(text.instructions)}\n"
+
+
 def first_message(query: str, text: Text, left: BudgetLeft) -> str:
     """Return a description of the text, its beginning and end, and the query: last, so that the beginning of the prompt stays the same."""
     size = len(text.text)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.llm.messages import make_encodable
-from mahtab_tui.sandbox.base import CallRefusedError, Text, TextSpan
-from mahtab_tui.worker.sandbox.text import named_lines
+from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun, TextSpan
+from mahtab_tui.worker.sandbox.text import find_line, named_lines, stands_in
 from mahtab_tui.worker.sandbox.tools import DescribedTool, NotPlainError, plain_data
 
 MOST_CALLS = 1_000
@@ -108,6 +108,8 @@ class Request(NamedTuple):
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
     """Each is a text that code has made, or places in the node's text that are handed on
     together."""
+    read: tuple[tuple[TextSpan, ...], ...]
+    """The places in the node's text that are in each part, as far as they are known."""
     plain: bool
     """Whether it asks for a plain call."""
     many: bool
@@ -120,29 +122,25 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         raise CallRefusedError("There is no such call.")
     query = args.get("query")
     if name == "llm":
-        part = args.get("part")
-        return Request(
-            (_query(query),),
-            (_part(part, text) if part is not None else Text(""),),
-            plain=True,
-            many=False,
-        )
-    parts, many = args.get("parts"), args.get("map")
-    if not isinstance(parts, list) or not isinstance(many, bool) or (not many and len(parts) != 1):
+        given = args.get("part")
+        part, read = _part({"text": ""} if given is None else given, text)
+        return Request((_query(query),), (part,), (read,), plain=True, many=False)
+    given, many = args.get("parts"), args.get("map")
+    if not isinstance(given, list) or not isinstance(many, bool) or (not many and len(given) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
-    if len(parts) > MAX_PARTS:
+    if len(given) > MAX_PARTS:
         raise CallRefusedError(
-            f"There are {len(parts):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
+            f"There are {len(given):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
         )
     if name == "llm_map" and isinstance(query, list):
-        if len(query) != len(parts):
+        if len(query) != len(given):
             raise CallRefusedError("There must be one query for each text.")
         queries = tuple(map(_query, query))
     else:
-        queries = (_query(query),) * len(parts)
-    return Request(
-        queries, tuple(_part(part, text) for part in parts), plain=name == "llm_map", many=many
-    )
+        queries = (_query(query),) * len(given)
+    checked = [_part(part, text) for part in given]
+    parts, places = tuple(part for part, _ in checked), tuple(read for _, read in checked)
+    return Request(queries, parts, places, plain=name == "llm_map", many=many)
 
 
 def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
@@ -174,22 +172,25 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
 
 
 def _checked(spans: list[TextSpan], text: str, answer: str) -> Iterator[TextSpan]:
-    """Yield the spans whose text the answer quotes, or whose line it names."""
+    """Yield the spans whose text the answer quotes, and the lines that it names."""
     named = named_lines(answer)
     line, counted = 1, 0
     for start, end in sorted(spans):
         line, counted = line + text.count("\n", counted, start), start
-        if (line in named and text.find("\n", start, end) < 0) or (
+        if (line in named and (start, end) == find_line(text, start)) or (
             end - start <= len(answer) and is_quoted(text[start:end], answer)
         ):
             yield start, end
 
 
 def is_quoted(words: str, answer: str) -> bool:
-    """Whether words stand in an answer, perhaps as a string of JSON."""
+    """Tell whether words are an answer or stand in it, perhaps as a string of JSON. One or two
+    characters stand in many answers by chance."""
     words = words.strip()
-    return bool(words) and (
-        words in answer or json.dumps(words, ensure_ascii=False)[1:-1] in answer
+    if len(words) <= 2:
+        return bool(words) and words == answer.strip()
+    return stands_in(words, answer) or stands_in(
+        json.dumps(words, ensure_ascii=False)[1:-1], answer
     )
 
 
@@ -222,21 +223,46 @@ def _query(given: Any) -> str:
     return make_encodable(given)
 
 
-def _part(given: Any, text: Text) -> tuple[TextSpan, ...] | Text:
+def _part(given: Any, text: Text) -> tuple[tuple[TextSpan, ...] | Text, tuple[TextSpan, ...]]:
+    """Check a part. Returns it, and the places in the node's text that are known to be in it."""
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
             _check_length(len(made))
-            return Text(made)
+            return _made_text(made, given.get("runs"), text)
         if (span := _span(given.get("span"), text)) is not None:
-            return (span,)
+            return (span,), (span,)
         spans = given.get("spans")
         if isinstance(spans, list) and 0 < len(spans) <= _MAX_SPANS:
             checked = tuple(found for one in spans if (found := _span(one, text)) is not None)
             if len(checked) == len(spans):
                 _check_length(sum(end - start for start, end in checked))
-                return checked
+                return checked, checked
     raise CallRefusedError("A part must be a text.")
+
+
+def _made_text(made: str, runs: Any, text: Text) -> tuple[Text, tuple[TextSpan, ...]]:
+    """Return a text that code has made. runs: which parts of the node's text are in it, as
+    `EvidenceFinder.find_runs` returns them; wrong ones are ignored."""
+    origin: list[TextRun] = []
+    read: list[TextSpan] = []
+    done = 0
+    for run in runs[:_MAX_SPANS] if isinstance(runs, list) else ():
+        if not isinstance(run, list) or len(run) != 3 or any(type(each) is not int for each in run):
+            continue
+        offset, start, length = run
+        if offset < done or start < 0 or length < 1:
+            continue
+        words = made[offset : offset + length]
+        if len(words) < length or text.text[start : start + length] != words:
+            continue
+        done = offset + length
+        read.append((start, start + length))
+        origin += (
+            piece._replace(start=offset + piece.start - start)
+            for piece in text.pieces(start, start + length)
+        )
+    return Text(made, origin=tuple(origin)), tuple(read)
 
 
 def _check_length(chars: int) -> None:

@@ -8,17 +8,17 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from concurrent.futures import CancelledError, Future
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.llm.providers import MakeLLM, Sampling, get_llm
+from mahtab_tui.llm.providers import Sampling
 from mahtab_tui.llm.usage import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes, Text, TextSpan
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model
+from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model, ModelOptions
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import Consent, ConsentRequest, EndState, NodeOutcome
@@ -42,7 +42,7 @@ class SearchAnswer(NamedTuple):
     spans: Sequence[TextSpan] = ()
     """Spans of the text on which the answer rests."""
     why: str = ""
-    """A sentence saying why it is partial."""
+    """A sentence saying why it is partial, or how the text was searched."""
     log: SessionLog | None = None
     """Its events; None if it did not start."""
 
@@ -64,7 +64,7 @@ class SearchAnswer(NamedTuple):
         )
 
     def packed(self) -> bytes:
-        """Return its log as `worker.search_log.unpacked` reads it."""
+        """Return its log as `worker.search_log.unpack_events` reads it."""
         return b"" if self.log is None else self.log.packed()
 
 
@@ -115,21 +115,21 @@ class Search:
         emit: Emit,
         open_sandboxes: Callable[[], Sandboxes] = open_sandboxes,
         *,
-        make_llm: MakeLLM = get_llm,
+        model_options: ModelOptions = dict,
         spending: Spending | None = None,
         secrets: Secrets | None = None,
     ) -> None:
         """emit: called with every event on the search's thread; must return quickly.
 
-        make_llm: makes a model from its name, as `get_llm` does. spending: of the session that runs
-        the search. secrets: masked in messages to models.
+        model_options: arguments for `get_llm`. spending: of the session that runs the search.
+        secrets: masked in messages to models.
         """
         self._emit = emit
         self._spending = spending or Spending()
         self._secrets = secrets or Secrets()
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
-        self._models = ChosenModels(make_llm, self._secrets, self._notice)
+        self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
         self._logs: dict[str, SessionLog] = {}
         """By tree."""
@@ -139,6 +139,7 @@ class Search:
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
         self._thread.start()
@@ -155,7 +156,9 @@ class Search:
         about: Mapping[str, Any] | None = None,
         tree: str | None = None,
         sampling: Sampling | None = None,
+        access: Mapping[str, str] | None = None,
         tools: ToolRunner | None = None,
+        by_code: bool = False,
         emit: Emit | None = None,
         caller: CancelToken | None = None,
     ) -> SearchAnswer:
@@ -163,9 +166,10 @@ class Search:
         the caller's thread (Ctrl+C) stops the tree.
 
         tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the
-        tree's first event (`cell`, `source`). sampling: of both models. tools: functions of the
-        caller that the search's code may call. emit: called with the events of this tree instead of
-        the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
+        tree's first event (`cell`, `source`). sampling: of both models. access: `address` and
+        `api_key` for `find_service`. tools: functions of the
+        caller that the search's code may call. by_code: run code even if the text is short. emit:
+        called with the events of this tree instead of the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
         `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
@@ -174,13 +178,19 @@ class Search:
         tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
         async def grow() -> SearchAnswer:
-            models = [
-                self._models.get(each, chosen, sampling or {})
-                for each in (model, sub_model or model)
-            ]
+            models = self._models.get_both(
+                model, sub_model or model, chosen, sampling or {}, access or {}
+            )
             callable = None if tools is None else Tools(tools)
             self._trees[tree] = engine = self._engine(
-                tree, models[0], models[1], chosen, asking, emit or self._emit, callable
+                tree,
+                models[0],
+                models[1],
+                chosen,
+                asking,
+                emit or self._emit,
+                callable,
+                by_code=by_code,
             )
             return await self._run(engine, lambda engine: engine.run(query, text, about or {}))
 
@@ -201,8 +211,8 @@ class Search:
         )
 
     def packed_log(self, tree: str) -> bytes | None:
-        """Return a tree's log as `worker.search_log.unpacked` reads it; None if it is no longer in
-        memory."""
+        """Return a tree's log as `worker.search_log.unpack_events` reads it; None if it is no
+        longer in memory."""
         log = self._logs.get(tree)
         return None if log is None else log.packed()
 
@@ -308,10 +318,10 @@ class Search:
             outcome.text,
             outcome.state,
             engine.tree,
-            engine.calls.usage,
+            engine.calls.budget.usage,
             took,
             outcome.spans,
-            outcome.why,
+            outcome.why or engine.way,
             log,
         )
 
@@ -324,6 +334,8 @@ class Search:
         asking: Asking,
         emit: Emit,
         tools: Tools | None,
+        *,
+        by_code: bool,
     ) -> Engine:
         if self._opened is None:
             self._opened = self._open_sandboxes()
@@ -343,7 +355,27 @@ class Search:
             sandboxes=self._opened,
             consent=self._consent(asking),
             tools=tools,
+            by_code=by_code,
         )
+
+    def forget(self, tree: str) -> None:
+        """Forget a tree that has ended, with its text, and its models if no other tree has them."""
+
+        async def close(engine: Engine, unused: Set[Model]) -> None:
+            await engine.close()
+            for model in unused:
+                await asyncio.to_thread(model.close)
+
+        def forget() -> None:
+            self._logs.pop(tree, None)
+            if (engine := self._trees.pop(tree, None)) is not None:
+                used = {model for each in self._trees.values() for model in each.models}
+                self._models.forget(unused := engine.models - used)
+                closing = self._loop.create_task(close(engine, unused))
+                self._background.add(closing)
+                closing.add_done_callback(self._background.discard)
+
+        self._call_later(forget)
 
     async def _forget(self) -> None:
         """Forget the oldest trees that have ended."""

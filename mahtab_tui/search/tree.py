@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import (
     Record,
     SearchBackOff,
@@ -451,7 +450,7 @@ class Trees:
                 continue
             found = True
             if record.tree not in self._trees:
-                if record.tag != tags.RLM_CALL:
+                if record.tag != SearchBegin.tag:
                     continue
                 self._trees[record.tree] = Tree(record.tree)
                 self._forget()

@@ -27,6 +27,7 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.search import prompts
 from mahtab_tui.search.calls import Amount, BudgetSpent, Calls, Deadline
 from mahtab_tui.search.conversation import Message, Reply
+from mahtab_tui.search.evidence import SubAnswers
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.log import Events
@@ -35,7 +36,6 @@ from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE, REP
 from mahtab_tui.search.requests import (
     Request,
     Tools,
-    is_quoted,
     read_call,
     read_final,
     read_tool_call,
@@ -154,9 +154,6 @@ def _parse(code: str) -> ast.Module:
 
 _MAX_GROUNDS = 4_096
 """Spans on which one answer may rest."""
-_SHORTEST_QUOTE = 16
-"""Characters of a sub-call's answer that is looked for in the answer; shorter ones stand in many
-answers by chance."""
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
 
@@ -186,9 +183,7 @@ class SandboxCalls:
         self._longest_answer = limits.answer_at(node.depth)
         self._tools = tools
         self._touches = 0
-        self._answers: dict[str, Sequence[TextSpan]] = {}
-        """The parts of the root's text on which each answer of a sub-call rests; none if equal
-        answers rest on different ones."""
+        self._answers = SubAnswers(text)
         self._tool_turn = 0
         self._tool_seconds = 0.0
         """Seconds left in that turn for its calls of tools."""
@@ -198,12 +193,17 @@ class SandboxCalls:
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
         outcomes = await self._ask(request, self._text)
-        return {"answers": [self._answer(outcome) for outcome in outcomes]}
+        return {
+            "answers": [
+                self._answer(outcome, read)
+                for outcome, read in zip(outcomes, request.read, strict=True)
+            ]
+        }
 
-    def _answer(self, outcome: NodeOutcome) -> dict[str, Any]:
+    def _answer(self, outcome: NodeOutcome, read: Sequence[TextSpan]) -> dict[str, Any]:
         """Return an answer for the code, and remember what it rests on."""
-        if self._answers.setdefault(outcome.text, outcome.spans) != outcome.spans:
-            self._answers[outcome.text] = ()
+        if not outcome.failed:
+            self._answers.add(outcome.text, outcome.spans, read)
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
         return {"text": text, "failed": outcome.failed}
 
@@ -234,11 +234,7 @@ class SandboxCalls:
         ):
             rests_on = Intervals(limit=_MAX_TOUCHES)
             rests_on.add(self._text.to_root(final.spans))
-            for answer, spans in self._answers.items():
-                if answer.strip() == final.text.strip() or (
-                    len(answer) >= _SHORTEST_QUOTE and is_quoted(answer, final.text)
-                ):
-                    rests_on.add(spans)
+            rests_on.add(self._answers.evidence(final.text))
             self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
             self.answered.set()
         elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
@@ -308,8 +304,11 @@ class Exploration:
         self._conversation.add(
             Message(
                 "system",
-                prompts.system_prompt(
-                    text, self._limits, depth=depth, gaps=gaps, tools=self._described
+                prompts.with_instructions(
+                    prompts.system_prompt(
+                        text, self._limits, depth=depth, gaps=gaps, tools=self._described
+                    ),
+                    text,
                 ),
             )
         )
@@ -454,7 +453,7 @@ class Exploration:
                     )
 
     async def _ask(self, reserved: Amount | None = None) -> Reply:
-        """Get the model's next answer. kept: what is already reserved for it."""
+        """Get the model's next answer. reserved: what is already reserved for it."""
         self._turn += 1
         try:
             return await self._calls.ask(

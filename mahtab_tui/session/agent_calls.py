@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.prompt import cell_entry
-from mahtab_tui.bus.records import Approval, Decision, Notice, emit
+from mahtab_tui.bus.records import Approval, Decision, Notice, cell_entry, emit
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import BoundedCell, not_restored, pictures
@@ -396,8 +395,8 @@ class AgentCalls:
     def _approve_code(
         self, agent: JoinedAgent, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code to run, which rules and user may have changed, the private variables that
-        the user was asked about, and whether it runs in a locked fork first.
+        """Return the code that rules and user allow to run, the private variables that the user was
+        asked about, and whether it runs in a locked fork first.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """

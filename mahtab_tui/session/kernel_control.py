@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Notice, ReplIn, emit
+from mahtab_tui.bus.records import AssistantReplIn, Notice, ReplIn, UserReplIn, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
@@ -158,7 +157,7 @@ def cpu_seconds(pid: int) -> float:
 
 def _running_code(kernel: WaitingKernel) -> str:
     """Return the start of the code of a kernel's running cell, on one line."""
-    kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
+    kinds = (UserReplIn.tag, AssistantReplIn.tag)
     cells = []
     with suppress_all_but_corruption():
         cells = [

@@ -193,13 +193,19 @@ class Models:
         with IMPORTS.turn():
             return get_llm(
                 name or self._info.model,
-                timeout=self._settings.model_timeout,
                 on_notice=on_notice or self._notice,
-                folder=lambda: self._kernel.info().local_folder,
-                max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
                 thinking=thinking,
-                **self._settings.model_access(),
+                **self.options(),
             )
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments for `get_llm` with which the session's models are made."""
+        return {
+            "timeout": self._settings.model_timeout,
+            "folder": lambda: self._kernel.info().local_folder,
+            "max_tokens": None if self._settings.max_usd is None else ANSWER_TOKENS,
+            **self._settings.model_access(),
+        }
 
     def reflection(self) -> BaseChatModel | None:
         """Create the model for checks and summaries; None if no separate model is set. Raises

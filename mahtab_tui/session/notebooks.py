@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell, Entry
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
 from mahtab_tui.bus.records import Record, emit, get_record
@@ -22,11 +23,10 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
     LONGEST,
-    Cell,
     Conversation,
-    Entry,
     NothingToExport,
     Selected,
+    has_run,
     select,
 )
 from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
@@ -313,20 +313,20 @@ class Notebook(logging.Handler):
                 digest=file.digest,
                 first=first,
                 cells=count,
-                kept=file.rewritable,
+                rewritable=file.rewritable,
             ),
         )
         for number, cell in enumerate(file.cells, first):
             emit(
                 self._log,
-                records.NotebookCell(cell_source(cell), place=number, kind=cell["cell_type"]),
+                records.NotebookCell(cell_source(cell), position=number, kind=cell["cell_type"]),
             )
             for output in cell_outputs(cell):
                 emit(
                     self._log,
                     records.NotebookOutput(
                         output.text,
-                        place=number,
+                        position=number,
                         kind=output.kind,
                         mime=output.mime,
                         data=output.data,
@@ -406,7 +406,7 @@ class Notebook(logging.Handler):
 
         def run_one(number: int, source: str) -> None:
             del waiting[number]
-            result = self._cells.run(source, origin="user", party=YOU, place=number)
+            result = self._cells.run(source, origin="user", party=YOU, position=number)
             if result.status is Status.OK:
                 return
             cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
@@ -517,7 +517,7 @@ class Notebook(logging.Handler):
                 if record.file == self._opened:
                     self._since = len(self._conversation.entries)
                 self._opened = record.file
-            self._conversation.fold(record)
+            self._conversation.fold((record,))
 
     def _build_content(self) -> Node:
         """Return the current content of the notebook."""
@@ -528,7 +528,7 @@ class Notebook(logging.Handler):
         ran, besides = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))
         for entry in conversation.entries[self._since :]:
-            if not isinstance(entry, Cell) or (entry.status and entry.cell_number not in numbers):
+            if not has_run(entry) or (entry.status and entry.cell_number not in numbers):
                 besides.append(entry)
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
@@ -538,7 +538,6 @@ class Notebook(logging.Handler):
             "",
             "",
             conversation.costs,
-            conversation.hidden,
             conversation.private,
             LONGEST_FILE,
         )

@@ -29,7 +29,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, Kernel, KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import parse_sampling
+from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
@@ -200,8 +200,14 @@ class Searches:
         about = {"cell": cell, "source": "cell"}
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
+        instructions = str(options.pop("instructions", ""))
         sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
+            access = pop_access(options)
+            if access and self._kernel.info().host:  # it could reach what only this machine can
+                raise ValueError(
+                    "A kernel on another machine may not give base_url and api_key. Set base_url in the settings."
+                )
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
@@ -217,7 +223,8 @@ class Searches:
                         _parse_parts(args["parts"]),
                         args["about"],
                         contexts=_parse_contexts(args["contexts"]),
-                    )
+                    ),
+                    instructions,
                 ),
                 model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,
@@ -226,7 +233,9 @@ class Searches:
                 about=about,
                 tree=tree,
                 sampling=parse_sampling(**sampling),
+                access=access,
                 tools=self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None,
+                by_code=args.get("by_code") is True,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
@@ -334,7 +343,7 @@ class Searches:
             if self._search is None:
                 self._search = Search(
                     self._on_record,
-                    make_llm=self._models.make,
+                    model_options=self._models.options,
                     spending=self._spending,
                     secrets=self._secrets,
                 )

@@ -106,7 +106,7 @@ def split_rules(text: str) -> list[str]:
 
 @functools.lru_cache(8)
 def parse_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Read rules. Raises `ValueError` as `rule_of`."""
+    """Read rules. Raises `ValueError` like `parse_rule`."""
     return tuple(map(parse_rule, texts))
 
 

@@ -328,7 +328,8 @@ class Settings(BaseSettings):
         return value
 
     def rlm_limits(self) -> dict[str, Any]:
-        """Return the limits of a search, with the argument names of `search.limits.limits_of`."""
+        """Return the limits of a search, with the argument names of
+        `search.limits.merge_limits`."""
         return {
             name.removeprefix("rlm_"): getattr(self, name)
             for name in type(self).model_fields

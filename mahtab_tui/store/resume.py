@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
     Branch,
+    NotebookFile,
+    NotebookWritten,
     Notice,
+    Private,
     Record,
     ReplOut,
     UserChat,
@@ -174,10 +176,10 @@ def resumed_store(
         page = load_records(database(), row.id, limit=TAIL)
         marks = [
             record
-            for tag in (tags.PRIVATE, tags.NOTEBOOK_FILE)
+            for tag in (Private.tag, NotebookFile.tag)
             for record in records_with_tag(database(), row.id, tag)
         ]
-        marks += records_with_tag(database(), row.id, tags.NOTEBOOK_WRITTEN)[-1:]
+        marks += records_with_tag(database(), row.id, NotebookWritten.tag)[-1:]
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
     past = [record for _, record in page.records]
@@ -315,9 +317,9 @@ def fork(session: str, entry: str = "") -> str:
     store = SqliteStore(database(), copy)
     text = f"This session is a copy of {session}, before {before}."
     store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
-    marks = records_with_tag(database(), copy, tags.PRIVATE)
+    marks = records_with_tag(database(), copy, Private.tag)
     # Variables that are private now are private in the past, too.
-    for mark in records_with_tag(database(), session, tags.PRIVATE):
+    for mark in records_with_tag(database(), session, Private.tag):
         if mark not in marks:
             store.append(mark)
     store.close()
@@ -325,8 +327,8 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return the number of the first record of an entry, its name, and its cell; 0 if there is
-    none. Raises `StoreError`."""
+    """Return the number of the first record of an entry, its name, and its cell (0 for a
+    question). Raises `StoreError`."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(
@@ -339,7 +341,7 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
         start = next(
             (
                 int(row[0])
-                for row in fetched(database(), _QUESTION, (session, tags.USER_CHAT, number))
+                for row in fetched(database(), _QUESTION, (session, UserChat.tag, number))
             ),
             None,
         )

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import StoreError
-from mahtab_tui.bus.prompt import HiddenEntries, cell_entry, entry_name
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.prompt import HiddenEntries
+from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.corruption import decode_text, encode_text, is_busy, is_index_corrupt
 from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
@@ -58,19 +58,8 @@ STEP = 100
 _NOTHING = "Nothing of this session is saved yet, so it has no title."
 _ABOUT = 0
 """The record number of the session's own row, before its records."""
-_OUTPUT, _INPUT = 4_000, 100_000
-"""Maximum indexed characters of an output, and of anything else: half from the start, half from the
-end."""
-INDEXED = (
-    records.UserChat,
-    records.AssistantChat,
-    records.Summary,
-    records.ReplIn,
-    records.NotebookCell,
-)
-"""Tags of inputs and answers, whose words are indexed."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces, each of which is a word."""
+"""Letters of scripts without spaces. Each letter is indexed as a word."""
 _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -121,13 +110,9 @@ def words(text: str) -> str:
 def indexed_words(record: Record) -> str:
     """Return the indexed words of a record: what was written and run, but no output that shows a
     private variable."""
-    if isinstance(record, INDEXED):
-        return words(shortened(record.text, _INPUT))
-    if isinstance(record, records.AssistantTool | records.NotebookOutput) or (
-        isinstance(record, records.ReplOut) and not record.private
-    ):
-        return words(shortened(record.text, _OUTPUT))
-    return ""
+    if not record.indexed or (isinstance(record, records.ReplOut) and record.private):
+        return ""
+    return words(shortened(record.text, record.indexed))
 
 
 def shortened(text: str, longest: int) -> str:
@@ -416,7 +401,8 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
         first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
         marks = [
-            readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))
+            readable_record(row)
+            for row in connection.execute(_MARKS, (session, records.Private.tag))
         ]
     found = [_shortened(record) for record in rows if record is not None]
     hidden = HiddenEntries()
@@ -434,7 +420,7 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
 def _shortened(record: Record) -> Record:
     if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
         return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
-    if isinstance(record, INDEXED) and len(record.text) > LONGEST_INDEXED:
+    if record.indexed and len(record.text) > LONGEST_INDEXED:
         return record.changed(text=shortened(record.text, LONGEST_INDEXED))
     return record
 
@@ -448,6 +434,6 @@ def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
         return record.changed(
             changes=tuple(change for change in record.changes if change.name not in hidden.private)
         )
-    if not hidden.is_private(entry_name(record)):
+    if not hidden.is_private(record.entry_name):
         return record
     return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.prompt import HiddenEntries, entry_name
+from mahtab_tui.bus import records
+from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.corruption import (
@@ -166,7 +166,7 @@ _SESSION = (
 _RECORD = (
     "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
 )
-_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(tags.OUTPUTS)))}) order by number"
+_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(records.OUTPUTS)))}) order by number"
 """Marks of private variables, and the cells that use them; without texts, which may be long."""
 _NEWEST = (
     "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
@@ -241,7 +241,7 @@ def _hits(
         if found[-1] and record is not None:
             if guarded is None or guarded[0] != matched.digest:
                 guarded = matched.digest, _hidden_entries(connection, session.id)
-            if guarded[1].is_private(entry_name(record)):
+            if guarded[1].is_private(record.entry_name):
                 continue
         last = matched.digest
         hits.append(
@@ -268,7 +268,7 @@ def _record(connection: sqlite3.Connection, session: str, record: int) -> Record
 def _hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
     """Return which cells of a session use private variables."""
     hidden = HiddenEntries()
-    for row in connection.execute(_USES, (session, tags.PRIVATE, *sorted(tags.OUTPUTS))):
+    for row in connection.execute(_USES, (session, records.Private.tag, *records.OUTPUTS)):
         if (record := readable_record(row)) is not None:
             hidden.fold(record)
     return hidden
@@ -330,7 +330,7 @@ def _read_all(
             continue
         if session not in guards:
             guards[session] = _hidden_entries(connection, session)
-        if not guards[session].is_private(entry_name(record)):
+        if not guards[session].is_private(record.entry_name):
             hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
     note = (
         "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched."
@@ -342,11 +342,11 @@ def _read_all(
 
 def _newest(connection: sqlite3.Connection) -> Iterator[tuple[str, Record]]:
     texts = (
-        tags.USER_CHAT,
-        tags.ASSISTANT_CHAT,
-        tags.USER_REPL_IN,
-        tags.ASSISTANT_REPL_IN,
-        *sorted(tags.OUTPUTS),
+        records.UserChat.tag,
+        records.AssistantChat.tag,
+        records.UserReplIn.tag,
+        records.AssistantReplIn.tag,
+        *records.OUTPUTS,
     )
     for session, *row in connection.execute(_NEWEST.format(", ".join("?" * len(texts))), texts):
         if (record := readable_record(tuple(row))) is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record, encode
@@ -65,7 +65,7 @@ class MemoryStore:
             for record in self.records
             if isinstance(record, records.Display) and record.cell == cell
         )
-        return [record.data for record in shown if record.mime in tags.PICTURES]
+        return [record.data for record in shown if record.mime in records.PICTURES]
 
     def everything(self) -> list[Record]:
         return list(self.records)
@@ -132,7 +132,7 @@ _CELL = (
 )
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
-    " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.kept', json('false')) else attrs end, text"
+    " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
     " from record where session = ? and number > ? and number <= ? order by number"
 )
 """Copies records of a session. The copy does not automatically update the session's notebook
@@ -275,7 +275,7 @@ class SqliteStore:
         """Return everything a cell has printed; None if it was not stored or the cell is still
         running. Raises `StoreError`."""
         rows = (
-            fetched(self.path, _OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell))
+            fetched(self.path, _OUTPUT, (self.session, *records.OUTPUTS, cell))
             if self._is_own
             else []
         )
@@ -284,7 +284,11 @@ class SqliteStore:
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
         rows = (
-            fetched(self.path, _SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES)))
+            fetched(
+                self.path,
+                _SHOWN,
+                (self.session, records.Display.tag, cell, *sorted(records.PICTURES)),
+            )
             if self._is_own
             else []
         )
@@ -496,7 +500,7 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
             )
             end = min(rows.fetchall()[-1][0], last)
             with transaction(connection):
-                connection.execute(_COPY, (copy, tags.NOTEBOOK_FILE, session, done, end))
+                connection.execute(_COPY, (copy, records.NotebookFile.tag, session, done, end))
             done = end
         now = time.time()
         with transaction(connection):  # last, so that a half-copied session is never listed
@@ -514,14 +518,16 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
 def start_of_cell(path: Path, session: str, cell: int) -> int | None:
     """Return the number of the record with which a cell began, or of the question that it answers;
     None if there is none. Raises `StoreError`."""
-    began = fetched(path, _CELL, (session, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, cell))
+    began = fetched(
+        path, _CELL, (session, records.UserReplIn.tag, records.AssistantReplIn.tag, cell)
+    )
     if not began or began[0][1] is None:
         return int(began[0][0]) if began else None
     number = began[0][0]
     asked = fetched(
         path,
         "select max(number) from record where session = ? and tag = ? and number < ?",
-        (session, tags.USER_CHAT, number),
+        (session, records.UserChat.tag, number),
     )
     return int(asked[0][0] or number)
 

@@ -15,7 +15,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
 from mahtab_tui.system.processes import langsmith_variable
@@ -234,7 +233,7 @@ class Panes(Screen[None]):
         ]
 
     def fold_searches(self, records: Sequence[Record]) -> None:
-        if self._search_tree is not None or any(record.tag == tags.RLM_CALL for record in records):
+        if self._search_tree is not None or any(record.tag == "rlm-call" for record in records):
             self.search_tree.fold(records)
             self._show_search_line()
 
@@ -253,7 +252,7 @@ class Panes(Screen[None]):
         self.fold_searches(past)
         if self._search_tree is not None:
             self.call_after_refresh(self._end_searches, self._search_tree)
-        header.fold([record for record in past if record.tag in (tags.USAGE, tags.SKILL)])
+        header.fold([record for record in past if record.tag in ("usage", "skill")])
 
     def _end_searches(self, tree: SearchTreePane) -> None:
         tree.end()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from mahtab_tui.session.inbox import Mode
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.tui.namespace.rows import Preview
-    from mahtab_tui.tui.transcript.entries import Cell
 
 
 class TranscriptPort(Protocol):

@@ -19,13 +19,13 @@ from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.tui.layout import UiState
     from mahtab_tui.tui.namespace.rows import Preview
     from mahtab_tui.tui.screens.listing import ModelPicker
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.transcript.entries import Cell
     from mahtab_tui.tui.transcript.pane import TranscriptPane
 
 
@@ -58,10 +58,10 @@ class LiveSettings:
                 present,
                 self.change,
                 self._model_picker,
-                self._app.notify_user,
+                self._app.notify,
             )
         except SettingsError as error:
-            self._app.notify_user(str(error), "error")
+            self._app.notify(str(error), "error")
         else:
             self._app.push_screen(screen)
 
@@ -89,7 +89,7 @@ class LiveSettings:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
         except SettingsError as error:
-            self._app.notify_user(
+            self._app.notify(
                 f"The rule applies to this session only; it was not saved. {error}", "error"
             )
         else:
@@ -111,7 +111,7 @@ class LiveSettings:
         try:
             self._session.set_model(name)
         except ModelError as error:
-            self._app.notify_user(str(error), "error")
+            self._app.notify(str(error), "error")
         else:
             self._ui_state.remember_model(self._session.model)
 
@@ -187,8 +187,6 @@ class SessionPort:
             self._app.notify(
                 "A secret in this cell was masked: type it again.",
                 severity="warning",
-                markup=False,
-                timeout=3,
             )
             self._restore_input(mode, text)
         return masked
@@ -263,6 +261,7 @@ class SessionPort:
         )
 
     def open_frames(self, cell: Cell, at: int) -> None:
+        from mahtab_tui.kernel.values import TracebackFrame
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
@@ -270,7 +269,7 @@ class SessionPort:
         frames = FramesScreen(
             cell.number,
             cell.exception,
-            cell.frames,
+            [TracebackFrame(*frame) for frame in cell.frames],
             at,
             code_of,
             self._session.open_inspector(),
@@ -285,20 +284,16 @@ class SessionPort:
     def rebuild(self, name: str, why: str) -> None:
         code = self._session.code_for_variable(name)
         if not code:
-            self._app.notify(
-                f"{why} No cell of this session made it.", severity="warning", markup=False
-            )
+            self._app.notify(f"{why} No cell of this session made it.", severity="warning")
         elif not self._editor.is_empty:
             self._app.notify(
                 f"{why} Clear the input first; then Enter here puts the cells that made it there.",
                 severity="warning",
-                markup=False,
             )
         else:
             self.edit("python", code)
             self._app.notify(
                 f"{why} The input has the cells that made it: read them, then run them.",
-                markup=False,
             )
 
     def inspect_variable(self, name: str) -> None:

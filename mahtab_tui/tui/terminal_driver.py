@@ -376,7 +376,7 @@ _RESTORE_SEQUENCE = "".join(
         "\x1b[?2026l",  # synchronized updates off
         "\x1b[?2004l",  # bracketed paste off
         "\x1b[?7h",  # reports of size, mouse and focus off
-        "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # size, mouse and focus are not told
+        "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # no reports of size, mouse, focus
         "\x1b[<u",  # keyboard protocol off
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
     )

@@ -1,5 +1,5 @@
-"""The kernel's side: runs in any CPython since 3.9 with only the standard library.
+"""The kernel's side: runs in any CPython from 3.9 on, with only the standard library.
 
-The host starts it as a package with its own name (`launch.BOOTSTRAP`), so imports in here are
+The host starts it as a package under a name of its own (`launch.BOOTSTRAP`), so imports in it are
 relative and never refer to the rest of the program.
 """

@@ -1,5 +1,5 @@
-"""The kernel process: a main thread that runs cells and a control thread that talks with the
-host."""
+"""The kernel process: a main thread that runs cells, and a control thread that communicates with
+the host."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from .control import (
     Host,
     HostCalls,
     Interrupts,
+    Responder,
     python_version,
-    reply_to,
     working_directory,
 )
 from .environment import CellEnvironment, Console
@@ -46,35 +46,28 @@ _NO_UNDO = "Undo is off: the setting undo_steps is 0."
 
 HOST_SIGNAL_DELAY = 0.75
 HANDLER_GRACE = 0.05
-"""Seconds: after the first, the host may have signalled by itself; then the main thread's handler
-gets so many to begin."""
+"""Seconds after which the host may have sent the signal itself, and seconds that the main thread's
+handler then gets to start."""
 
 SAVE_TIMEOUT = 4.0
-"""Seconds that a kernel without a host, which is told to end, gives to the process that writes its
+"""Seconds that a kernel without a host, which must end, gives to the process that saves its
 namespace."""
 
 REPEAT_SIGNAL_AFTER = 1.0
-"""Seconds after which a cell that has not reacted is signalled once more."""
+"""Seconds after which an unresponsive cell is signalled once more."""
 
 
 class Worker:
-    """The parts of a kernel process, put together."""
+    """Assembles the parts of a kernel process."""
 
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
-        """holder: the holder, with which it may outlive its host; None for none."""
+        """holder: the holder with which the kernel may outlive its host; None for none."""
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
-        """The cells that run or wait: the control thread knows of one before the main thread
-        does."""
-        self._between_cells = {
-            "undo": self._undo,
-            "keep": self._save,
-            "keep_alone": self._save_unattended,
-            "restore": self._restore,
-        }
+        """Cells that run or wait; the control thread knows of one before the main thread does."""
         self._keeper: Any = None
         self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._loop = EventLoop()
@@ -86,7 +79,7 @@ class Worker:
         self._unsaved = False
         """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
-        """The process that writes the namespace while there is no host."""
+        """The process that saves the namespace while there is no host."""
         self._saver: threading.Thread | None = None
         self._calls = HostCalls(self._channel.send, self._execute)
         self._channel.auto_reply = self._auto_reply
@@ -110,22 +103,24 @@ class Worker:
         self._executor = Executor(main.__dict__, self._environment, self._interrupts, self._loop)
         self._executor.never_awaited = UnawaitedCoroutines()
         self._executor.never_awaited.install()
-        self._control = Control(
-            self._channel,
+        self._responder = Responder(
+            self._channel.send,
             main.__dict__,
             {
                 "variables": lambda frame: self._executor.tracker.listing(),
-                "interrupt": self._interrupt,
+                "interrupt_cell": self._interrupt,
                 "cannot_lock": lambda frame: late_import(
                     f"{__package__}.sandbox.read_only"
                 ).missing(),
                 "undo_steps": lambda frame: (
                     [] if self._executor.undo is None else self._executor.undo.steps()
                 ),
-                "kept": lambda frame: self._get_keeper().index(),
+                "saved_namespace": lambda frame: self._get_keeper().index(),
             },
             {
-                **dict.fromkeys(("execute", "answer", "undo", "keep", "restore"), self._on_message),
+                **dict.fromkeys(
+                    "execute answer preview_undo undo redo keep restore".split(), self._on_message
+                ),
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
@@ -138,6 +133,10 @@ class Worker:
                 "end": self._end,
                 "stay": self._detach,
             },
+        )
+        self._control = Control(
+            self._channel,
+            self._responder.handle,
             active=lambda: bool(self._open) or self._loop.used,
             flush=self._environment.flush,
             repair=self._environment.repair_builtins,
@@ -146,7 +145,7 @@ class Worker:
         )
 
     def run(self) -> None:
-        """Serve until the host ends the conversation."""
+        """Serve until the host ends the connection."""
         hello = self._hello()
         if self._backlog is not None:
             self._backlog.state.set_hello(hello)
@@ -156,14 +155,19 @@ class Worker:
             job = self._loop.wait(self._jobs)
             if job is None:
                 break
-            if job["op"] != "execute":
-                self._between_cells[job["op"]](job)
-                continue
-            self._execute(job, None)
-            if self._executor.undo is not None:
-                self._executor.undo.enforce_memory_limit()
-            if self._channel.detached:
-                self._save_unattended(job)
+            if job["op"] == "execute":
+                self._execute(job, None)
+                if self._executor.undo is not None:
+                    self._executor.undo.enforce_memory_limit()
+                if self._channel.detached:
+                    self._save_unattended()
+            elif job["op"] == "keep":
+                self._save(job)
+            elif job["op"] == "keep_alone":
+                self._save_unattended()
+            else:
+                work = self._restore if job["op"] == "restore" else self._undo
+                self._responder.answer(job, work)
         if self._saver is not None:
             self._saver.join(SAVE_TIMEOUT)
         self._loop.close()
@@ -179,9 +183,8 @@ class Worker:
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
-        seal = frame.pop(
-            "seal", ""
-        )  # in no object: code that reaches the channel cannot say that its cell has ended
+        # Stored in no object, so that code that reaches the channel cannot report a cell's end.
+        seal = frame.pop("seal", "")
         cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
         self._unsaved = True
         if lock := frame.get("lock"):
@@ -221,16 +224,16 @@ class Worker:
 
     def _interrupt(self, frame: Frame) -> None:
         cell, asked = frame["cell"], frame["asked"]
-        if asked is None:  # of a host elsewhere, which has another clock
+        if asked is None:  # from a host on another machine, whose clock is different
             asked = self._interrupts.now()
         elif self._interrupts.now() - asked > HOST_SIGNAL_DELAY:
             time.sleep(HANDLER_GRACE)
         if cell in self._open and self._interrupts.handled_at < asked:
-            # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end
-            # too.
+            # Sent to the whole process group, like Ctrl+C in a terminal, so that child processes
+            # that a cell waits for end too.
             self._interrupts.requested = cell
             os.killpg(0, signal.SIGINT)
-            # `os.system` lets the process ignore the signal while it waits; this flag cannot be
+            # `os.system` makes the process ignore the signal while it waits; this flag cannot be
             # ignored.
             _thread.interrupt_main()
             again = threading.Timer(REPEAT_SIGNAL_AFTER, self._repeat_interrupt, (cell, asked))
@@ -238,8 +241,8 @@ class Worker:
             again.start()
 
     def _repeat_interrupt(self, cell: int, asked: float) -> None:
-        """A child that had not yet been started when the first signal came has not got it, and the
-        cell waits for the child."""
+        """Signal again, because a child process that had not started at the first signal did not
+        get it, and the cell waits for the child."""
         if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
             os.killpg(0, signal.SIGINT)
 
@@ -249,27 +252,24 @@ class Worker:
         )
 
     def _set_undo_limits(self, frame: Frame) -> None:
-        """How much can be undone: steps and megabytes."""
+        """Set how much can be undone: steps and megabytes."""
         history = late_import(f"{__package__}.undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
         self._executor.undo = undo
         self._environment.watch(late_import(f"{__package__}.side_effects").EVENTS, undo.audit)
 
-    def _undo(self, frame: Frame) -> None:
+    def _undo(self, frame: Frame) -> Frame:
         """Undo, redo or preview, between two cells."""
-        undo = self._executor.undo
-        if undo is None:
-            reply: Frame = {"error": _NO_UNDO}
-        else:
-            reply = undo.answer(frame["action"], frame["cell"])
-            if "value" in reply:
-                reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
+        if self._executor.undo is None:
+            raise LookupError(_NO_UNDO)
+        try:
+            restoration = self._executor.undo.answer(frame["op"], frame["cell"])
+        finally:
             self._executor.tracker.changes(None)
-        self._channel.send(reply_to(frame, **reply))
+        return {"restoration": restoration, "cwd": working_directory()}
 
     def _prepare_saving(self, frame: Frame) -> None:
-        """Prepare saving the namespace. The code for it is loaded when it is needed, not at the
-        start."""
+        """Prepare saving the namespace. The code for this is loaded on demand, not at the start."""
         folder = os.path.expanduser(frame["folder"])
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
@@ -283,7 +283,8 @@ class Worker:
         )
 
     def _get_keeper(self) -> Any:
-        """Made on the control thread where a host asks, so that no cell waits for it."""
+        """Return the namespace's keeper, created on the control thread when a host asks for it, so
+        that no cell waits for it."""
         if self._keeper is None:
             self._keeper = late_import(f"{__package__}.saving.keeper").Keeper(
                 self._executor.namespace, *self._save_settings, self._console.hidden_lines
@@ -291,30 +292,25 @@ class Worker:
         return self._keeper
 
     def _save(self, frame: Frame) -> None:
-        """Fork the process that writes the namespace; the answer comes once that has ended."""
+        """Fork the process that saves the namespace; the reply is sent once that has ended."""
         self._unsaved = False
         if self._backlog is not None:
             self._backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
-        if self._saving is not None:  # what it would write is older
+        if self._saving is not None:  # it would save an older state
             self._saving.end()
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
-            self._channel.send(
-                reply_to(frame, value={"error": f"the kernel cannot be forked ({error.strerror})"})
-            )
+            why = f"the kernel cannot be forked ({error.strerror})"
+            self._responder.answer(frame, lambda frame: {"error": why})
             return
+        finish = late_import(f"{__package__}.saving.keeper").finish
+        threading.Thread(
+            target=self._responder.answer, args=(frame, lambda frame: finish(writer)), daemon=True
+        ).start()
 
-        def answer() -> None:
-            self._channel.send(
-                reply_to(frame, value=late_import(f"{__package__}.saving.keeper").finish(writer))
-            )
-
-        threading.Thread(target=answer, daemon=True).start()
-
-    def _save_unattended(self, frame: Frame) -> None:
-        """Write the namespace, if there is no host that asks for it. The kernel does not end before
-        that."""
+    def _save_unattended(self) -> None:
+        """Save the namespace without a host to ask for it. The kernel does not end before that."""
         if (
             self._backlog is None
             or not self._channel.detached
@@ -339,13 +335,13 @@ class Worker:
                 if self._saving is writer:
                     self._saving = None
 
-            # A host may come meanwhile, and its cells do not wait: on a busy machine the writer,
-            # which gives way to others, takes long.
+            # A host may attach meanwhile, and its cells do not wait: on a busy machine the
+            # low-priority writer takes long.
             self._saver = threading.Thread(target=finish, daemon=True)
             self._saver.start()
 
     def _auto_reply(self, number: int) -> None:
-        """Answer a call that needs no host, as if there were one."""
+        """Answer a call that needs no host, in place of the host."""
         if self._backlog is not None and number in self._backlog.auto_answered_calls():
             self._on_message({"op": "answer", "id": number, "value": None})
 
@@ -355,42 +351,34 @@ class Worker:
             self._loop.wake()
 
     def _stored(self, frame: Frame) -> None:
-        """The host has stored cells, or what was printed outside cells up to an offset."""
+        """Note that the host has stored cells, or the output outside cells up to an offset."""
         if self._backlog is not None and "stored" in frame:
             self._backlog.on_stored(frame["stored"], frame["heard"])
 
     def _end(self, frame: Frame) -> None:
-        """The host wants the kernel to end with it."""
+        """End, because the host wants the kernel to end with it."""
         if self._detach_controller is not None:
             self._detach_controller.asked_to_end = True
 
     def _detach(self, frame: Frame) -> None:
-        """The user wants the kernel to go on without a screen."""
+        """Detach, because the user wants the kernel to continue without a screen."""
         if self._detach_controller is not None:
             self._detach_controller.on_purpose = True
 
     def _stop_cells(self) -> None:
-        """Interrupt what runs, since nobody has come back for it."""
+        """Interrupt running cells, because no screen has attached again."""
         for cell in sorted(self._open)[-1:]:
             self._interrupt({"cell": cell, "asked": None})
 
-    def _restore(self, frame: Frame) -> None:
-        """Load variables that were kept, between two cells."""
+    def _restore(self, frame: Frame) -> Frame:
+        """Restore saved variables, between two cells."""
         loading = self._keeper.loading(frame["file"])
         with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
             loading.run()
         if self._executor.undo is not None:
             self._executor.undo.invalidate("variables have come back since")
         self._open.discard(frame["cell"])
-        self._channel.send(
-            reply_to(
-                frame,
-                value={
-                    "changes": self._executor.tracker.changes(None),
-                    "missing": loading.missing(),
-                },
-            )
-        )
+        return {"changes": self._executor.tracker.changes(None), "missing": loading.missing()}
 
     def _set_remote_host(self, frame: Frame) -> None:
         Host.is_remote = True
@@ -410,7 +398,7 @@ class Worker:
 
 
 def main(fd: int, holder: str = "") -> None:
-    """Run the kernel over the socket `fd`. The standard library's imports are done by now.
+    """Run the kernel over the socket `fd`. The imports from the standard library are already done.
 
     holder: `HolderSettings` or `StationSettings`, as JSON; empty for none.
     """
@@ -433,15 +421,15 @@ def main(fd: int, holder: str = "") -> None:
     worker = Worker(fd, token, client)
     bind_library()
     sys.argv = [""]
-    # Out of the collector's way, and of copy-on-write's where the user forks.
+    # Hides these objects from the collector, and keeps their pages shared when the user forks.
     gc.freeze()
     gc.enable()
     worker.run()
 
 
 def _move_descriptor(fd: int) -> int:
-    """Move the socket to a descriptor that a cell does not hit by writing to small numbers, and no
-    child inherits."""
+    """Move the socket to a descriptor that child processes do not inherit, and that a cell does not
+    hit by writing to small numbers."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
     lowest = 40 + int.from_bytes(os.urandom(2), "big") % max(1, most - 80)
@@ -451,7 +439,7 @@ def _move_descriptor(fd: int) -> int:
 
 
 def _die_with_parent() -> None:
-    """Linux ends us with the host, or the station, even while C code runs. (It is the starting
-    *thread* that counts.)"""
+    """Let Linux kill this process when the host or station ends, even while C code runs. (What
+    counts is the *thread* that started it.)"""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

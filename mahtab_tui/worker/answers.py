@@ -1,8 +1,9 @@
-"""The answer of a search and its value in the form that the caller wants."""
+"""The answer of a search, and its value in the requested form."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import enum
 import json
@@ -47,11 +48,20 @@ _DICTS: dict[Any, Callable[[Any], Any]] = {
     **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), dict),
     OrderedDict: OrderedDict,
 }
+_NUMBER = re.compile(
+    r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w,])"
+)
+_EXACT = re.compile(
+    r"\b(?:how (?:many|much|often)|count|number of|sum|total|average|mean|median|maximum|minimum|largest|smallest|highest|lowest|longest|shortest"
+    r"|earliest|latest|percentage|share of|sort(?:ed)?|duplicates?)\b",
+    re.IGNORECASE,
+)
+"""Words of a query that code answers exactly, and a model that reads does not."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class WrongForm(ValueError):
-    """An answer has another form; the message is a sentence for the model."""
+    """An answer does not have the requested form; the message is a sentence for the model."""
 
 
 def _read_int(data: Any) -> int:
@@ -115,18 +125,18 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     Path: ("a path", Path),
     PurePath: ("a path", PurePath),
 }
-"""Types that have no parts: their description, and what reads them (or raises `ValueError`,
-`TypeError`, `LookupError`, `AttributeError` or `ArithmeticError`)."""
+"""Types without parts: their description, and a reader (which may raise `ValueError`, `TypeError`,
+`LookupError`, `AttributeError` or `ArithmeticError`)."""
 
 
 def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
-    """Describe a type for a model. Raises `TypeError` for types that cannot be wanted.
+    """Describe a type for a model. Raises `TypeError` for unsupported types.
 
-    within: the classes around it, which may refer to themselves.
+    within: the enclosing classes, which may refer to themselves.
     """
     wanted = _strip_annotations(wanted)
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if not isinstance(origin, Hashable):  # such as [int] instead of list[int]
+    if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
         raise _unsupported_form(wanted)
     if simple := _simple(wanted):
         return simple[0]
@@ -155,7 +165,7 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
 
 
 def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
-    """Read an answer. raw: keep control characters in its strings. Raises `WrongForm`."""
+    """Read an answer. raw: keep control characters in strings. Raises `WrongForm`."""
     if wanted is str:
         return str(text)
     wrong: WrongForm | None = None
@@ -165,11 +175,34 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
         except WrongForm as error:
             wrong = wrong or error
     assert wrong is not None
+    if (value := _only_value(wanted, str(text))) is not None:
+        with contextlib.suppress(WrongForm):
+            return _read(wanted, value, "the answer")
     raise wrong
 
 
+def _only_value(wanted: Any, text: str) -> str | None:
+    """Return the only number, or the only choice, that an answer in words names; None if it names
+    none or several, or another form is wanted."""
+    bare = _strip_annotations(wanted)
+    if get_origin(bare) is Literal:
+        names = [str(_value(each)) for each in get_args(bare)]
+    elif isinstance(bare, type) and issubclass(bare, enum.Enum):
+        names = [str(each.value) for each in bare]
+    elif bare in (int, float):
+        found = {number.replace(",", "") for number in _NUMBER.findall(text)}
+        return found.pop() if len(found) == 1 else None
+    else:
+        return None
+    named = [
+        name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+    ]
+    return named[0] if len(named) == 1 else None
+
+
 def _parse(text: str) -> Iterator[Any]:
-    """Yield the text as JSON, as a Python literal and as a string, as far as it is that."""
+    """Yield the text as JSON, as a Python literal and as a string, as far as it can be read as
+    such."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare.partition("\n")[2][:-3]
@@ -202,7 +235,7 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
             raise _wrong_form(wanted, data, path) from None
     if origin in _UNIONS:
-        # As pydantic does: "7" is a str for `int | str`.
+        # As in pydantic, "7" is a str for `int | str`.
         for each in sorted(inner, key=lambda each: type(data) is not _strip_annotations(each)):
             try:
                 return _read(each, data, path)
@@ -229,8 +262,8 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
-    """Return the choice that an answer is, or the one that it means: without regard to case,
-    quotes and a full stop."""
+    """Return the choice that an answer is, or that it means if case, quotes and a full stop are
+    ignored."""
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -268,7 +301,7 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     if hasattr(wanted, "model_validate"):
         try:
             return wanted.model_validate(data)
-        except Exception as error:  # its validators may be the user's
+        except Exception as error:  # its validators may be user code
             raise WrongForm(f"{path}: {error}") from None
     fields = _fields(wanted)
     if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
@@ -290,20 +323,20 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     }
     try:
         return wanted(**values)
-    except Exception as error:  # its __post_init__ is the user's
+    except Exception as error:  # its __post_init__ is user code
         raise WrongForm(f"{path}: {error}") from None
 
 
 def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
-    """Return name and type of each field of a class, and whether it must be given.
+    """Return the name and type of each field of a class, and whether it is required.
 
-    Raises `TypeError` if it is no dataclass, `NamedTuple` or `TypedDict`.
+    Raises `TypeError` if the class is not a dataclass, `NamedTuple` or `TypedDict`.
     """
     if not isinstance(wanted, type):
         raise _unsupported_form(wanted)
     try:
         kinds = get_type_hints(wanted, include_extras=True)
-    except NameError:  # a name of a function that has ended
+    except NameError:  # a name in a function that has ended
         raise _unsupported_form(wanted) from None
     if dataclasses.is_dataclass(wanted):
         without = dataclasses.MISSING
@@ -315,7 +348,7 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
     elif issubclass(wanted, tuple) and hasattr(wanted, "_field_defaults"):
         must = {name: name not in wanted._field_defaults for name in kinds}
     elif issubclass(wanted, dict) and hasattr(wanted, "__required_keys__"):
-        # `__required_keys__` does not know what annotations that are strings say.
+        # `__required_keys__` does not understand string annotations.
         marks = {name: getattr(get_origin(kind), "_name", "") for name, kind in kinds.items()}
         must = {
             name: marks[name] == "Required"
@@ -328,8 +361,7 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
 
 
 def _strip_annotations(wanted: Any) -> Any:
-    """Return a type without what is only said about it: `Annotated`, `NotRequired`, `NewType`, and
-    aliases."""
+    """Strip a type of its qualifiers: `Annotated`, `NotRequired`, `NewType`, and aliases."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
@@ -342,7 +374,7 @@ def _strip_annotations(wanted: Any) -> Any:
 
 
 def _validate(wanted: Any, value: Any, path: str) -> Any:
-    """Check what is said about a type, if pydantic is loaded: who says something has it."""
+    """Check the constraints of a type, if pydantic is loaded, which is needed to declare any."""
     if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
         try:
             return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
@@ -389,7 +421,7 @@ def _unsupported_form(wanted: Any) -> TypeError:
 
 
 _CORRECTIONS = 2
-"""How often an answer of another form is sent back."""
+"""How often an answer of the wrong form is sent back."""
 _LONGEST = 20_000
 """Characters of an earlier answer that are sent back with it."""
 _FORM = "{query}\n\nAnswer with data of this form, in JSON: {form}. FINAL takes the value itself."
@@ -401,24 +433,24 @@ If only its form is wrong, give it anew at once. It was:
 
 
 class SearchUsage(NamedTuple):
-    """Usage of a search."""
+    """The usage of a search."""
 
     calls: int
     """Model calls."""
     tokens: int
     """Read and written."""
     usd: float
-    """US dollars for the calls whose price is known."""
+    """US dollars of the calls whose price is known."""
     seconds: float
 
 
 class Result(NamedTuple):
-    """How a search has ended."""
+    """The result of a search."""
 
     text: str
     partial: bool
     why: str
-    """A sentence saying why it is partial."""
+    """A sentence saying why it is partial, or how the text was searched."""
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
     packed: Packed = b""
@@ -426,20 +458,32 @@ class Result(NamedTuple):
 
 
 class Answer(Logged, str):
-    """The answer of a search: a str that also has a value. `log` has the events of its search,
+    """The answer of a search: a str that also has a value. `log` contains the events of its search,
     `tree` the calls."""
 
     value: Any
-    """The answer in the form that `returns` asked for; without it, the text. None if it has another
-    form: `why` says which."""
+    """The answer in the form requested by `returns`; by default the text. None if it does not have
+    that form; then `why` says so."""
     state: str
-    """"answered", or "partial": the best answer that there was."""
+    """Either "answered", or "partial" for the best answer there was."""
     why: str
-    """Why it is partial; empty if it is not."""
+    """Why it is partial; else how the text was searched: read at once, or by code."""
     usage: SearchUsage
     spans: tuple[Span, ...]
-    """The parts of the text that it rests on: start and end in characters, as far as they are
-    known. `context` is the name of each one's."""
+    """The parts of the text that support the answer, as far as they are known: start and end in
+    characters. `context` names the text of each."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
+    """Tell whether a search should run code though a model could read its text at once: it has
+    tools, the answer is a container, or the query counts or compares."""
+    bare = _strip_annotations(returns)
+    kind = get_origin(bare) or bare
+    container = isinstance(kind, Hashable) and (kind in _LISTS or kind in _DICTS)
+    return bool(tools) or container or _EXACT.search(query) is not None
 
 
 def search_for_form(
@@ -451,11 +495,11 @@ def search_for_form(
     raw: bool = False,
     contexts: Sequence[NamedContext] = (),
 ) -> Answer:
-    """Search until the answer has the form that the caller wants, at most three times.
+    """Search until the answer has the requested form, at most three times.
 
-    search: runs a search, or goes on with it, for a query. failures: what it may raise then, which
-    leaves the earlier answer. contexts: those that have names. Raises `TypeError` if `returns` is
-    not a form, and what `search` raises at first.
+    search: runs or continues a search for a query. failures: exceptions it may then raise, which
+    keep the earlier answer. contexts: named contexts. Raises `TypeError` if `returns` is not a
+    supported form, and anything that `search` raises at first.
     """
     if returns is None or returns is str:
         result = search(query)

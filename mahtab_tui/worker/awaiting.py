@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """Runs coroutines of cells, and background tasks while no cell runs. The loop is made when
+    """Runs coroutines of cells, and background tasks while no cell runs. The loop is created when
     asyncio is loaded."""
 
     def __init__(self) -> None:
@@ -30,18 +30,18 @@ class EventLoop:
         self._cancelled = False
         self._waiter: asyncio.Future[None] | None = None
         self._current_task: Callable[[Any], Any] = lambda loop: None
-        """asyncio's own, whatever a cell puts in its place."""
+        """asyncio's original function, even if a cell replaces it."""
         self._thread = 0
-        """The thread that runs a cell now."""
+        """The thread that is running a cell."""
         self._own_functions: tuple[Any, Any] | None = None
-        """asyncio's own functions, while the loop is current."""
+        """asyncio's original functions, while the loop is current."""
         self.used = False
-        """Whether a cell has left something to the loop that may print later."""
+        """Whether a cell has left anything in the loop that may print later."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the loop current while the code of a cell runs, so that `create_task` works in plain
-        code too."""
+        """Make the loop current while a cell's code runs, so that `create_task` works in plain code
+        too."""
         if self._thread:
             yield
             return
@@ -61,8 +61,8 @@ class EventLoop:
         """Make the loop current for the rest of the cell, if this thread runs one and no loop runs
         in it.
 
-        asyncio's functions that set the running loop, and that check whether one runs, are replaced
-        meanwhile: `asyncio.run` works as without a current loop, and leaves it current.
+        Meanwhile, asyncio's functions that set the running loop, or check for one, are replaced, so
+        that `asyncio.run` works as without a current loop, and restores ours afterwards.
         """
         asyncio = late_import("asyncio")
         if (
@@ -71,7 +71,7 @@ class EventLoop:
             or asyncio.events._get_running_loop() is not None
         ):
             return
-        with suppress(Exception):  # of an event loop policy that the user has set
+        with suppress(Exception):  # raised by an event loop policy of the user's
             loop, events, process = self._get(asyncio), asyncio.events, os.getpid()
             get_running, set_running = self._own_functions = (
                 events._get_running_loop,
@@ -143,21 +143,20 @@ class EventLoop:
             if not task.done():
                 task.cancel()
             else:
-                coroutine.close()  # it has not begun if the task was cancelled at once
+                coroutine.close()  # it has not started if the task was cancelled at once
                 if not task.cancelled():
                     task.exception()  # so that asyncio does not report it a second time
+            # A task has a copy of the context, but its variables belong to the cell.
             for (
                 variable,
                 value,
-            ) in (
-                context.items()
-            ):  # a task has a copy of the context, but its variables are the cell's
+            ) in context.items():
                 if variable.get(None) is not value:
                     variable.set(value)
 
     def cancel(self) -> bool:
-        """Stop a coroutine that only waits; False if running code must be interrupted. Called by
-        the signal handler."""
+        """Stop a coroutine that only waits; returns False if running code must be interrupted.
+        Called by the signal handler."""
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False
@@ -169,7 +168,7 @@ class EventLoop:
         return True
 
     def wait(self, jobs: queue.SimpleQueue[Any]) -> Any:
-        """Return the next job; until it comes, run background tasks."""
+        """Return the next job; until there is one, run background tasks."""
         while self._loop is not None and not self._loop.is_closed():
             self._waiter = waiter = self._loop.create_future()
             try:
@@ -188,7 +187,7 @@ class EventLoop:
         return self._waiter is not None
 
     def wake(self) -> None:
-        """Note that a job was put in the queue. Called by the control thread."""
+        """Note that a job was queued. Called by the control thread."""
         waiter, loop = self._waiter, self._loop
         if waiter is not None and loop is not None:
             loop.call_soon_threadsafe(_finish, waiter)
@@ -207,11 +206,10 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
-        """Go on without a loop that fails by itself, since it would fail again at once: a cell has
-        replaced what it needs."""
-        if isinstance(error, Exception) and not isinstance(
-            error, RuntimeError
-        ):  # which says that a task has stopped it
+        """Drop a loop that fails by itself, because it would fail again at once: a cell has
+        replaced something it needs."""
+        # Raised to say that a task has stopped the loop.
+        if isinstance(error, Exception) and not isinstance(error, RuntimeError):
             self._loop = None
 
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
@@ -227,32 +225,32 @@ def _finish(waiter: asyncio.Future[None]) -> None:
 
 
 def _remove_partial_import() -> None:
-    """Remove the parts of asyncio that an interrupt has left: with them, it could not be imported
-    again."""
+    """Remove parts of asyncio left by an interrupted import, because with them it could not be
+    imported again."""
     if "asyncio.base_events" in sys.modules:
         for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
             del sys.modules[name]
 
 
 class UnawaitedCoroutines:
-    """Warns of coroutines that nobody has awaited, once each, and at a line of the user's."""
+    """Warns about coroutines that were never awaited, once each, at a line of the user's code."""
 
     def __init__(self) -> None:
         self._reported: dict[int, CodeType] = {}
         """Code by identity of the coroutine, which lives until its traceback is freed."""
 
     def install(self) -> None:
-        """Become the function with which the interpreter warns when it frees such a coroutine."""
+        """Replace the interpreter's function that warns when it frees such a coroutine."""
         warnings._warn_unawaited_coroutine = self._on_free  # type: ignore[attr-defined]
 
     def report(self, traceback: TracebackType | None, namespace: dict[str, Any]) -> None:
-        """Warn of coroutines that a failed call has not used. The traceback keeps them, so they
-        would be freed under a later cell."""
+        """Warn about coroutines that a failed call has not used. The traceback keeps them alive, so
+        they would be freed during a later cell."""
         asyncio = sys.modules.get("asyncio")
         if asyncio is None:
             return
         needed = {id(value) for value in list(namespace.values())}
-        with suppress(Exception):  # no loop is there, or a task is of the user's own class
+        with suppress(Exception):  # there is no loop, or a task has a class of the user's
             needed.update(
                 id(task.get_coro()) for task in asyncio.all_tasks(asyncio.get_running_loop())
             )
@@ -272,7 +270,7 @@ class UnawaitedCoroutines:
         frame = sys._getframe().f_back
         if self._reported.pop(id(coroutine), None) is coroutine.cr_code:
             return
-        # Undo and `Out` keep values for many cells: when they let go of one, no code of the user's
+        # Undo and `Out` keep values for many cells; when these are released, no code of the user's
         # is to blame.
         if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
             self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)

@@ -1,4 +1,5 @@
-"""The functions of a caller that the code of a search may call: they run here, in the caller's process, on threads of their own."""
+"""The caller's functions that a search's code may call. They run here, in the caller's process, on
+separate threads."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ _MOST_TOOLS = 50
 
 
 class ToolStopped(BaseException):
-    """Raised in the thread of a tool that took too long, or whose search has ended."""
+    """Raised in the thread of a tool that takes too long, or whose search has ended."""
 
 
 Done = Callable[[Mapping[str, Any]], None]
-"""Gets {"value": …}, or {"error": a sentence}."""
+"""Called with {"value": …}, or with {"error": a sentence}."""
 
 
 class CallerTools:
     """The tools of one search. Any thread may call it."""
 
     def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
-        """Raises `ValueError` with a sentence for what cannot be a tool."""
+        """Raises `ValueError` with a sentence for anything that cannot be a tool."""
         self._functions: dict[str, Callable[..., Any]] = {}
         self.described: list[DescribedTool] = []
         self._lock = threading.Lock()
@@ -44,7 +45,7 @@ class CallerTools:
     def start(
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
     ) -> None:
-        """Call a tool on a thread of its own, with arguments that hostile code may have made up."""
+        """Call a tool on a separate thread, with arguments that hostile code may have chosen."""
         thread = threading.Thread(
             target=self._run,
             args=(call, name, args, kwargs, done),
@@ -57,7 +58,8 @@ class CallerTools:
                 thread.start()
 
     def stop(self, call: int) -> None:
-        """End a call: an exception in its thread, which a function that waits outside of Python sees only afterwards."""
+        """Stop a call by raising an exception in its thread, which a function that waits outside
+        Python only notices later."""
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
@@ -66,7 +68,7 @@ class CallerTools:
                 )
 
     def end(self) -> None:
-        """End all calls; later ones do not start."""
+        """Stop all calls; later ones do not start."""
         with self._lock:
             self._ended = True
             running = list(self._running)
@@ -100,13 +102,13 @@ class CallerTools:
                 result = {"value": self._result(name, args, kwargs)}
             except (
                 BaseException
-            ) as error:  # the caller's function, even if it exits: this is its thread
+            ) as error:  # the caller's function failed, or even exited; this is its own thread
                 result = {"error": f"{name} failed: {_describe_error(error)}"}
-            with self._lock:  # from here on nothing is raised in this thread
+            with self._lock:  # from here on, nothing is raised in this thread
                 wanted = self._running.pop(call, None) is not None
             if wanted:
                 done(result)
-        except ToolStopped:  # it came late
+        except ToolStopped:  # it came too late
             pass
 
     def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -125,6 +127,6 @@ class CallerTools:
 def _describe_error(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # its own code
+    except Exception:  # raised by the tool's own code
         text = ""
     return f"{type(error).__name__}: {text}"[:_LONGEST_ERROR]

@@ -1,4 +1,4 @@
-"""The streams that a cell prints to: ordered streams on fd 1 and 2, and the limit for a model's
+"""The streams of a cell: ordered streams on descriptors 1 and 2, and the output limit of a model's
 cells."""
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ import io
 from typing import Any, TextIO
 
 LIMIT = 10_000
-"""Characters that a model's cell may print."""
+"""Maximum characters that a model's cell may print."""
 
 
 class OutputLimitError(RuntimeError):
     """A cell printed more than it may."""
 
-    __module__ = "builtins"  # a traceback names it without the path to this file
+    __module__ = "builtins"  # so that tracebacks name it without the path of this file
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -26,8 +26,8 @@ class OutputLimitError(RuntimeError):
 class LimitedOutput(io.TextIOBase):
     """A text stream that accepts `limit` characters, and raises `OutputLimitError` for more.
 
-    Without a `stream` it keeps the text (`getvalue`); otherwise it passes it on. `sharing` makes
-    two streams count together, as stdout and stderr do.
+    Without a `stream` it keeps the text (`getvalue`); otherwise it passes the text on. `sharing`
+    makes two streams count together, such as stdout and stderr.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LimitedOutput(io.TextIOBase):
         return len(text)
 
     def getvalue(self) -> str:
-        """Return the whole text; only without a stream of the caller's."""
+        """Return the whole text. Only without a stream of the caller's."""
         if not isinstance(self._stream, io.StringIO):
             raise io.UnsupportedOperation("the text went to another stream")
         return self._stream.getvalue()
@@ -80,7 +80,7 @@ class LimitedOutput(io.TextIOBase):
 
 
 class ErrorStream(io.TextIOWrapper):
-    """stderr, which flushes stdout before it writes, so that the output stays in order."""
+    """stderr, which flushes stdout before each write, so that the output stays in order."""
 
     def __init__(self, stdout: TextIO, fd: int) -> None:
         super().__init__(
@@ -100,8 +100,8 @@ class ErrorStream(io.TextIOWrapper):
 
 
 def open_stdout(fd: int) -> io.TextIOWrapper:
-    """Open stdout on a pipe, block-buffered in C, because a write for each print costs twenty times
-    as much."""
+    """Open stdout on a pipe, block-buffered in C, because a write per print costs twenty times as
+    much."""
     raw = io.FileIO(fd, "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n"
@@ -109,7 +109,7 @@ def open_stdout(fd: int) -> io.TextIOWrapper:
 
 
 def flush(*streams: TextIO | None) -> None:
-    """Flush streams if possible; the user's code may have closed or broken them."""
+    """Flush streams if possible; user code may have closed or broken them."""
     for stream in streams:
         if stream is not None:
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -117,7 +117,7 @@ def flush(*streams: TextIO | None) -> None:
 
 
 def shorten(text: str, keep: int) -> str:
-    """Shorten a text to `keep` characters of its head and of its tail, and say how many were left
+    """Shorten a text to its head and tail of `keep` characters each, and say how many were left
     out."""
     if len(text) <= 2 * keep:
         return text

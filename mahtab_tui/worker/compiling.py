@@ -1,5 +1,5 @@
-"""Compiles code as cells and magic commands run it: statements, and a last expression, whose value
-is shown."""
+"""Compiles code for cells and magic commands: statements, and a last expression whose value is
+shown."""
 
 from __future__ import annotations
 import __future__
@@ -13,13 +13,13 @@ from typing import Any, Callable
 from .objects import ATOMS, address_of
 
 CO_COROUTINE = 0x80
-"""Flag of a code object that awaits."""
+"""Flag of code objects that await."""
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
-"""Flags of `from __future__ import …`, a bit each."""
+"""All compiler flags of `from __future__ import …`."""
 
 
 def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a tree. (`ast.walk` imports what it needs each time, which a cell may have
+    """Yield all nodes of a tree. (Unlike `ast.walk`, this imports nothing that a cell may have
     replaced.)"""
     pending = [tree]
     while pending:
@@ -29,8 +29,8 @@ def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def cache_source(source: str, filename: str) -> None:
-    """Keep a source for tracebacks, the debugger and `inspect`."""
-    if type(linecache.cache) is not dict:  # a cell has put something else in its place
+    """Store a source for tracebacks, the debugger and `inspect`."""
+    if type(linecache.cache) is not dict:  # a cell has replaced it
         linecache.cache = {}
     linecache.cache[filename] = (
         len(source),
@@ -43,7 +43,7 @@ def cache_source(source: str, filename: str) -> None:
 def compile_parts(
     tree: ast.Module, filename: str, flags: int, shown: bool = True
 ) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements, and by itself the last expression, if there is one and its value is
+    """Compile the statements and, separately, the last expression, if there is one and its value is
     shown. flags: of `compile`."""
     last = tree.body[-1] if shown and tree.body else None
     if not isinstance(last, ast.Expr):

@@ -1,4 +1,4 @@
-"""Converts any context, or several that have names, to one text with named parts for a search."""
+"""Converts a context, or several named ones, to one text with named parts for a search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sandbox.names import name_problem
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -26,20 +26,20 @@ _SAMPLE_SIZE = 8_192
 """Bytes that decide whether a file is text."""
 _FILES = 10_000
 _NOTICES = 10
-"""Notices about the files of a folder at most."""
+"""Maximum number of notices about the files of a folder."""
 _LONGEST_NAME = 1_000
-"""Longer texts (in characters) are not taken for file names."""
+"""Texts of more characters are not taken for file names."""
 _MOST_NAMED = 100
 _COLUMNS = 100
-"""Columns of a table that are listed."""
+"""Maximum number of a table's columns to list."""
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
-    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt instructions messages question task signature"
+    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
     " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
-    " verbose logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
+    " logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
-"""Names that are options of other programs for searches and of services, so hardly a text's."""
+"""Options of other search programs and of services, so hardly the name of a text."""
 _SECRET_NAMES = frozenset(
     "key apikey token secret password passwd credential credentials auth authorization".split()
 )
@@ -49,15 +49,15 @@ _SECRET = re.compile(
 )
 _LONGEST_SECRET = 500
 _KEYS = ("page_content", "text", "content")
-"""Keys or attributes that may hold a document's text."""
+"""Keys or attributes that may contain a document's text."""
 
 
 class ContextError(Exception):
-    """A context cannot be searched; the message is a sentence saying why."""
+    """A context cannot be searched; the message is a sentence that says why."""
 
 
 class NamedContext(NamedTuple):
-    """One of several contexts, in the text that joins them."""
+    """One of several contexts, within the text that joins them."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class NamedContext(NamedTuple):
     start: int
     end: int
     parts: tuple[tuple[str, int, int], ...] = ()
-    """As in `ContextText`, in the whole text."""
+    """As in `ContextText`, within the whole text."""
     about: str = ""
 
 
@@ -73,21 +73,21 @@ class ContextText(NamedTuple):
     """The text of a context, with notices for the user."""
 
     text: str
-    """All of it; documents are joined by line breaks."""
+    """The whole text; documents are joined by line breaks."""
     kind: str = "str"
     """Original type of the context: ``str``, ``list`` or ``dict``."""
     parts: tuple[tuple[str, int, int], ...] = ()
     """Name (a dict's key, or a number), start and end of each document."""
     about: str = ""
-    """Description of it besides its size."""
+    """A description, in addition to its size."""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
-    """If there are several by name: then it is a ``dict`` of them."""
+    """If there are several by name; then the context is a ``dict`` of them."""
 
 
 def read_context(given: Any) -> ContextText:
     """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or
-    documents, a dict of them, a DataFrame.
+    documents, a dict of them, or a DataFrame.
 
     Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises
     `ContextError`.
@@ -101,9 +101,8 @@ def read_context(given: Any) -> ContextText:
         return _path(Path(given))
     if _is_table(given):
         return _table(given)
-    if hasattr(given, "to_frame") and _is_labelled(
-        getattr(given, "index", None)
-    ):  # a Series, whose labels would be lost in a list
+    # A Series, whose labels would be lost in a list.
+    if hasattr(given, "to_frame") and _is_labelled(getattr(given, "index", None)):
         return _table(given.to_frame())
     if isinstance(given, Mapping):
         return _join("dict", ((str(key), _document(value)) for key, value in given.items()))
@@ -127,8 +126,8 @@ def read_contexts(
     keywords: Mapping[str, Any],
     options: Iterable[str],
 ) -> ContextText:
-    """Read one context, or several by name. keywords: contexts that were given like options.
-    options: names that mean something else, one of which may have been misspelt.
+    """Read one context, or several by name. keywords: contexts passed like options. options: known
+    option names, one of which may have been misspelt.
 
     Raises `ContextError`.
     """
@@ -175,7 +174,8 @@ def read_contexts(
 
 
 def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
-    """Return why a keyword is not taken for a context, which a model reads; empty if it is."""
+    """Return the reason why a keyword is not accepted as a context, which a model would read; empty
+    if it is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
@@ -236,7 +236,7 @@ def _path(path: Path) -> ContextText:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
     except MemoryError:
         raise ContextError(f"{path} does not fit into memory.") from None
-    except ValueError as error:  # an impossible file name
+    except ValueError as error:  # an invalid file name
         raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
     return ContextText(text, about=f"the file {path.name}", notices=notice)
 
@@ -244,7 +244,7 @@ def _path(path: Path) -> ContextText:
 def _read(path: Path) -> bytes:
     """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which
     may be endless or block."""
-    # O_NONBLOCK, since opening a pipe without a writer would block.
+    # O_NONBLOCK, because opening a pipe without a writer would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ContextError(
@@ -254,7 +254,7 @@ def _read(path: Path) -> bytes:
 
 
 def _folder(path: Path) -> ContextText:
-    """Read the text files of a folder, without hidden ones, as documents by name."""
+    """Read the text files of a folder, except hidden ones, as documents by name."""
     notices: list[str] = []
 
     def on_error(error: OSError) -> None:
@@ -303,8 +303,8 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
 
 
 def _is_regular_file(path: Path) -> bool:
-    """Tell whether it is a regular file; True if permission is denied, so that reading it reports
-    that."""
+    """Return whether this is a regular file; True if permission is denied, so that reading it
+    reports that."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
@@ -318,7 +318,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_labelled(index: Any) -> bool:
-    """Tell whether the index of a table is more than row numbers from 0."""
+    """Return whether the index of a table is more than row numbers from 0."""
     if type(index).__name__ != "RangeIndex":
         return hasattr(index, "names")
     return (index.start, index.step, index.name) != (0, 1, None)
@@ -361,7 +361,7 @@ def _document(value: Any) -> str:
 
 
 def _known_text(value: Any) -> str | None:
-    """Return the text in a document's known key or attribute."""
+    """Return the text in a known key or attribute of a document."""
     for key in _KEYS:
         text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
         if isinstance(text, str):

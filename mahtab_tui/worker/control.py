@@ -1,4 +1,4 @@
-"""Talks with the host: the control thread, and calls from cells."""
+"""Communicates with the host: the control thread, and calls from cells."""
 
 from __future__ import annotations
 import __future__
@@ -35,7 +35,7 @@ def _no_host(name: str, args: dict[str, Any]) -> Any:
 
 
 class Host:
-    """Holds the function that the tools of this process call; `toolbox.install` sets it."""
+    """Provides the function that this process's tools call; set by `toolbox.install`."""
 
     call: CallHost = staticmethod(_no_host)
 
@@ -44,7 +44,8 @@ class Host:
 
 
 def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
-    """Make the function of a `kernel.base.HostFunction`. When called, it may raise RuntimeError with the host's message."""
+    """Create the function of a `kernel.base.HostFunction`. A call of it may raise RuntimeError with
+    the host's message."""
     name, called = described["name"], described["called"]
     parameters = [
         f"{each}: {annotation}" + (f" = {default}" if default else "")
@@ -74,7 +75,8 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON: numbers of other libraries to numbers, others, such as paths, to text."""
+    """Convert a value for JSON: numbers of other libraries to numbers; other objects, such as
+    paths, to strings."""
     if type(value) in _JSON:
         return value
     try:
@@ -88,11 +90,19 @@ Serve = Callable[[Frame, Optional[str]], None]
 
 
 class HostCalls:
-    """The open calls. Any thread may call; nested cells run on the main thread while it waits."""
+    """The open calls of the host. Any thread may make one; nested cells run on the main thread
+    while it waits."""
 
-    def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
+    def __init__(
+        self,
+        send: Callable[[Frame], None],
+        serve: Serve = lambda frame, refusal: None,
+        error: type[Exception] = RuntimeError,
+    ) -> None:
+        """error: raised with the host's message."""
         self._send = send
         self._serve = serve
+        self._error = error
         self._main = threading.get_ident()
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
@@ -102,8 +112,8 @@ class HostCalls:
         """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
-        the host's message."""
+        """Call the host and wait for the result (JSON values both ways). Raises the error with the
+        host's message."""
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
         if name == "terminal":
@@ -120,7 +130,7 @@ class HostCalls:
                 elif frame["op"] == "interrupt":
                     raise KeyboardInterrupt
                 elif "error" in frame:
-                    raise RuntimeError(frame["error"])
+                    raise self._error(frame["error"])
                 else:
                     return frame["value"]
         except KeyboardInterrupt:
@@ -131,7 +141,7 @@ class HostCalls:
 
     @property
     def waiting(self) -> int:
-        """How many nested calls of the main thread are open."""
+        """Number of open nested calls of the main thread."""
         return len(self._waiting)
 
     def interrupt(self) -> None:
@@ -139,8 +149,8 @@ class HostCalls:
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
-        """Hand over an answer or a nested cell; False if nobody waits for it. Called by the control
-        thread."""
+        """Deliver an answer or a nested cell; returns False if nobody waits for it. Called by the
+        control thread."""
         with self._lock:
             waiting = self._waiting[-1] if self._waiting else None
             inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting
@@ -167,24 +177,24 @@ class HostCalls:
 
 
 class Interrupts:
-    """Turns SIGINT into `KeyboardInterrupt` when that is safe. Only the main thread uses it."""
+    """Turns SIGINT into `KeyboardInterrupt` when that is safe. Used only by the main thread."""
 
     def __init__(self) -> None:
         self.running = False
-        """Whether a cell's code (or a `__repr__` of the user's) runs."""
+        """Whether a cell's code (or a `__repr__` of the user's) is running."""
         self._shielded = False
         self._pending = False
         self.handled_at = 0.0
-        """When an interrupt last reached the user's code, by `now`."""
+        """When an interrupt last reached the user's code, on the clock of `now`."""
         self.requested: int | None = None
-        """The cell to stop, kept because the signal may come before the cell starts."""
+        """The cell to stop, stored because the signal may come before the cell starts."""
         self.cancel_await: Callable[[], bool] = lambda: False
         """Stops a top-level `await` that only waits; returns False if there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
-        """Tells whether a background task keeps the next cell from running."""
+        """Returns whether a background task keeps the next cell from running."""
 
     now = staticmethod(time.monotonic)
-    """Seconds by a clock that the host can read too."""
+    """Seconds on a clock that the host can also read."""
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.running:
@@ -200,15 +210,15 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def install(self) -> None:
-        """Install our handler, again if needed, and unblock SIGINT."""
+        """Install our handler, again if necessary, and unblock SIGINT."""
         if signal.getsignal(signal.SIGINT) != self.handle:
             signal.signal(signal.SIGINT, self.handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
-        """Allow interrupts to raise inside. Can be nested, because a cell may run while another
-        waits for the host."""
+        """Allow interrupts to raise within this context. Can be nested, because a cell may run
+        while another waits for the host."""
         before = self.running
         try:
             self.running = True
@@ -221,7 +231,8 @@ class Interrupts:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Delay interrupts to the end, so that a frame is sent completely or not at all."""
+        """Delay interrupts to the end of this context, so that a frame is sent completely or not at
+        all."""
         if self._shielded:
             yield
             return
@@ -238,11 +249,11 @@ class Interrupts:
 _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
 FLUSH_EVERY = 50
-"""Milliseconds between two flushes of what a running cell has printed."""
+"""Milliseconds between two flushes of a running cell's output."""
 
 
 class Channel:
-    """Sends frames: whole, one after the other, from any thread."""
+    """Sends complete frames, one after the other, from any thread."""
 
     def __init__(
         self,
@@ -252,13 +263,13 @@ class Channel:
         token: bytes = b"",
         holder: HolderClient | None = None,
     ) -> None:
-        """holder: the holder, with which the kernel may outlive its host; None for none."""
+        """holder: the holder with which the kernel may outlive its host; None for none."""
         self.fd = fd
         self.holder = holder
         self.detached = False
-        """There is no host now."""
+        """Whether there is no host now."""
         self.link_down = False
-        """There is a host, but it is not connected now."""
+        """Whether there is a host that is not connected now."""
         self.auto_reply: Callable[[int], None] = lambda number: None
         """Answers a call that needs no host."""
         self._limit = limit
@@ -269,8 +280,8 @@ class Channel:
         os.register_at_fork(after_in_child=self._close_in_child)
 
     def send(self, frame: Frame) -> None:
-        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where
-        nobody listens, and nobody will."""
+        """Send a frame. Raises `TypeError` or `FrameError` if it cannot be encoded; ends the
+        process if nobody listens, and nobody will."""
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
                 self._write(frame)
@@ -281,9 +292,7 @@ class Channel:
         if self.fd < 0:
             raise RuntimeError("a forked process cannot reach the session")
         with self._lock:
-            data = encode(
-                frame, self._limit, self._token
-            )  # with the token of the host that is there now
+            data = encode(frame, self._limit, self._token)  # with the token of the current host
             if self.holder is not None:
                 self.holder.backlog.record(frame)
             if not self.detached:
@@ -302,14 +311,14 @@ class Channel:
             self.detached = True
 
     def detach_host(self) -> None:
-        """The host has ended: what happens from now on is for the next one."""
+        """Note that the host has ended, so that all later events are for the next one."""
         with self._lock:
             self.detached = True
 
     def attach_host(self, fd: int, hello: Frame) -> None:
-        """Speak with another host from now on; `hello` is the first that it hears, with the story.
-        fd: takes the place of the old one."""
-        if not self.detached:  # the kernel was taken from it; it may not be reading
+        """Switch to another host. `hello` is the first frame it gets, with the backlog. fd:
+        replaces the old connection."""
+        if not self.detached:  # the kernel was taken from the old host, which may not be reading
             with suppress(OSError):
                 late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
         token = os.read(fd, TOKEN_SIZE)
@@ -323,13 +332,13 @@ class Channel:
             )
 
     def _close_in_child(self) -> None:
-        """In a forked child: the conversation with the host is the parent's."""
+        """Close the connection in a forked child, because it belongs to the parent."""
         os.close(self.fd)
         self.fd = -1
 
 
 class DetachController(Protocol):
-    """`holder.DetachController`, which imports this file."""
+    """The interface of `holder.DetachController`, which imports this file."""
 
     fd: int
 
@@ -342,60 +351,22 @@ class DetachController(Protocol):
     def on_host_closed(self) -> bool: ...
 
 
-class Sender(Protocol):
-    """Sends frames to the host, from any thread. fd: where frames come from. detached: whether there
-    is no host now."""
-
-    fd: int
-    detached: bool
-
-    def send(self, frame: Frame) -> None: ...
-
-
 class Control:
-    """Reads frames from the host; answers what it can by itself, and leaves the rest to others, by
-    the frames' op."""
+    """Reads frames from the host, and passes them on."""
 
     def __init__(
         self,
-        channel: Sender,
-        namespace: dict[str, Any],
-        answers: dict[str, Callable[[Frame], Any]],
-        handlers: dict[str, Callable[[Frame], None]],
+        channel: Channel,
+        handle: Callable[[Frame], None],
         active: Callable[[], bool],
         flush: Callable[[], None],
         repair: Callable[[], None],
         ended: Callable[[], None],
         detach_controller: DetachController | None = None,
     ) -> None:
-        """answers: return the answer at once. handlers: see to it that there is one, if there must
-        be.
-
-        detach_controller: keeps the kernel alive without a host; None where it ends with its host.
-        """
+        """detach_controller: keeps the kernel alive without a host; None if it ends with its host."""
         self._channel = channel
-        self._namespace = namespace
-        self._inspection: Any = None
-        self._inspection_lock = threading.Lock()
-        self._side_threads = {
-            "inspect": self._describe,
-            "describe": lambda frame: late_import(f"{__package__}.description").describe(
-                namespace, frame["names"], frame["limit"]
-            ),
-            "look": self._inspect,
-            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
-                namespace, frame["code"], frame["cursor"]
-            ),
-            "explain": self._explain,
-            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
-                namespace, frame["names"], frame["codes"]
-            ),
-            "installed": _is_installed,
-        }
-        """Answered on threads: describing may run the user's own code, completing may look at a
-        slow disk."""
-        self._answers = {**answers, "chdir": _change_directory}
-        self._handlers = {**handlers, "size": _set_size}
+        self._handle = handle
         self._active = active
         self._flush = flush
         self._repair = repair
@@ -403,32 +374,33 @@ class Control:
         self._detach_controller = detach_controller
         self._reader = FrameReader()
         self._host_gone = False
-        """The host has closed its connection, and all that it has said was read."""
+        """Whether the host closed its connection and everything it sent was read."""
 
     def run(self) -> None:
-        # The signal is for the main thread: only there does it end a `sleep`.
+        # The signal is for the main thread, because only there does it end a `sleep`.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         was_busy = False
         while True:
             try:
                 busy = self._active() or _thread._count() > 1
+                # Once more, because a thread may have printed just before its end.
                 active, was_busy = (
                     busy or was_busy,
                     busy,
-                )  # once more: a thread may have printed just before its end
+                )
                 ready = self._ready(active)
                 if active:
                     self._flush()
                 if not self._serve(ready):
                     break
-            except FrameError:  # code has read from the descriptor, or closed it: what comes cannot be made out any more
+            except FrameError:  # code has read from the descriptor, or closed it
                 os._exit(CONNECTION_LOST)
             except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
                 self._repair()
         self._ended()
 
     def _ready(self, active: bool) -> list[int]:
-        """Wait for the host, or the holder; returns the descriptors that can be read."""
+        """Wait for the host or the holder; returns the descriptors that can be read."""
         poll = select.poll()
         if not self._host_gone:
             poll.register(self._channel.fd, select.POLLIN)
@@ -446,16 +418,15 @@ class Control:
         ]
 
     def _serve(self, ready: list[int]) -> bool:
-        """Serve the host; returns whether the kernel goes on."""
+        """Serve the host; returns whether the kernel continues."""
         if self._channel.fd in ready and not self._read():
             return False
         controller = self._detach_controller
         if controller is None:
             return True
         if controller.fd in ready:
-            while (
-                not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]
-            ):  # what the host before has still said
+            # Remaining data from the previous host.
+            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
                 if not self._read():
                     return False
             if not controller.on_holder_message():
@@ -464,40 +435,79 @@ class Control:
         return not controller.has_expired()
 
     def _read(self) -> bool:
-        """Read what the host says; returns whether the kernel goes on."""
+        """Read data from the host; returns whether the kernel continues."""
         data = os.read(self._channel.fd, 65536)
         for frame in self._reader.feed(data):
-            self.handle(frame)
+            self._handle(frame)
         self._host_gone = not data
         return bool(data) or (
             self._detach_controller is not None and self._detach_controller.on_host_closed()
         )
 
+
+class Responder:
+    """Answers requests of the host, by the frames' op."""
+
+    def __init__(
+        self,
+        send: Callable[[Frame], None],
+        namespace: dict[str, Any],
+        answers: dict[str, Callable[[Frame], Any]],
+        handlers: dict[str, Callable[[Frame], None]],
+    ) -> None:
+        """send: sends a reply, from any thread. answers: return a reply immediately. handlers: send a
+        reply later, if there must be one."""
+        self._send = send
+        self._namespace = namespace
+        self._inspection: Any = None
+        self._inspection_lock = threading.Lock()
+        self._side_threads = {
+            "inspect": self._describe,
+            "describe": lambda frame: late_import(f"{__package__}.description").describe(
+                namespace, frame["names"], frame["limit"]
+            ),
+            "inspect_object": self._inspect,
+            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
+                namespace, frame["code"], frame["cursor"]
+            ),
+            "explain": self._explain,
+            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
+                namespace, frame["names"], frame["codes"]
+            ),
+            "installed": _is_installed,
+        }
+        """Handled on threads, because describing may run user code, and completing may access a
+        slow disk."""
+        self._answers = {**answers, "change_directory": _change_directory}
+        self._handlers = {**handlers, "size": _set_size}
+
     def handle(self, frame: Frame) -> None:
-        """Answer one frame, or have it answered."""
+        """Answer a frame, or let a handler do it."""
         try:
             op = frame["op"]
             if op in self._side_threads:
                 threading.Thread(
-                    target=self._answer_on_thread, args=(frame, self._side_threads[op]), daemon=True
+                    target=self.answer, args=(frame, self._side_threads[op]), daemon=True
                 ).start()
             elif op in self._answers:
-                self._channel.send(reply_to(frame, value=self._answers[op](frame)))
+                self.answer(frame, self._answers[op])
             else:
                 self._handlers[op](frame)
-        except Exception as error:  # whatever one request does, the next must be answered
-            self._channel.send(reply_to(frame, error=str(error)))
+        except Exception as error:  # whatever a request does, the next one must be answered
+            self._reply(frame, error=str(error))
 
-    def _answer_on_thread(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+    def answer(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+        """Reply with the result of `work`, or with the error that it raises."""
         try:
-            reply = reply_to(frame, value=work(frame))
-        except Exception as error:  # the thread's outermost frame
-            reply = reply_to(frame, error=str(error) or type(error).__name__)
-        except (
-            BaseException
-        ) as error:  # an object of the user's has ended the thread: whoever waits shall know
-            reply = reply_to(frame, error=f"{type(error).__name__} was raised.")
-        self._channel.send(reply)
+            reply = {"value": work(frame)}
+        except Exception as error:
+            reply = {"error": str(error) or type(error).__name__}
+        except BaseException as error:  # an object of the user's raised it; reply anyway
+            reply = {"error": f"{type(error).__name__} was raised."}
+        self._reply(frame, **reply)
+
+    def _reply(self, frame: Frame, **fields: Any) -> None:
+        self._send({"op": "reply", "id": frame.get("id"), **fields})
 
     def _describe(self, frame: Frame) -> Any:
         name = frame["name"]
@@ -512,7 +522,7 @@ class Control:
         with self._inspection_lock:
             if self._inspection is None:
                 self._inspection = module.Inspection(self._namespace)
-        return self._inspection.answer(frame["asked"])
+        return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
         found = late_import(f"{__package__}.completion.cursor").explain_at(
@@ -521,38 +531,33 @@ class Control:
         return None if found is None else found._asdict()
 
 
-def reply_to(frame: Frame, **fields: Any) -> Frame:
-    """Return the reply to a request: its `value`, or an `error`."""
-    return {"op": "reply", "id": frame.get("id"), **fields}
-
-
 def _change_directory(frame: Frame) -> str:
     os.chdir(os.path.expanduser(frame["path"]))
     return os.getcwd()
 
 
 def _is_installed(frame: Frame) -> bool:
-    """Whether a module can be imported from elsewhere than the working directory; imported at once
-    where that is wanted."""
+    """Return whether a module can be imported from anywhere except the working directory; on
+    request, also import it."""
     here = working_directory()
     try:
         with importing_from([each for each in sys.path if each not in ("", ".", here)]):
             if not frame["load"]:
                 return late_import("importlib.util").find_spec(frame["module"]) is not None
             late_import("importlib").import_module(frame["module"])
-    except Exception:  # a package that is broken, which the cell that needs it will tell
+    except Exception:  # a broken package, which is reported by the cell that needs it
         return False
     return True
 
 
 def _set_size(frame: Frame) -> None:
-    """Tell the user's libraries how wide the screen is: this is where `shutil.get_terminal_size`
-    looks first."""
+    """Tell the user's libraries how wide the screen is, in variables that
+    `shutil.get_terminal_size` checks first."""
     os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
 
 
 def working_directory() -> str:
-    """The kernel's working directory; empty where it was deleted."""
+    """Return the kernel's working directory; empty if it was deleted."""
     try:
         return os.getcwd()
     except OSError:

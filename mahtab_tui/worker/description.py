@@ -1,8 +1,8 @@
 """Describes variables for a model: a few lines each, from metadata and first values. No code of the
 user's classes runs.
 
-Objects are known by their exact class, and read by the slots of built-in classes. What only the
-user's code could tell is left out.
+Objects are recognised by their exact class, and read through the slots of built-in classes.
+Anything that only user code could compute is left out.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ from .variables import format_count, looks_secret, one_line, summary, type_name,
 SECONDS = 1.0
 """Time limit for one variable."""
 ALL_SECONDS = 2.0
-"""Time limit for all variables; those after it are left out."""
+"""Time limit for all variables; the rest is left out."""
 
 _WIDTH = 240
-"""Characters of a line."""
+"""Maximum characters of a line."""
 _ITEMS = 12
-"""Items of a container, or attributes, that are shown."""
+"""Maximum number of a container's items, or attributes, to show."""
 _NAMES = 30
-"""Names that are listed in a line."""
+"""Maximum number of names in a line."""
 _ONE_LINE = 120
-"""Characters of a dict that is shown in a line."""
+"""Maximum characters of a dict that is shown on one line."""
 _TEXT = 100
-"""Characters of a text's first line."""
+"""Maximum characters of a text's first line."""
 _BYTES = 20
 _COUNTED = 50_000_000
-"""Characters of a text; the lines of longer ones are not counted."""
+"""Maximum characters of a text whose lines are counted."""
 _COROUTINE = 0x80
-"""Flag of a code object: it is that of an ``async def``."""
+"""Flag of an ``async def``'s code object."""
 
 
 def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
     """Describe variables by name, each in at most `limit` characters.
 
-    Left out are names that do not exist or look like secrets, and variables whose description fails
+    Names that do not exist or look like secrets are left out, and variables whose description fails
     or takes too long.
     """
     found: dict[str, str] = {}
@@ -82,13 +82,13 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
             found[name] = run_with_timeout(
                 min(SECONDS, left), partial(describe_value, name, value, limit)
             )
-        except Exception:  # a library's object in a state that nobody foresaw, or too slow
+        except Exception:  # a library's object in an unforeseen state, or too slow
             continue
     return found
 
 
 def describe_value(name: str, value: Any, limit: int) -> str:
-    """Describe an object in printable lines of at most `limit` characters together."""
+    """Describe an object in printable lines of at most `limit` characters in total."""
     lines = [one_line(line, _WIDTH) for line in _lines(name, value)]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:
         return "\n".join(lines)
@@ -128,7 +128,7 @@ def _lines(name: str, value: Any) -> list[str]:
     return _instance_lines(name, value)
 
 
-# Texts and containers.
+# Texts and containers
 
 
 def _text_lines(name: str, value: Any) -> list[str]:
@@ -155,7 +155,7 @@ def _dict_lines(name: str, value: Any) -> list[str]:
 
 
 def _item_lines(title: str, value: Any) -> list[str]:
-    """Describe the items of a dict, in the line of the title if they fit."""
+    """Describe the items of a dict, on the line of the title if they fit."""
     size = dict.__len__(value)
     items = list(islice(dict.items(value), _ITEMS + _NAMES))
     words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_ITEMS]]
@@ -201,7 +201,7 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     ]
 
 
-# Functions, classes and instances.
+# Functions, classes and instances
 
 
 def _function_lines(name: str, value: Any) -> list[str]:
@@ -263,8 +263,8 @@ def _names_line(word: str, names: Sequence[str]) -> list[str]:
 
 
 def _instance_lines(name: str, value: Any) -> list[str]:
-    """Describe an object by its public attributes as they are stored, and its methods if its class
-    is the user's own."""
+    """Describe an object by its public attributes as stored, and by its methods if its class is the
+    user's own."""
     stored = list(stored_fields(value))
     module = class_module(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."

@@ -1,6 +1,7 @@
-"""Looks inside one variable on the user's request.
+"""Describes one variable in detail, at the user's request.
 
-No code of the user's classes runs: containers are known by their exact class."""
+No code of the user's classes runs: containers are recognised by their exact class.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ from .variables import (
 SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 SAMPLE = 100
-"""Items of a container whose types are looked at."""
+"""Maximum number of a container's items whose types are examined."""
 
 _ITEMS = 8
-"""Items of a container that are shown."""
+"""Maximum number of a container's items to show."""
 _TEXT, _KEY = 60, 40
-"""Characters of a text, and of a key."""
+"""Maximum characters of a text, and of a key."""
 _FIELDS, _FIELD = 6, 24
-"""Fields of an object that are shown in a line, and characters of each name and value."""
+"""Maximum number of an object's fields on one line, and characters of each name and value."""
 
 
 def short_value(value: Any, name: Any = "") -> str:
@@ -91,7 +92,7 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
 def fields(value: Any) -> str:
     """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none.
 
-    No value is cut, because a secret is recognised only as a whole.
+    No value is truncated, because a secret is recognised only as a whole.
     """
     words: list[str] = []
     room = WIDTH - len("(…)")
@@ -113,8 +114,7 @@ def _field(value: Any, name: str) -> str:
 
 
 def literal(text: str, width: int) -> str:
-    """Write a text as Python does; of a longer one only the beginning, which ends with a sign that
-    it was cut."""
+    """Write a string as a Python literal; a longer one is truncated, with a sign at its end."""
     if len(text) <= width:
         return repr(text)
     written = repr(text[:width])
@@ -131,7 +131,7 @@ def short_key(key: Any) -> str:
 
 
 def describe_type(value: Any) -> str:
-    """Name the type of an object, with what its metadata tells."""
+    """Describe the type of an object, including what its metadata tells."""
     kind = variable_kind(value)
     if kind != "data":
         return f"<{kind}>"
@@ -140,7 +140,7 @@ def describe_type(value: Any) -> str:
 
 
 def describe_types(sample: Iterable[Any]) -> str:
-    """Name the types of some objects, as in ``int or str``."""
+    """Describe the types of some objects, as in ``int or str``."""
     names = list(dict.fromkeys(map(type_name, sample)))
     return " or ".join([*names[:3], *(["others"] if len(names) > 3 else [])])
 
@@ -152,7 +152,7 @@ def _shape(value: dict[Any, Any]) -> str:
 
 
 def _short_sequence(value: Any) -> str:
-    """Format a list by its items, if they are few and simple; otherwise by their types."""
+    """Format a list by its items, if they are few and simple, otherwise by their types."""
     size, sample = len(value), list(islice(value, SAMPLE))
     if size <= _ITEMS and all(type(item) in SCALARS for item in sample):
         text = ", ".join(map(short_value, sample))
@@ -170,7 +170,7 @@ def _short_sequence(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    """Name the type of an object, with the size of a container."""
+    """Describe the type of an object, with the size of a container."""
     cls = type(value)
     if cls is dict or cls in SEQUENCES:
         return f"{type_name(value)} of {len(value):,}"
@@ -184,16 +184,16 @@ ATTRIBUTES = 500
 _PLAIN = Classes(
     bool, int, float, complex, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict
 )
-"""Classes that write no objects but those inside them."""
+"""Classes whose `repr` only contains the objects inside them."""
 _SEARCHED = 1_000_000
-"""Characters of a file: longer ones are not searched for a class."""
+"""Maximum characters of a file that is searched for a class."""
 
 
 def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> dict[str, Any]:
     """Return the fields of the host's `Detail`. Takes little more than `SECONDS`. Raises `KeyError`
     for an unknown name.
 
-    run_code: code of the user's classes may run, such as a `__repr__`.
+    run_code: whether code of the user's classes may run, such as a `__repr__`.
     """
     value = namespace[name]
     result: dict[str, Any] = {
@@ -227,7 +227,7 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
                 )
     except TimeLimitError:
         result["error"] = f"Its __repr__ did not end within {SECONDS:g} s."
-    except BaseException as error:  # raised by the object's code, SystemExit included
+    except BaseException as error:  # raised by the object's code, including SystemExit
         result["error"] = f"Its __repr__ raised {type(error).__name__}: {_message(error)}"
     else:
         if was_cut:
@@ -241,9 +241,12 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
 
 
 def _text_without_code(name: str, value: Any) -> tuple[str, bool]:
-    """Write a value, and whether it was cut. Objects inside a container are named by their type."""
+    """Format a value without running code; also returns whether it was truncated. Objects inside a
+    container are shown by their type."""
     if type(value) not in _PLAIN:
-        description = late_import(f"{__package__}.description")  # which imports this file
+        description = late_import(
+            f"{__package__}.description"
+        )  # imported late, because it imports this file
         return description.describe_value(name, value, CHARACTERS), False
     return limited_repr(
         value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else describe_type(each)
@@ -258,8 +261,8 @@ def _message(error: BaseException) -> str:
 
 
 def _attributes(value: Any) -> list[dict[str, Any]]:
-    """Describe the object's own attributes and those of its class without special names. Properties
-    are not run."""
+    """Describe the object's own attributes and those of its class, without special names.
+    Properties are not evaluated."""
     found: dict[str, Any] = {}
     for cls in reversed(mro_of(type(value))):
         found.update(copy_text_keys(class_dict(cls)))
@@ -278,14 +281,14 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 
 
 def get_docstring(value: Any) -> str:
-    """Return the docstring of a function, class or module, otherwise the object's own or that of
-    its class, if it is a plain string."""
+    """Return the docstring of a function, class or module, otherwise that of the object or its
+    class, if it is a plain string."""
     holder = value if variable_kind(value) != "data" else type(value)
     if holder is not value and type(own := own_dict(value).get("__doc__")) is str:
         return inspect.cleandoc(own)
     try:
         doc = inspect.getattr_static(holder, "__doc__", None)
-    except Exception:  # around an object of the user's
+    except Exception:  # raised by an object of the user's
         return ""
     if isinstance(doc, (types.GetSetDescriptorType, types.MemberDescriptorType)):
         doc = getattr(holder, "__doc__", None)
@@ -293,8 +296,8 @@ def get_docstring(value: Any) -> str:
 
 
 def find_source(value: Any) -> tuple[str, str]:
-    """Return source and "file:line" of a function or class, if known. No code of metaclasses or
-    wrapped objects runs."""
+    """Return source and "file:line" of a function or class, if known. Runs no code of metaclasses
+    or wrapped objects."""
     if is_class(value):
         source, file, number = _class_source(value)
         return source, f"{file}:{number}" if file else ""

@@ -1,4 +1,4 @@
-"""Finds the rich form of a value and sends it to the screen."""
+"""Finds the rich representation of a value and sends it to the screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
 
 def choose_backend() -> None:
     """Make ours pyplot's backend, unless the user or pyplot has chosen one. Called while matplotlib
-    loads."""
+    is loading."""
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", None)
     # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):
@@ -34,7 +34,7 @@ def choose_backend() -> None:
 
 
 def _show_figure(manager: Any) -> None:
-    """Show a figure by `plt.show()` where a script has chosen a backend that draws on no screen,
+    """Show a figure for `plt.show()`, if a script has chosen a backend that draws on no screen,
     such as Agg."""
 
     if _is_our_backend():
@@ -42,7 +42,7 @@ def _show_figure(manager: Any) -> None:
 
 
 def draw_png(figure: Any, side: int) -> bytes:
-    """Draw a figure in its own size, with at most about `side` pixels on a side."""
+    """Draw a figure in its own size, with at most about `side` pixels per side."""
     from io import BytesIO
 
     file = BytesIO()
@@ -58,7 +58,7 @@ def close_figure(figure: Any) -> None:
     if _is_our_backend():
         canvas = figure.canvas
         sys.modules["matplotlib.pyplot"].close(figure)
-        figure.set_canvas(canvas)  # matplotlib 3.11 takes it away, but later cells may draw on it
+        figure.set_canvas(canvas)  # matplotlib 3.11 removes it, but later cells may draw on it
 
 
 def show_all() -> None:
@@ -82,24 +82,24 @@ def _is_our_backend() -> bool:
 
 
 LARGEST_PICTURE = 5_000_000
-"""The most bytes that are sent."""
+"""Maximum bytes of a picture to send."""
 LARGEST_TEXT = 300_000
-"""The most characters of HTML or Markdown that are sent."""
+"""Maximum characters of HTML or Markdown to send."""
 
 SIDES = (2_000, 1_000)
-"""Pixels of the longer side to which a picture is scaled down; the second if its file is still too
-large."""
+"""Pixels of the longer side to which a picture is scaled down; the second value if its file is
+still too large."""
 FIGURE_SIDES = (3_000, 1_000)
-"""Sides for figures."""
+"""The same for figures."""
 
 MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
-"""Supported forms, the best first."""
+"""Supported MIME types, best first."""
 
 SHOWN_TABLES, SHOWN_BYTES = 20, 100_000_000
-"""Displayed tables that can still be opened, and the bytes that they may take; of more, the oldest
-are released."""
+"""Number of displayed tables that can still be opened, and the bytes they may use; beyond that, the
+oldest are released."""
 LOOKED_AT = 200
-"""The most columns of a table that are sent, instead of the fewer that pandas would choose for a
+"""Maximum number of a table's columns to send, instead of the fewer that pandas would choose for a
 narrow screen."""
 
 _METHODS = {
@@ -112,7 +112,7 @@ _RICH = ("__rich__", "__rich_console__")
 
 
 class Display(NamedTuple):
-    """The display of a value."""
+    """A displayed value."""
 
     mime: str
     """One of `MIMES`; ``text/plain`` for help, which is shown from its start; empty for other
@@ -120,7 +120,7 @@ class Display(NamedTuple):
     data: str
     """Base64 for pictures."""
     text: str
-    """The value as text, for readers without the rich form; ends with a line break."""
+    """The value as text, for readers without the rich representation; ends with a line break."""
     value: str = ""
     """The key for `shown_table`, if it is a table."""
 
@@ -129,14 +129,14 @@ class _ShownTable(NamedTuple):
     """The value of a displayed table."""
 
     value: Callable[[], Any]
-    """Returns it; None if it has ended."""
+    """Returns the value; None if it is gone."""
     bytes: int
-    """Bytes that it takes only because it was displayed."""
+    """Bytes used only because it was displayed."""
 
 
 _shown_tables: dict[str, _ShownTable] = {}
-"""The last displayed tables by random keys, which no other kernel has, so that the screen can open
-them."""
+"""The last displayed tables, so that the screen can open them. Their keys are random, so that no
+other kernel has the same."""
 
 
 def shown_table(key: str) -> object:
@@ -145,8 +145,8 @@ def shown_table(key: str) -> object:
 
 
 def _remember(value: object) -> str:
-    """Make a displayed table available to the screen; return its key. A large one is available only
-    while something else holds it."""
+    """Make a displayed table available to the screen; returns its key. A large one is available
+    only while something else refers to it."""
     key = os.urandom(8).hex()
     size = _table_size(value)
     if size is not None and size <= SHOWN_BYTES:
@@ -165,7 +165,7 @@ def _remember(value: object) -> str:
 
 
 def _table_size(value: Any) -> int | None:
-    """Return the size of a table of a known library; None for others."""
+    """Return the size of a known library's table; None for other values."""
     try:
         if _is_a(value, "pandas", "DataFrame"):
             return int(value.memory_usage(deep=False).sum())
@@ -175,18 +175,18 @@ def _table_size(value: Any) -> int | None:
 
 
 def display(*values: object) -> None:
-    """Show values in their best form."""
+    """Show values in their best representation."""
     for value in values:
         show(make_display(value))
 
 
 def show(shown: Display) -> None:
-    """Send a display to the screen, after the output so far; print its text if there is no
-    screen."""
+    """Send a display to the screen, after the output so far; if there is no screen, print its
+    text."""
     if not shown.mime:
         sys.stdout.write(shown.text)
         return
-    # The text counts as output: if there is too much, a model's cell is stopped.
+    # The text counts as output, so that a model's cell is stopped if there is too much.
     out: Any = sys.stdout
     if isinstance(out, LimitedOutput) and len(out.take(shown.text)) < len(shown.text):
         raise OutputLimitError(out.limit)
@@ -209,8 +209,8 @@ def show_help(text: str) -> None:
 
 
 def make_display(value: object) -> Display:
-    """Return the best display of a value. Raises what its `__repr__` raises; failures of its rich
-    methods are ignored."""
+    """Return the best display of a value. Raises any exception of its `__repr__`; failures of its
+    rich methods are ignored."""
     if (form := text_form(value)) is not None:
         readable = str(value)
         mime, data = (
@@ -232,7 +232,7 @@ def _rich_form(value: object) -> tuple[str, str]:
     for find in (_figure, _image, _bundle, _from_repr_methods):
         try:
             form = find(value)
-        except Exception:  # raised by the object's code; other forms are tried
+        except Exception:  # raised by the object's code; other representations are tried
             continue
         if form is not None:
             return form
@@ -298,15 +298,13 @@ def _from_repr_methods(value: object) -> tuple[str, str] | None:
 
 
 def _all_columns(value: object) -> AbstractContextManager[object]:
-    """Let pandas write the columns that the screen scrolls to, unless the user has set how many it
-    writes."""
+    """Let pandas write the columns that the screen can scroll to, unless the user has set their
+    number."""
     if not _is_a(value, "pandas", "DataFrame"):
         return nullcontext()
     pandas = sys.modules["pandas"]
-    if pandas.get_option("display.max_columns") not in (
-        0,
-        20,
-    ):  # its defaults with a terminal and without
+    # The option's defaults with and without a terminal.
+    if pandas.get_option("display.max_columns") not in (0, 20):
         return nullcontext()
     context: AbstractContextManager[object] = pandas.option_context(
         "display.max_columns", LOOKED_AT
@@ -327,8 +325,8 @@ def _shape(value: Any) -> str:
 
 
 def _encode(mime: str, data: object) -> tuple[str, str] | None:
-    """Prepare data for sending, pictures as base64; None if it is too large, or HTML without a
-    table."""
+    """Prepare data for sending, pictures as base64; None if it is too large, or if it is HTML
+    without a table."""
     if mime.startswith("image/"):
         base64 = late_import("base64")
         picture = base64.b64decode(data, validate=True) if isinstance(data, str) else data

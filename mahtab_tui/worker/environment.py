@@ -33,7 +33,7 @@ class Replacement(NamedTuple):
 
 
 class CellExit(SystemExit):
-    """The user called `exit()`: the cell ends, and the session asks whether to leave."""
+    """The user called `exit()`: the cell ends, and the session asks whether to quit."""
 
 
 class Console:
@@ -42,7 +42,7 @@ class Console:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.hidden_lines: list[str] = []
-        """Lines that were typed hidden."""
+        """Lines typed hidden."""
 
     def input(self, prompt: object = "", /) -> str:
         """Read a line from the user, like Python's `input`."""
@@ -77,7 +77,7 @@ class Console:
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
-        """Return the replacements of Python's own names."""
+        """Return the replacements for Python's own names."""
         found = [
             Replacement(builtins, "input", self.input),
             Replacement(getpass, "getpass", self.getpass),
@@ -97,7 +97,7 @@ class Console:
 
 
 class HostInput(io.TextIOBase):
-    """`sys.stdin`, which asks the user for each line."""
+    """A `sys.stdin` that asks the user for each line."""
 
     def __init__(self, ask_line: Callable[[], str | None]) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class HostInput(io.TextIOBase):
 
 
 class _Quitter:
-    """`exit` and `quit`, which can be called or displayed, like Python's own."""
+    """`exit` and `quit`, which can be called or displayed like Python's own."""
 
     def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
         self._name = name
@@ -146,7 +146,7 @@ class _Quitter:
 
 
 class _Help:
-    """`help`, like Python's own, but its text is shown from the start, as in a pager."""
+    """A `help` like Python's own, whose text is shown from the start, as in a pager."""
 
     def __repr__(self) -> str:
         return "Type help(object) for help about object, or object?."
@@ -162,13 +162,14 @@ class _Help:
 
 
 def _show_page(text: str, title: str = "") -> None:
-    """Replace `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter
+    """Replaces `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter
     again."""
     late_import(f"{__package__}.displays").show_help(late_import("pydoc").plain(text))
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
-    """Start Python's debugger in the cell's code; `sys.breakpointhook` and `pdb.set_trace`."""
+    """Start Python's debugger in the cell's code. Replaces `sys.breakpointhook` and
+    `pdb.set_trace`."""
     debugger = _debugger()
     if header is not None:
         debugger.message(header)
@@ -193,7 +194,7 @@ def _debugger() -> Any:
     pdb: Any = loaded_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
-        """pdb that hides the frames below the cell, and finds the source of cells."""
+        """A pdb that hides the frames outside the cell, and finds the source of cells."""
 
         def canonic(self, filename: str) -> str:
             return filename if filename.startswith(CELL) else str(super().canonic(filename))
@@ -217,9 +218,9 @@ _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.
 """Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
-"""Modules that start processes which do not inherit `__main__`."""
+"""Modules that start processes without inheriting `__main__`."""
 _LOADED = 500
-"""Files that cells have opened, of which is known."""
+"""Maximum number of files opened by cells to remember."""
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
 _DEEP_ENOUGH = 400
@@ -234,13 +235,13 @@ class CellStreams(NamedTuple):
 
 
 class CellEnvironment:
-    """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names
-    are in builtins."""
+    """Streams, descriptors, builtins and signals of the kernel's process. Must be created after our
+    names are in builtins."""
 
     def __init__(
         self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
     ) -> None:
-        """on_asyncio: called when code of a cell imports asyncio for the first time."""
+        """on_asyncio: called when a cell's code imports asyncio for the first time."""
         self._main = main
         self._on_asyncio = on_asyncio
         self.cloudpickle = ""
@@ -261,14 +262,13 @@ class CellEnvironment:
             **{event: [lambda event, args: self.flush()] for event in _FLUSH_BEFORE},
         }
         self.loaded: dict[str, None] = {}
-        """Files that cells have read, the newest last: cells in a locked fork may read them,
-        too."""
+        """Files read by cells, newest last; cells in a locked fork may read them, too."""
         self._open_streams()
         self._set_streams()
         interrupts.install()
         self._add_audit_hook()
-        # Since 3.12, `os.fork` warns if there are threads. There is always our control thread,
-        # which does no harm.
+        # From 3.12 on, `os.fork` warns if there are threads. Our control thread always exists, and
+        # does no harm.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
 
@@ -316,7 +316,7 @@ class CellEnvironment:
         os._exit(code & 0xFF)
 
     def use_in_fork(self) -> None:
-        """Take fd 1 and 2 of a fork, in which a cell runs, for its streams."""
+        """Use descriptors 1 and 2 of a fork, in which a cell runs, for its streams."""
         self._pid = os.getpid()
         self._pipe, self._pipe_identity = 1, _identity(1)
         self._open_streams()
@@ -330,11 +330,11 @@ class CellEnvironment:
     _builtins_now: dict[str, Any] = builtins.__dict__
 
     def keep_builtins(self, added: dict[str, Any]) -> None:
-        """Also restore these builtins after a cell."""
+        """Restore these builtins, too, after each cell."""
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
-        """Restore builtins for the control thread, which must survive a cell that empties them."""
+        """Restore builtins for the control thread, which must survive a cell that removes them."""
         self._builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:
@@ -353,7 +353,7 @@ class CellEnvironment:
                 os.dup2(self._pipe, fd)
 
     def _add_audit_hook(self) -> None:
-        """Listen to the audit events that matter. Some others are very frequent, and each call of a
+        """Listen to relevant audit events only. Some others are very frequent, and each call of a
         method would cost a microsecond."""
         handlers = self._audit_handlers
 
@@ -417,7 +417,7 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 def _fit_pandas() -> bool:
     """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while
-    pandas loads.
+    pandas is loading.
 
     Returns False if pandas does not have its options yet, early in its import.
     """

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class CellAttribution:
-    """Knows of each thread and task in which cell it was started. Cells begin and end on the
-    kernel's main thread."""
+    """Maps threads and tasks to the cell that started them. Cells begin and end on the kernel's
+    main thread."""
 
     def __init__(self) -> None:
         self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
@@ -39,23 +39,23 @@ class CellAttribution:
         self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
             weakref.WeakKeyDictionary()
         )
-        """The cells of threads, but for those that the running cell has started."""
+        """The cells of threads, except those that the running cell has started."""
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 
     def begin(self, cell: int) -> None:
-        """A cell begins, perhaps inside another one: threads that nobody knows yet are of that
-        one."""
+        """Begin a cell, perhaps inside another one, to which unknown threads are then
+        attributed."""
         self._note(self._running[-1][0] if self._running else None)
         self._running.append((cell, self._cell.set(cell)))
 
     def end(self) -> None:
-        """The innermost cell has ended."""
+        """End the innermost cell."""
         cell, before = self._running.pop()
         self._note(cell)
         self._cell.reset(before)
 
     def caller_cell(self) -> int | None:
-        """The cell of the code that calls this; None if it is not known."""
+        """Return the cell of the calling code; None if unknown."""
         cell = self._cell.get()
         if cell is not None:
             return cell
@@ -72,10 +72,10 @@ class CellAttribution:
 
 
 MAX_SHOWN = 4_000_000
-"""Characters of a value's or a traceback's head, and as many of its tail, that are sent."""
+"""Characters to send of a value's or a traceback's head, and as many of its tail."""
 
 MAX_DEPTH = 3
-"""Cells that may run one inside the other: a cell, and nested ones two levels deep."""
+"""Maximum nesting of cells: a cell, and nested ones two levels deep."""
 
 _PLAIN = frozenset(
     {
@@ -95,14 +95,14 @@ _PLAIN = frozenset(
         type,
     }
 )
-"""Types whose values are text and no more."""
+"""Types whose values are only text."""
 
 Piece = tuple[str, str]
-"""Kind and text: ("value", "42\\n")."""
+"""Kind and text, such as ("value", "42\\n")."""
 
 
 class Compiled(NamedTuple):
-    """A cell that can run."""
+    """A compiled cell."""
 
     tree: ast.Module
     body: CodeType
@@ -115,12 +115,12 @@ class Outcome(NamedTuple):
     """Result of a cell, without its output."""
 
     status: str
-    """ok, error or interrupted."""
+    """One of ok, error and interrupted."""
     pieces: list[Piece]
     """Pieces that follow the output, in order."""
     changes: list[dict[str, Any]]
     frames: list[TracebackFrame]
-    """Frames of the traceback, which is the last piece if there is one."""
+    """Frames of the traceback, which is then the last piece."""
 
 
 class Report(NamedTuple):
@@ -128,26 +128,26 @@ class Report(NamedTuple):
 
     outcome: Outcome
     values: dict[str, Any]
-    """The names that it has made or bound anew."""
+    """The names that it bound."""
     deleted: list[str]
     fork_only: list[str]
     """Names whose changes stayed in the fork."""
     needs: str
-    """Its need beyond the lock, as a clause; empty for none."""
+    """What it needs beyond the lock, as a clause; empty for nothing."""
 
 
 class Environment(Protocol):
-    """Parts of the process around a cell that it can see and break."""
+    """Parts of the process that a cell can see and break."""
 
     def enter(self, limit: int | None) -> Any:
-        """Point the streams at the cell's output; returns what `leave` wants, with the limited
-        stream as `limited`."""
+        """Redirect the streams to the cell's output; returns the argument for `leave`, with the
+        limited stream as `limited`."""
 
     def leave(self, stage: Any, nested: bool) -> None:
-        """Put back what the cell replaced."""
+        """Restore what the cell replaced."""
 
     def leave_child(self, error: BaseException | None) -> None:
-        """End this process here if it is a child that the cell forked."""
+        """End this process here if it is a child process forked by the cell."""
 
 
 class NotCompiledError(Exception):
@@ -155,7 +155,7 @@ class NotCompiledError(Exception):
 
 
 class Executor:
-    """Cells over one namespace. `run` is called on one thread only, and by itself again for nested
+    """Runs cells over one namespace. `run` is called on one thread only, and recursively for nested
     cells."""
 
     def __init__(
@@ -168,7 +168,7 @@ class Executor:
         self.namespace = namespace
         self.tracker = NamespaceTracker(namespace)
         self.depth = 0
-        """Cells that run now, one inside the other."""
+        """Number of cells running now, one inside the other."""
         self.undo: UndoHistory | None = None
         """Keeps the state before each cell."""
         self._environment = environment
@@ -183,12 +183,13 @@ class Executor:
         self._earlier: list[list[dict[str, Any]]] = []
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
-        """Run one cell, or refuse it with a sentence. Never raises for what its code does."""
+        """Run one cell, or refuse it with a sentence. Never raises for anything that its code
+        does."""
         if refused := self._refuse(refusal):
             return refused
         try:
             return self._run_in_environment(cell, source, limit)
-        except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
+        except BaseException as error:  # the kernel survives anything that the cell broke
             return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
 
     def _refuse(self, refusal: str | None) -> Outcome | None:
@@ -203,10 +204,10 @@ class Executor:
     def run_in_fork(
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
     ) -> tuple[Outcome, str]:
-        """Run one cell in a fork, and put what it has made into the namespace; returns why it needs
-        more than the fork, too.
+        """Run one cell in a fork, and copy its results into the namespace; also returns why it
+        needs more than the fork.
 
-        run: runs it; see `locked.LockedFork`. keep: False to leave what it has made in the fork.
+        run: runs it; see `locked.LockedFork`. keep: False to leave its results in the fork.
         """
         if refused := self._refuse(refusal):
             return refused, ""
@@ -240,8 +241,7 @@ class Executor:
         return outcome._replace(pieces=[*outcome.pieces, *last], changes=self._end()), report.needs
 
     def use_loop(self, loop: EventLoop) -> None:
-        """Run coroutines on another loop from now on, in a fork, which cannot use that of the
-        kernel."""
+        """Run coroutines on another loop from now on, because a fork cannot use the kernel's."""
         self._loop = loop
         magics.install_magics(loop.run)
 
@@ -266,7 +266,7 @@ class Executor:
                 status, traceback = self._report(error, pieces)
             if traceback is not None:
                 pieces.append(("traceback", traceback.text))
-                # In a text that is shortened, the rows would be others.
+                # In a shortened text, the rows would be different.
                 frames = (
                     traceback.frames
                     if len(traceback.text) <= MAX_SHOWN
@@ -335,8 +335,8 @@ class Executor:
         return Compiled(tree, body, last)
 
     def _evaluate(self, compiled: Compiled) -> Any:
-        """Run the statements, and return the last expression's value. What follows an `await` of
-        theirs runs in its task."""
+        """Run the statements, and return the last expression's value. Code after an `await` in the
+        statements runs in its task."""
         if compiled.body.co_flags & CO_COROUTINE:
             return self._loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
@@ -353,8 +353,8 @@ class Executor:
         return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
-        """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_`
-        and `Out`, as the interactive interpreters do."""
+        """Return the line that shows a value; empty for None, and for values shown in another way.
+        Sets `_` and `Out`, like the interactive interpreters."""
         if value is None:
             return ""
         if type(value) in _PLAIN and text_form(value) is None:
@@ -370,7 +370,7 @@ class Executor:
         return text
 
     def _report(self, error: BaseException, pieces: list[Piece]) -> tuple[str, Traceback | None]:
-        """How the code ended: the status, and the traceback where it has one."""
+        """Return the status with which the code ended, and its traceback, if any."""
         if isinstance(error, SystemExit):
             if not isinstance(error, CellExit):
                 pieces.append(("stdout", f"SystemExit{_exit_code(error)}\n"))
@@ -408,12 +408,12 @@ class Executor:
     def _end(self) -> list[dict[str, Any]]:
         self.depth -= 1
         changes = self._earlier.pop() + self._changes(self._compiled.pop())
-        self._track_reachable()  # the cell around a nested one goes on
+        self._track_reachable()  # the cell around a nested one continues
         return merge_changes(changes)
 
 
 def _hides_value(source: str, last: ast.stmt) -> bool:
-    """Whether a semicolon after the last expression hides its value."""
+    """Return whether a semicolon after the last expression hides its value."""
     assert last.end_lineno is not None
     assert last.end_col_offset is not None
     rest = source.split("\n")[last.end_lineno - 1].encode()[last.end_col_offset :]

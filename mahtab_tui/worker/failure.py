@@ -1,5 +1,5 @@
-"""Reads an error that ended a cell: its message, the user's line, and the objects in it. Nothing of
-the user's classes runs."""
+"""Examines an error that ended a cell: its message, the user's line, and the objects in it. No code
+of the user's classes runs."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from .tracebacks import OUR_FOLDER, library_name
 from .variables import one_line, summary, type_name
 
 _ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__traceback__"]
-"""Bypass attributes of the exception's own class."""
+"""These bypass attributes of the exception's own class."""
 _FRAMES = 200
-"""Frames that are looked at, the last ones."""
+"""Maximum number of frames to examine, from the last one on."""
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
-"""Variables of libraries' functions, and attributes of their objects, that hold the object in
+"""Variables of library functions, and attributes of their objects, that contain the object in
 question."""
 _COMPARED = 2_000
-"""Names that a misspelt one is compared with."""
+"""Maximum number of names to compare with a misspelt one."""
 _LIST = 300
-"""Characters of a list of names."""
+"""Maximum characters of a list of names."""
 _MESSAGE = 2_000
-"""Characters of a message that are read."""
+"""Maximum characters of a message to read."""
 _LINES = 10_000
-"""Lines of a file that is parsed whole."""
+"""Maximum lines of a file that is parsed as a whole."""
 
 
 class Frame(NamedTuple):
-    """A frame that an error has passed."""
+    """A frame that an error has passed through."""
 
     frame: FrameType
     line: int
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
 
 
 class Failure:
-    """An error, and what can be read where it was raised."""
+    """An error, and what is known about the place where it was raised."""
 
     def __init__(self, error: BaseException, shown: str) -> None:
         """shown: the text of its traceback."""
@@ -71,7 +71,7 @@ class Failure:
         self.user = frames[users[-1]] if users else None
         """The last frame of the user's code."""
         self.inside = frames[users[-1] + 1 :] if users else []
-        """The libraries' frames that it called."""
+        """The library frames called from it."""
         self.names: dict[str, Any] = {}
         """The variables of the user's line."""
         if self.user is not None:
@@ -83,13 +83,13 @@ class Failure:
 
     @property
     def suggests(self) -> bool:
-        """Whether Python or the library has made a suggestion itself."""
+        """Whether Python or the library has already made a suggestion."""
         return "Did you mean" in self.shown[-1_000:]
 
     @cached_property
     def expressions(self) -> list[ast.expr]:
-        """The expressions of the user's line, outer ones first; since Python 3.11 only those in the
-        part that failed."""
+        """The expressions in the user's line, outer ones first; from Python 3.11 on, only those in
+        the part that failed."""
         if self.user is None:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
@@ -129,7 +129,7 @@ class Failure:
         return MISSING if type(value) is Instance else value
 
     def objects(self) -> Iterator[Any]:
-        """Yield the objects that the error may be about: those of the libraries' frames, innermost
+        """Yield the objects that the error may be about: those of the library frames, innermost
         first, then those of the user's line."""
         seen: set[int] = set()
         for value in self._objects():
@@ -148,7 +148,7 @@ class Failure:
                 yield self.evaluate(node)
 
     def library_values(self, module: str, *classes: str) -> Iterator[Any]:
-        """Yield the objects of a library's classes, those of subclasses converted."""
+        """Yield the objects of a library's classes; those of subclasses are converted."""
         return (
             value
             for value in map(as_library_type, self.objects())
@@ -156,7 +156,7 @@ class Failure:
         )
 
     def find_name(self, value: object) -> str:
-        """Return the name of a variable that holds an object; empty if there is none."""
+        """Return the name of a variable that refers to an object; empty if there is none."""
         return next(
             (
                 name
@@ -167,8 +167,8 @@ class Failure:
         )
 
     def tables(self, like: str) -> list[str]:
-        """Describe up to five tables of the namespace, those with a similar name first: ``cars
-        (DataFrame, 406 × 9)``."""
+        """Describe up to five tables of the namespace, those with a similar name first, such as
+        ``cars (DataFrame, 406 × 9)``."""
         kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
         found = [
             name
@@ -191,14 +191,13 @@ def frame_locals(frame: FrameType) -> dict[str, Any]:
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))
-    proxy = (
-        type(found).__name__ == "FrameLocalsProxy" and type(found).__module__ == "builtins"
-    )  # since Python 3.13
+    # From Python 3.13 on.
+    proxy = type(found).__name__ == "FrameLocalsProxy" and type(found).__module__ == "builtins"
     return dict(found) if proxy else {}
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names that are much like a name, the nearest first."""
+    """Return up to three similar names, most similar first."""
     known = list(islice((each for each in names if each != name), _COMPARED))
     plain = {each: _plain(each) for each in known}
     wanted = _plain(name)
@@ -219,14 +218,14 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """Ask about the nearest names; empty if there are none."""
+    """Suggest the most similar names, as a question; empty if there are none."""
     text = " or ".join(f"'{one_line(name, 60)}'" for name in names)
     return f" Did you mean {text}?" if text else ""
 
 
 def list_names(names: Iterable[str], room: int = _LIST) -> str:
-    """List names as far as there is room, and say how many there are in all. Blanks at the ends of
-    a name are shown by quotes."""
+    """List names as far as there is room, and say how many there are in total. Blanks at the ends
+    of a name are shown by quotes."""
     shown: list[str] = []
     every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
     for name in every:
@@ -269,7 +268,7 @@ def _end(node: ast.expr) -> tuple[int, int]:
 
 
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return where the code that failed begins and ends: line and column, an empty range if that is
+    """Return the start and end of the code that failed, as line and column; an empty range if
     unknown."""
     if sys.version_info >= (3, 11):
         line, end_line, column, end_column = next(

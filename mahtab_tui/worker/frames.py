@@ -1,7 +1,7 @@
 """Frames between host and kernel: a length of four bytes (network order), a token if one was agreed
 on, then a JSON object in ASCII.
 
-It is ASCII because JSON's escapes can carry any Python string, lone surrogates included.
+ASCII, because JSON's escapes can represent any Python string, including lone surrogates.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import struct
 from typing import Any
 
 MAX_FRAME = 256 * 1024 * 1024
-"""Bytes. A greater length means that something other than a frame was written."""
+"""Maximum bytes. A greater length means that something other than a frame was written."""
 
 TOKEN_SIZE = 16
-"""Bytes of a token, which distinguishes the kernel's frames from what code writes to the same
-descriptor."""
+"""Bytes of a token, which distinguishes the kernel's frames from data that user code writes to the
+same descriptor."""
 
 CONNECTION_LOST = 87
 """Exit code of a kernel that can no longer read or write frames."""
@@ -30,8 +30,8 @@ class FrameError(ValueError):
 
 
 def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
-    """Encode a frame. Raises `TypeError` for values that JSON cannot carry, and `FrameError` for
-    more than `limit` bytes."""
+    """Encode a frame. Raises `TypeError` for values that JSON cannot represent, and `FrameError`
+    for more than `limit` bytes."""
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
     except RecursionError:
@@ -44,9 +44,8 @@ def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
 class FrameReader:
     """Decodes frames of at most `limit` bytes from pieces of any size.
 
-    bare_limit: how many bytes of a frame may be outside its strings. A hostile writer can use these
-    to fill memory: three bytes of an empty list become sixty, while a string needs about its own
-    size.
+    bare_limit: maximum bytes of a frame outside its strings. A hostile writer can use these to fill
+    memory: three bytes of an empty list become sixty, while a string needs about its own size.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """Return the frames that `data` completes. Raises `FrameError`, after which the stream must
+        """Return the frames completed by `data`. Raises `FrameError`, after which the stream must
         not be trusted."""
         self._buffer += data
         frames: list[Frame] = []
@@ -84,14 +83,13 @@ class FrameReader:
 
 
 def check_bare(body: bytes, limit: int) -> None:
-    """Limit the bytes of a JSON text outside its strings, quotes included. Raises `FrameError`.
+    """Limit the bytes of a JSON text outside its strings, including quotes. Raises `FrameError`.
 
     Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and
     would block all other threads.
     """
-    unescaped = body.replace(b"\\\\", b"").replace(
-        b'\\"', b""
-    )  # each remaining quote starts or ends a string
+    # Each remaining quote starts or ends a string.
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     bare = unescaped.count(b'"')
     if bare <= limit:
         bare += sum(map(len, unescaped.split(b'"')[::2]))

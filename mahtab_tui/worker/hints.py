@@ -1,7 +1,8 @@
-"""Makes the line after an error that names what is needed to fix it.
+"""Writes the line after an error that names what helps to fix it.
 
-No code of the user's classes runs. Hints show names of what the failing line uses, and at most one
-value of its column."""
+No code of the user's classes runs. Hints show names that the failing line could use, and at most
+one value of its column.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +40,21 @@ from .tracebacks import library_name
 from .variables import looks_secret, one_line, type_name
 
 _MOST = 2_000
-"""Labels of an axis that are read."""
+"""Maximum number of an axis's labels to read."""
 _PLAIN = (str, int, float, bool)
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _NOT_FOUND = re.compile(
     r"not in index|not found|are in the (?:\[|columns)|do not exist|does not exist in schema|not present in|labels are not columns"
     r"|unable to find column|[Mm]issing column|Could not interpret value"
 )
-"""Occurs in messages that name what is missing; other messages of a `KeyError` are the key."""
+"""Occurs in messages that name the missing thing; other messages of a `KeyError` are just the
+key."""
 _NO_COLUMN = re.compile(
     r"^Usecols do not match columns|^Missing column provided to|^Could not interpret value `"
 )
-"""Begins messages of a `ValueError` about a missing column."""
+"""Starts messages of a `ValueError` about a missing column."""
 _SHOWN = 40
-"""Characters of a value."""
+"""Maximum characters of a value."""
 
 _TEXT_AS_NUMBERS = re.compile(
     r"could not convert string to float|invalid literal for int|Unable to parse string|to numeric|agg function failed|does not support operation"
@@ -66,7 +68,7 @@ _POLARS_DATES = re.compile(
 
 
 def missing_label(failed: Failure) -> str:
-    """Name the columns, row labels or keys that are there."""
+    """List the existing columns, row labels or keys."""
     is_about_columns = failed.kind in (
         "ColumnNotFoundError",
         "UndefinedVariableError",
@@ -152,8 +154,8 @@ def _columns_of_file(failed: Failure) -> list[Any] | None:
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
-    """Describe what is missing in a DataFrame or Series. index: the one in which it was searched,
-    if known."""
+    """Describe what is missing in a DataFrame or Series. index: the index that was searched, if
+    known."""
     name = failed.find_name(original)
     columns = _labels(value.columns) if value.ndim == 2 else []
     if value.ndim == 2 and (index is None or index is value.columns):
@@ -179,7 +181,7 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
-    """Return the hint for missing columns. table: a name, empty if it has none."""
+    """Return the hint for missing columns. table: a name; empty if it has none."""
     what = "is no column" if len(names) == 1 else "are no columns"
     of_what = f" of {table}" if table else ""
     return f"there {what} {_quoted(names)}.{_near(names, columns)} Columns{of_what}: {list_names(map(_text, columns))}"
@@ -207,7 +209,7 @@ def _near(names: list[Any], known: Sequence[Any]) -> str:
 
 
 def wrong_dtype(failed: Failure) -> str:
-    """Tell the dtype of the column in question, and how to convert it."""
+    """Name the dtype of the column in question, and how to convert it."""
     message = failed.message
     if "Can only use .dt accessor" in message:
         return _accessor(failed, "pd.to_datetime({})")
@@ -249,7 +251,7 @@ def _described(series: Any) -> str:
 
 
 def _expression(failed: Failure, series: Any) -> str:
-    """Return how the user's line writes a column."""
+    """Return how the user's line refers to a column."""
     if type(series.name) is not str:
         return failed.find_name(series) or "it"
     for node in failed.expressions:
@@ -267,8 +269,8 @@ def _expression(failed: Failure, series: Any) -> str:
 
 
 def _text_column(failed: Failure, series: Any) -> str:
-    """Return the hint for a column that holds text where numbers or dates are needed; empty for
-    another column."""
+    """Return the hint for a column that contains text where numbers or dates are needed; empty for
+    other columns."""
     texts = list(_texts(series))
     if not texts:
         return ""
@@ -314,7 +316,7 @@ def _plain_text(message: str) -> str:
 
 
 def ambiguous_truth(failed: Failure) -> str:
-    """Tell how conditions on columns are combined."""
+    """Explain how to combine conditions on columns."""
     if "truth value of a" not in failed.message:
         return ""
     return (
@@ -324,7 +326,7 @@ def ambiguous_truth(failed: Failure) -> str:
 
 
 def unaligned(failed: Failure) -> str:
-    """Tell how columns or tables with different labels are compared."""
+    """Explain how to compare columns or tables with different labels."""
     if "Can only compare identically-labeled" not in failed.message:
         return ""
     lengths = [
@@ -412,7 +414,7 @@ SECONDS = 1.0
 LONGEST = 600
 """Characters of a hint."""
 _FILES, _ENTRIES = 10, 1_000
-"""Files that are named, and entries of a folder that are read."""
+"""Maximum number of files to name, and of a folder's entries to read."""
 
 _ATTRIBUTE = re.compile(
     r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?has no attribute '(?P<name>\w+)'"
@@ -470,24 +472,23 @@ _IMPORTS = {
     "pprint": "from pprint import pprint",
     "Decimal": "from decimal import Decimal",
 }
-"""Imports of usual names."""
+"""Imports for commonly used names."""
 _MODULES = frozenset(
     "abc argparse ast asyncio base64 bisect calendar collections contextlib copy csv decimal difflib fractions functools glob gzip hashlib heapq html"
     " inspect io itertools json math operator os pathlib pickle platform pprint random re shutil sqlite3 statistics string subprocess sys tempfile"
     " textwrap threading time traceback typing urllib uuid warnings zipfile numpy pandas polars pyarrow matplotlib seaborn plotly scipy sklearn"
     " statsmodels torch requests duckdb networkx sympy tqdm".split()
 )
-"""Modules that are used by their own name."""
+"""Modules that are used under their own name."""
 
 
 def hint_for(error: BaseException, shown: str) -> str:
-    """Return a line that helps to fix an error, empty if there is none. shown: the text of its
+    """Return a line that helps to fix an error; empty if there is none. shown: the text of its
     traceback."""
     try:
         text = run_with_timeout(SECONDS, lambda: _hint(error, shown))
-    except (
-        BaseException
-    ):  # also an interrupt, and whatever a library's object raises: the error itself matters more
+    except BaseException:
+        # An interrupt, or anything raised by a library's object; the error itself matters more.
         return ""
     return one_line(f"Hint: {text}", LONGEST) if text else ""
 
@@ -498,7 +499,7 @@ def _hint(error: BaseException, shown: str) -> str:
 
 
 def missing_attribute(failed: Failure) -> str:
-    """Name the attributes that are much like a missing one."""
+    """Name attributes similar to a missing one."""
     found = _ATTRIBUTE.match(failed.message) if failed.is_a(AttributeError) else None
     if found is None:
         return ""
@@ -556,8 +557,7 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
 
 
 def undefined_name(failed: Failure) -> str:
-    """Name the import that was forgotten, the tables, or the variables that are much like the
-    name."""
+    """Name the forgotten import, the tables, or the variables with similar names."""
     found = (
         re.match(r"name '(\w+)' is not defined", failed.message)
         if failed.kind == "NameError"
@@ -586,7 +586,7 @@ def _is_installed(module: str) -> bool:
 
 
 def wrong_arguments(failed: Failure) -> str:
-    """Name the parameters of the function that was called."""
+    """Name the parameters of the called function."""
     found = _CALL.match(failed.message) or _BUILTIN_CALL.match(failed.message)
     if found is None or not failed.is_a(TypeError):
         return ""
@@ -603,8 +603,8 @@ def wrong_arguments(failed: Failure) -> str:
 
 
 def _find_called(failed: Failure, qualified: str, name: str) -> str:
-    """Return the function of a name that the user's line calls, with its parameters; empty if it is
-    not known."""
+    """Return the function with a name that the user's line calls, with its parameters; empty if
+    unknown."""
     for node in failed.expressions:
         if not isinstance(node, ast.Call) or name != getattr(
             node.func, "attr", getattr(node.func, "id", "")
@@ -623,8 +623,7 @@ def _find_called(failed: Failure, qualified: str, name: str) -> str:
 
 
 def _method(qualified: str, name: str) -> FunctionType | None:
-    """Return the method of a table that has a name; before Python 3.10 errors do not tell its
-    class."""
+    """Return a table's method with a name; before Python 3.10, errors do not tell its class."""
     for module, *classes in _TABLES:
         for kind in classes:
             cls = get_if_loaded(module, kind)
@@ -655,7 +654,7 @@ def _cut(signature: str) -> str:
 
 
 def missing_file(failed: Failure) -> str:
-    """Name the tables that are loaded already, and the files that are there."""
+    """Name the tables that are already loaded, and the existing files."""
     path = _path(failed) if failed.is_a(FileNotFoundError) else ""
     if not path:
         return ""
@@ -683,7 +682,7 @@ def missing_file(failed: Failure) -> str:
 
 
 def _path(failed: Failure) -> str:
-    """Return the path of a file that was not found; empty if it is not known, or of a program."""
+    """Return the path of a file that was not found; empty if unknown, or if it is a program."""
     if (
         failed.inside
         and library_name(failed.inside[-1].frame.f_code.co_filename, "") == "subprocess"
@@ -699,7 +698,7 @@ def _path(failed: Failure) -> str:
 
 
 def _files(folder: str) -> list[str]:
-    """Return the files of a folder by name, without hidden ones."""
+    """Return the names of a folder's files, except hidden ones."""
     with os.scandir(folder) as entries:
         return sorted(
             entry.name
@@ -709,7 +708,7 @@ def _files(folder: str) -> list[str]:
 
 
 def broken_pool(failed: Failure) -> str:
-    """Say why a pool of processes has lost one."""
+    """Explain why a process pool has lost a process."""
     process: Any = sys.modules.get("concurrent.futures.process")
     if process is None or not failed.is_a(process.BrokenProcessPool):
         return ""
@@ -727,4 +726,4 @@ _HINTS: tuple[Callable[[Failure], str], ...] = (
     wrong_arguments,
     broken_pool,
 )
-"""The first one that returns a text makes the hint."""
+"""The first one that returns a text provides the hint."""

@@ -1,4 +1,4 @@
-"""A small process beside the kernel that keeps it when its screen is gone."""
+"""A small process that keeps a kernel alive when its screen is gone."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ if TYPE_CHECKING:
     from .control import Channel
 
 ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
-"""Messages of the holder: a host attaches, whose end of the connection comes with it; the kernel
-shall end; no wire leads to the host, or one does again."""
+"""Messages of the holder: a host attaches (with its end of the connection), the kernel must end,
+the connection to the host is lost, or restored."""
 
 
 class HolderSettings(NamedTuple):
-    """Messages of the host about the holder."""
+    """The host's settings for the holder."""
 
     listener: int
-    """The socket on which hosts are awaited."""
+    """The socket on which hosts connect."""
     pipe: int
-    """The read end of the pipe for fd 1 and 2."""
+    """The read end of the pipe for descriptors 1 and 2."""
     spool: int
     lifeline: int
-    """A socket whose other end the host has; it is closed when the host ends."""
+    """A socket whose other end belongs to the host; it is closed when the host ends."""
     path: str
-    """The socket's file. The key's file is beside it."""
+    """The socket's path. The key's file is next to it."""
     hours: float
     """How long an idle kernel waits for a host."""
 
 
 class StationSettings(NamedTuple):
-    """Messages of a station, which is the holder of a kernel elsewhere."""
+    """Settings of a station, which is the holder of a remote kernel."""
 
     control: int
-    """The socket over which it speaks."""
+    """The socket for its messages."""
     pipe: int
     spool: int
     page: int
-    """The file of the memory that both have."""
+    """The file of the shared memory."""
     hours: float
 
 
 class HolderClient:
-    """The holder, as the kernel sees it, and what both know."""
+    """The holder as seen by the kernel, and the shared state."""
 
     def __init__(self, control: Any, story: EventBacklog, seconds: float) -> None:
         self.backlog = story
@@ -68,30 +68,30 @@ class HolderClient:
         os.register_at_fork(after_in_child=self._close_in_child)
 
     def receive(self) -> tuple[bytes, int]:
-        """Return what the holder says, and the descriptor that comes with it, or -1; nothing once
-        the holder is gone."""
+        """Return a message of the holder, and the descriptor that came with it, or -1; an empty
+        message once the holder is gone."""
         socket = late_import("socket")
         word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
         return word, descriptors[0] if descriptors else -1
 
     def close(self) -> None:
-        """The holder is gone."""
+        """Close the connection, because the holder is gone."""
         self._control.close()
         self.fd = -1
 
     def _close_in_child(self) -> None:
-        """In a forked child: the holder must see the kernel's end."""
+        """Close the connection in a forked child, because the holder must notice the kernel's
+        end."""
         if self.fd >= 0:
             self.close()
 
 
 def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
-    """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not
-    hit it."""
+    """Fork the holder; None if that is impossible. hide: moves a descriptor to a number that user
+    code does not hit."""
     page = mmap.mmap(-1, PAGE)
-    ours, theirs = _socket.socketpair(
-        _socket.AF_UNIX, _socket.SOCK_SEQPACKET
-    )  # importing the whole module takes 10 ms
+    # Importing the whole module takes 10 ms.
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     kernel = os.getpid()
     try:
         child = os.fork()
@@ -100,7 +100,7 @@ def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
     if child == 0:
         try:
             ours.close()
-            if os.fork():  # so that it is no child of the kernel: code may wait for its children
+            if os.fork():  # not a child of the kernel, whose code may wait for children
                 os._exit(0)
             run_holder(kernel, settings, theirs.detach(), SharedState(page))
         finally:
@@ -115,7 +115,7 @@ def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
 
 
 def join_station(settings: StationSettings, hide: Any) -> HolderClient:
-    """Let a station be the holder. hide: as for `begin_holder`."""
+    """Use a station as the holder. hide: as for `begin_holder`."""
     page = mmap.mmap(settings.page, PAGE)
     os.close(settings.page)
     spool = Spool(hide(settings.pipe), hide(settings.spool))
@@ -127,14 +127,14 @@ def join_station(settings: StationSettings, hide: Any) -> HolderClient:
 
 
 ABANDONED_IDLE_LIMIT = 3600.0
-"""Seconds for which an idle kernel waits at most, unless it was left on purpose."""
+"""Maximum seconds for which an idle kernel waits, unless it was left on purpose."""
 
 INTERRUPT_TIMEOUT = 30.0
-"""Seconds for a cell that is interrupted to end."""
+"""Seconds for an interrupted cell to end."""
 
 
 class DetachController:
-    """Handles hosts that leave and come, for the control thread."""
+    """Handles hosts that detach and attach, for the control thread."""
 
     def __init__(
         self,
@@ -149,11 +149,11 @@ class DetachController:
         """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call
         that needs no host.
 
-        left: called when a host has left. stop_cells: interrupts what runs.
+        left: called when a host has detached. stop_cells: interrupts running cells.
         """
         self.fd = holder.fd
         self.asked_to_end = False
-        """The host has said that the kernel shall end."""
+        """Whether the host asked the kernel to end."""
         self._holder = holder
         self._channel = channel
         self._hello = hello
@@ -162,17 +162,18 @@ class DetachController:
         self._left = left
         self._stop_cells = stop_cells
         self.on_purpose = False
-        """The user wants the kernel to go on: its cell may take as long as it likes."""
+        """Whether the user left the kernel running on purpose, so that its cell has no time
+        limit."""
         self._absent_since: float | None = None
         self._idle_since: float | None = None
         self._stopping_since: float | None = None
 
     def poll_timeout(self) -> int | None:
-        """Milliseconds until `over` may be true; None while there is a host."""
+        """Milliseconds until `has_expired` may be true; None while there is a host."""
         return 1000 if self._channel.detached else None
 
     def has_expired(self) -> bool:
-        """Whether the kernel has been without a host for so long that it ends."""
+        """Whether the kernel has been without a host for so long that it must end."""
         now = time.monotonic()
         if not self._channel.detached:
             self._absent_since = self._idle_since = self._stopping_since = None
@@ -190,8 +191,8 @@ class DetachController:
         return self._stopping_since is not None or now - self._idle_since >= longest
 
     def _interrupt_abandoned_cell(self, absent: float, now: float) -> bool:
-        """Interrupt a cell whose screen went long ago without a word; returns whether it does not
-        end by that."""
+        """Interrupt a cell whose screen went away long ago without detaching; returns True if it
+        does not end."""
         if self.on_purpose or absent < self._holder.seconds:
             return False
         if self._stopping_since is None:
@@ -200,26 +201,26 @@ class DetachController:
         return now - self._stopping_since >= INTERRUPT_TIMEOUT
 
     def on_holder_message(self) -> bool:
-        """Hear the holder; returns whether the kernel goes on."""
+        """Handle a message of the holder; returns whether the kernel continues."""
         word, channel = self._holder.receive()
         if word == ATTACH and channel >= 0:
             self.on_purpose = False
             self._channel.attach_host(channel, self._hello())
-            self._auto_answer_pending()  # the host before may not have answered
+            self._auto_answer_pending()  # the previous host may not have answered
             return True
         if word in (AWAY, BACK):
             self._channel.link_down = word == AWAY
             if self._channel.link_down:
                 self._auto_answer_pending()
             return True
-        if not word:  # somebody has killed the holder: the kernel ends with its host
+        if not word:  # somebody killed the holder, so the kernel now ends with its host
             self._holder.close()
             self.fd = -1
             return not self._channel.detached
         return False
 
     def on_host_closed(self) -> bool:
-        """The host has closed its connection; returns whether the kernel waits for another one."""
+        """Handle a closed connection; returns whether the kernel waits for another host."""
         if self.asked_to_end or self.fd < 0 or not self._holder.backlog.state.has_run:
             return False
         self._channel.detach_host()
@@ -236,27 +237,27 @@ CLAIMED = b"t"
 """Message to a host from which the kernel is taken."""
 
 KEY_SUFFIX = ".key"
-"""The ending of the key's file."""
+"""Suffix of the key's file."""
 
 LAST_OUTPUT_SUFFIX = ".last"
-"""The ending of the file in which a kernel's last output stays that ended in a cell without a host:
-the cell's number and a line end come first."""
+"""Suffix of the file that keeps the last output of a kernel that ended in a cell without a host. It
+starts with the cell's number on a line of its own."""
 
 VISITOR_TIMEOUT = 5.0
-"""Seconds in which whoever connects must have said everything; and in which a kernel that shall end
-must have ended."""
+"""Seconds within which a connection must have sent everything, and within which a kernel that must
+end has to end."""
 
 RELEASE_TIMEOUT = 0.5
-"""Seconds in which a host from which the kernel is taken must have let it go."""
+"""Seconds within which a host from which the kernel is taken must release it."""
 
 MAX_VISITORS = 16
-"""Connections at a time; the oldest that has not said everything goes first."""
+"""Maximum number of connections; the oldest that has not sent everything is closed first."""
 
 _LARGEST = 4096
 
 
 class _Visitor:
-    """A connection that has not said everything yet."""
+    """A connection that has not sent everything yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -271,11 +272,10 @@ class _Visitor:
 
 
 def run_holder(kernel: int, settings: HolderSettings, control: int, state: SharedState) -> NoReturn:
-    """Live until the kernel ends. control: the connection to it."""
+    """Run until the kernel ends. control: the connection to it."""
     gc.enable()
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # interrupts are for the kernel, but reach its whole process group
+    # Interrupts are for the kernel, but reach its whole process group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(settings.path + KEY_SUFFIX, encoding="ascii") as file:
         key = file.read()
     null = os.open(os.devnull, os.O_RDWR)
@@ -310,9 +310,9 @@ class _Holder:
         self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
         self._visitors: dict[int, _Visitor] = {}
         self._ends_at = 0.0
-        """When a kernel that should end is killed."""
+        """When to kill a kernel that should end."""
         self._printing = True
-        """Whether anybody can still print."""
+        """Whether anything can still print."""
         control.setblocking(False)
         self._listener.setblocking(False)
 
@@ -328,7 +328,7 @@ class _Holder:
             for number in self._visitors:
                 poll.register(number, select.POLLIN)
             ready = [number for number, _ in poll.poll(self._wait())]
-            if self._control.fileno() in ready:  # the kernel says nothing: it has ended
+            if self._control.fileno() in ready:  # the kernel closed its end, so it has ended
                 self._end()
             self._serve(ready)
 
@@ -401,7 +401,7 @@ class _Holder:
                 self._dismiss(number)
 
     def _answer(self, number: int, frame: Frame) -> None:
-        """Raises `OSError`."""
+        """Answer a message. Raises `OSError`."""
         visitor = self._visitors[number]
         reply = {
             "op": "kernel",
@@ -445,7 +445,7 @@ class _Holder:
         self._host = self._visitors.pop(number).connection
 
     def _end(self) -> NoReturn:
-        """The kernel has ended, or shall: nothing of it stays."""
+        """Exit, because the kernel has ended or must end, and leave nothing of it behind."""
         for path in (self._path, self._path + KEY_SUFFIX):
             with suppress(OSError):
                 os.unlink(path)
@@ -466,7 +466,7 @@ class _Holder:
 
 
 def _is_alive(host: socket.socket) -> bool:
-    """Whether a host is still there; it says nothing."""
+    """Return whether a host, which sends nothing, is still there."""
     try:
         return bool(host.recv(64, socket.MSG_DONTWAIT))
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Runs a cell in a fork of the kernel that the operating system has locked: it reads and computes,
-and what it makes comes back as plain data.
+"""Runs a cell in a fork of the kernel that the operating system has locked: it can read and
+compute, and its results are returned as plain data.
 
-Nothing that the fork sends is believed or executed. A cell that needs more than the lock lets it is
+Nothing that the fork sends is trusted or executed. A cell that needs more than the lock allows is
 stopped, and the reason is reported.
 """
 
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     from .environment import CellEnvironment
 
 LIMIT = 60.0
-"""Seconds that a cell may run."""
+"""Maximum seconds that a cell may run."""
 IDLE = 4.0
-"""Seconds without computing after which a cell hangs: most threads of libraries do not survive a
-fork."""
+"""Seconds without computing after which a cell counts as stalled, because most library threads do
+not survive a fork."""
 _TICK = 0.25
 _MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
-"""Bytes of one message."""
+"""Maximum bytes of a message."""
 _HEAD = struct.Struct("!QQ")
 _LOWEST = 500
-"""So that no descriptor of the user's has the number of the channel."""
+"""High enough that no descriptor of the user's has the channel's number."""
 _KINDS = ("stdout", "value", "traceback")
 _ENTRIES = 500
-"""Entries of the home folder that may be read, if it is the project's folder."""
+"""Maximum entries of the home folder that may be read, if it is the project's folder."""
 
 _PACKAGES = (
     "numpy pandas matplotlib seaborn scipy sklearn statsmodels polars pyarrow PIL sympy networkx xarray plotly altair bokeh tabulate rich yaml toml"
@@ -86,7 +86,7 @@ class LockedFork:
         self._calls = calls
 
     def run(self, cell: int, source: str, limit: int | None) -> Report:
-        """Run a cell. Raises `KeyboardInterrupt`, and then nothing of it is left."""
+        """Run a cell. If it raises `KeyboardInterrupt`, nothing of the cell remains."""
         if why := read_only.missing():
             return _stopped(f"cannot be locked: {why}")
         readable = [
@@ -118,8 +118,8 @@ class LockedFork:
 
 
 def _project_parts(folder: str) -> list[str]:
-    """Return what of the working directory may be read: all of it; of the home folder, and of
-    folders around it, what is not hidden."""
+    """Return the readable parts of the working directory: all of it, or, in the home folder and its
+    parents, everything that is not hidden."""
     home = os.path.realpath(os.path.expanduser("~"))
     if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
         return [folder]
@@ -133,7 +133,8 @@ def _project_parts(folder: str) -> list[str]:
 
 
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
-    """Return a line that tells which names and changes stay in the fork; empty for none."""
+    """Return a line that names the variables and changes that stay in the fork; empty if there are
+    none."""
     names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
     changed = [f"`{name}`" for name in names if name in namespace]
     lost = [f"`{name}`" for name in names if name not in namespace]
@@ -146,7 +147,7 @@ def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool
 
 
 class _Parent:
-    """Follows a fork, and reads what it reports."""
+    """Follows a fork, and reads its reports."""
 
     def __init__(
         self, pid: int, channel: socket.socket, output: int, namespace: dict[str, Any]
@@ -156,11 +157,11 @@ class _Parent:
         self._output = output
         self._namespace = namespace
         self._clock = (~pid << 3) | 2
-        """The clock of the time that the fork has computed."""
+        """The clock of the fork's CPU time."""
         self._data = bytearray()
 
     def follow(self) -> Report:
-        """Pass on its output until it reports its end, ends, hangs, or takes too long."""
+        """Pass on the fork's output until it reports its end, ends, stalls, or takes too long."""
         poll = select.poll()
         poll.register(self._output, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
@@ -177,7 +178,7 @@ class _Parent:
                 try:
                     if (report := self._read()) is not None:
                         return report
-                except Exception as error:  # what comes from the fork may be anything
+                except Exception as error:  # the fork may send anything
                     return _stopped(
                         f"sent results that cannot be read ({type(error).__name__}: {str(error)[:200]})"
                     )
@@ -211,7 +212,7 @@ class _Parent:
             return 0.0
 
     def _is_computing(self) -> bool:
-        """Whether the fork computes, or waits for a processor or a disk."""
+        """Return whether the fork is computing, or waiting for a processor or disk."""
         try:
             with open(f"/proc/{self._pid}/stat", "rb") as stat:
                 return stat.read().rpartition(b") ")[2][:1] in (b"R", b"D")
@@ -227,8 +228,8 @@ class _Parent:
         return f"ended its process (signal {info.si_status})"
 
     def _read(self) -> Report | None:
-        """Read the next message, if it is complete; return the report, if it is one. Raises an
-        exception of any class for what is not valid."""
+        """Read the next message, if it is complete; return the report, if it is one. May raise any
+        exception for invalid data."""
         while len(self._data) >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(self._data)
             if text_size > _MOST_TEXT or data_size > _MOST_DATA:
@@ -319,14 +320,14 @@ def _is_loadable(name: str, loaded: frozenset[str]) -> bool:
 
 
 def _hides(name: str, namespace: dict[str, Any]) -> bool:
-    """Whether the user calls something by this name, which a function of the cell's must not take
-    the place of."""
+    """Return whether the user calls something by this name, so that a function of the cell must not
+    replace it."""
     return name in vars(builtins) or callable(namespace.get(name))
 
 
 def _is_named(value: Any, name: str) -> bool:
-    """Whether a value is a class, or a function that has this name, so that it does not pass for
-    another."""
+    """Return whether a value is a class, or a function with this name, so that it cannot pass for
+    another one."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
 
 
@@ -334,7 +335,7 @@ def _is_named(value: Any, name: str) -> bool:
 
 
 class _Child:
-    """Locks the process that was just forked, runs the cell, and reports what became of it."""
+    """Locks the newly forked process, runs the cell, and reports its result."""
 
     def __init__(
         self, executor: Executor, environment: CellEnvironment, calls: HostCalls, channel: int
@@ -382,7 +383,7 @@ class _Child:
         sys.addaudithook(self._audit)
 
     def _serve_call(self, name: str, args: dict[str, Any]) -> Any:
-        """Serve a call of the host: only what is shown gets out."""
+        """Serve a call to the host. Only displays leave the fork."""
         if name == "display":
             self._environment.flush()
             self._send({"op": "display", **args})
@@ -470,7 +471,7 @@ class _Child:
         return "" if outcome.status != "error" or error is None else _why_refused(error)
 
     def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
-        """Return plain data as bytes, or how the kernel finds the same object; for other values,
+        """Return plain data as bytes, or how the kernel can find the same object; for other values,
         the name of their type.
 
         origin: the module from which the cell imports the name.
@@ -498,7 +499,7 @@ class _Child:
             return plain_pickle.dump(value)
         except plain_pickle.NotPlainError as error:
             return str(error)
-        except Exception:  # code of the user's classes
+        except Exception:  # raised by code of the user's classes
             return plain_pickle.type_name(value)
 
     def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
@@ -527,12 +528,12 @@ def _origins(tree: ast.Module) -> dict[str, str]:
 def _parsed(source: str) -> ast.Module:
     try:
         return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic command
         return ast.Module([], [])
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of the modules that a cell imports."""
+    """Yield the names of the modules imported by a cell."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -564,8 +565,8 @@ _PASSING = frozenset(
 
 
 def _is_helper(value: Any, read: bool) -> bool:
-    """Whether a value that is not plain data has done its work in the cell that made it: a function
-    that it calls, a figure, a closed file."""
+    """Return whether a value that is not plain data has served its purpose within its cell: a
+    function that the cell calls, a figure, a closed file."""
     kind = type(value)
     if kind.__module__.startswith(("matplotlib.", "seaborn.")) or (
         isinstance(value, io.IOBase) and value.closed
@@ -581,8 +582,8 @@ def _is_helper(value: Any, read: bool) -> bool:
 
 
 def _why_refused(error: BaseException) -> str:
-    """Return what an error says that the lock has refused, as a clause; empty if it has another
-    cause."""
+    """Return what the lock refused, according to an error, as a clause; empty if the error has
+    another cause."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
@@ -595,7 +596,7 @@ def _why_refused(error: BaseException) -> str:
             )
         if isinstance(one, MemoryError):
             return "wanted more memory than a locked fork has"
-        with suppress(Exception):  # its text is code of the user's
+        with suppress(Exception):  # its text may come from user code
             if not isinstance(one, OSError) and _SOUNDS_REFUSED.search(text := str(one)):
                 return f"wanted more than reading ({_clause(text)[:200]})"
         one = one.__cause__ or one.__context__

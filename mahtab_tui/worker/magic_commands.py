@@ -28,7 +28,7 @@ from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
 
 
 class CapturedOutput:
-    """Output of a cell."""
+    """The captured output of a cell."""
 
     def __init__(self, stdout: str, stderr: str) -> None:
         self.stdout = stdout
@@ -52,7 +52,7 @@ def capture(rest: str, caller: MagicContext) -> None:
     """Run the lines below without showing their output and value; the first line may name a
     variable for the output.
 
-    An exception is still raised, after the variable has been set.
+    Exceptions are still raised, after the variable has been set.
     """
     first, _, code = rest.partition("\n")
     words = late_import("shlex").split(first)
@@ -139,11 +139,11 @@ python = python3 = _program(sys.executable, "-")
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
 """More words in names of environment variables that may be secret."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-"""The login in an address."""
+"""The login in a URL."""
 
 
 def _show_setting(name: str, value: str) -> str:
-    """Format an environment variable, with possible secrets hidden."""
+    """Format an environment variable, hiding possible secrets."""
     secret = name != "PWD" and (
         looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
     )
@@ -151,8 +151,8 @@ def _show_setting(name: str, value: str) -> str:
 
 
 def _names(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    """List the variables, of the given types if there are any, without modules, functions and
-    private names, like the namespace pane."""
+    """List the variables, optionally of some types only, without modules, functions and private
+    names, like the namespace pane."""
     types = rest.split()
     public = [
         (name, value)
@@ -240,8 +240,8 @@ def _explain(name: str) -> Callable[[str, MagicContext], None]:
 
 
 def _show_figures(rest: str, caller: MagicContext) -> None:
-    """Choose the backend that shows figures here, also where MPLBACKEND or `matplotlib.use` has
-    chosen another one."""
+    """Select the backend that shows figures here, even if MPLBACKEND or `matplotlib.use` selected
+    another one."""
     plots = late_import(f"{__package__}.displays")
     try:
         importlib.import_module("matplotlib").use(plots.BACKEND)
@@ -258,18 +258,18 @@ _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    """Remembers the modification times of loaded modules, and reloads those whose file has
+    """Remembers the modification times of loaded modules, and reloads modules whose file has
     changed."""
 
     def __init__(self, *, everywhere: bool = False, automatic: bool = True) -> None:
-        """everywhere: also modules outside the working directory, but no installed packages.
+        """everywhere: include modules outside the working directory, except installed packages.
         automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
         self._everywhere = everywhere
         self.automatic = automatic
 
     def note(self) -> None:
-        """Remember the files of modules that were loaded since the last call."""
+        """Remember the files of modules loaded since the last call."""
         for name, _, path in _own_modules(everywhere=self._everywhere):
             if name not in self._seen:
                 self._seen[name] = _changed(path)
@@ -292,8 +292,7 @@ class Reloader:
 
 
 def autoreload(rest: str, caller: magics.MagicContext) -> None:
-    """Turn reloading on or off, or reload changed modules once, as the extension of IPython
-    does."""
+    """Turn reloading on or off, or reload changed modules once, like IPython's extension."""
     mode = rest.strip().lower()
     loaded = magics.Reloading.reloader
     reloader = (
@@ -311,7 +310,7 @@ def autoreload(rest: str, caller: magics.MagicContext) -> None:
 
 
 def load_ext(rest: str, caller: magics.MagicContext) -> None:
-    """Begin to watch modules for %autoreload; other extensions are not there."""
+    """Start watching modules for %autoreload; other extensions do not exist here."""
     if rest.strip() == "autoreload":
         magics.Reloading.reloader = magics.Reloading.reloader or Reloader(
             everywhere=True, automatic=False
@@ -363,7 +362,7 @@ def _changed(path: str) -> int:
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
-    # Otherwise bytecode would be taken for current if the source has the same size and was changed
+    # Otherwise bytecode would count as current if the source has the same size and was changed
     # within the same second.
     with suppress(OSError, NotImplementedError):
         os.unlink(importlib.util.cache_from_source(path))
@@ -386,7 +385,7 @@ sys.path[:] = [entry for entry in sys.path if entry]
 import runpy
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-"""Runs pip as ``python -m pip`` does, but imports nothing from the working directory. (``-P`` needs
+"""Runs pip like ``python -m pip``, but imports nothing from the working directory. (``-P`` needs
 Python 3.11.)"""
 
 
@@ -421,7 +420,7 @@ def run(rest: str, caller: MagicContext) -> None:
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
-    """Run the code cells of a notebook, without showing their values, as IPython does."""
+    """Run the code cells of a notebook without showing their values, like IPython."""
     lines, compiling = (
         late_import(f"{__package__}.magics"),
         late_import(f"{__package__}.compiling"),
@@ -453,7 +452,7 @@ def cd(rest: str, caller: MagicContext) -> None:
 
 
 def pip(rest: str, caller: MagicContext) -> None:
-    """Run pip for this interpreter's environment, or uv if it has no pip."""
+    """Run pip for this interpreter's environment, or uv if the environment has no pip."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
     command = [sys.executable, "-c", PIP, *words]
     folder = os.getcwd()
@@ -466,8 +465,8 @@ def pip(rest: str, caller: MagicContext) -> None:
                 f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
             )
         command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
-    # Read and printed here, because in the caller's own process the direct output of a child does
-    # not belong to the cell.
+    # Read and printed here, because in the caller's own process the direct output of a child
+    # process does not belong to the cell.
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -526,7 +525,7 @@ file = writefile
 
 
 def pylab(rest: str, caller: MagicContext) -> None:
-    """Import what IPython's pylab imports, without hiding Python's own functions."""
+    """Import the names that IPython's pylab imports, without hiding Python's own functions."""
     code = "import numpy\nimport matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp = numpy\nplt = pyplot\n"
     own: dict[str, Any] = {}
     exec(code, own)
@@ -542,7 +541,7 @@ def pylab(rest: str, caller: MagicContext) -> None:
 
 
 _COMMANDS = {"less": "cat", "more": "cat", "ll": "ls -l", "man": "man -P cat"}
-"""Program that runs instead: a pager would wait for keys."""
+"""Programs to run instead, because a pager would wait for keys."""
 
 
 def _shell(name: str) -> Callable[[str, MagicContext], None]:
@@ -558,7 +557,7 @@ globals().update(
 
 
 def system(rest: str, caller: MagicContext) -> object:
-    """Return the lines that a command prints."""
+    """Return the lines printed by a command."""
     return builtins.__dict__[LINES](rest, caller.namespace)
 
 
@@ -569,7 +568,7 @@ _NAME = "<%time>"
 
 
 def time(source: str, caller: MagicContext) -> Any:
-    """Run code, which may await, print how long it took, and return the value of its last
+    """Run code, which may await, print its duration, and return the value of its last
     expression."""
     run = compile_callable(source, _NAME, *caller)
     wall, processor = perf_counter(), process_time()
@@ -581,7 +580,7 @@ def time(source: str, caller: MagicContext) -> Any:
 
 
 def timeit(source: str, caller: MagicContext) -> None:
-    """Run code many times and print how long one run takes."""
+    """Run code many times and print the duration of one run."""
     loops, repeats, code = _options(source)
     timer = late_import("timeit").Timer(code, globals=caller.namespace)
     if not loops:
@@ -594,7 +593,7 @@ def timeit(source: str, caller: MagicContext) -> None:
 
 
 def prun(source: str, caller: MagicContext) -> Any:
-    """Run code and print in which functions the time went, the longest first."""
+    """Run code and print the time spent in each function, longest first."""
     words = source.lstrip().split(" ")
     rows, sort = 30, "tottime"
     while words[:1] and words[0] in ("-l", "-s") and len(words) > 1:

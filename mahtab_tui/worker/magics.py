@@ -12,12 +12,12 @@ from typing import Any, Callable, ClassVar, NamedTuple
 from .stdlib import late_import
 
 HISTORY = 1_000
-"""Values that `Out` keeps."""
+"""Maximum number of values in `Out`."""
 
 
 class CellHistory:
-    """`In` and `Out` of one namespace. They are in builtins, so that they do not clutter the
-    namespace, and the user's names hide them."""
+    """`In` and `Out` of a namespace. They are in builtins, so that they do not clutter the
+    namespace and can be hidden by the user's names."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
@@ -32,7 +32,7 @@ class CellHistory:
             self.inputs[cell] = source
 
     def add_result(self, cell: int, value: Any) -> None:
-        """Record a value that a cell has shown (never None)."""
+        """Record a displayed value (never None)."""
         names = builtins.__dict__
         names["___"], names["__"], names["_"] = names.get("__"), names.get("_"), value
         if value is self.outputs:
@@ -46,10 +46,10 @@ SHELL = "__mahtab_shell__"
 LINES = "__mahtab_lines__"
 MAGIC = "__mahtab_magic__"
 HELP = "__mahtab_help__"
-"""Functions in builtins that are called instead of lines that are not Python."""
+"""Functions in builtins that are called in place of lines that are not Python."""
 
 MAGIC_CHARACTERS = frozenset("!%?")
-"""A cell without these has no such line."""
+"""A cell without these characters has no such line."""
 
 
 _SHELL = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
@@ -99,7 +99,7 @@ def _call(line: str) -> str | None:
 
 
 def _ends_inside(lines: list[str]) -> bool:
-    """Tell whether a string or bracket is open after these lines, or the last line continues."""
+    """Return whether a string or bracket is open after these lines, or the last line continues."""
     from .completion.cursor import tokenize
 
     text = "\n".join(lines)
@@ -112,7 +112,7 @@ def _ends_inside(lines: list[str]) -> bool:
 
 
 def is_python(source: str) -> bool:
-    """Tell whether a text is valid Python."""
+    """Return whether a text is valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -154,7 +154,7 @@ _WHOLE_CELL = _WHOLE_CELL_ONLY | {"time", "timeit", "prun"}
 _COMMANDS = frozenset(
     "time timeit prun html HTML markdown latex svg SVG javascript js script perl ruby python python3 cat mkdir cp mv rm rmdir less more man ll system sx capture cd run debug pip ls bash sh writefile file pylab who whos who_ls env set_env history hist pwd lsmagic autosave colors config gui matplotlib pdb precision reset store unload_ext xmode autoreload load_ext reload_ext aimport".split()
 )
-"""Each is the function of its name in `magic_commands`."""
+"""Commands, each implemented by the function with this name in `magic_commands`."""
 
 
 Await = Callable[[Any], Any]
@@ -168,7 +168,7 @@ class MagicContext(NamedTuple):
 
 
 class Reloading:
-    """The reloader of this kernel: the setting `reload` and %autoreload choose it."""
+    """The kernel's current reloader, selected by the setting `reload` and by %autoreload."""
 
     reloader: ClassVar[Any] = None
 
@@ -176,7 +176,7 @@ class Reloading:
 class UnknownMagicError(Exception):
     """A magic command does not exist."""
 
-    __module__ = "builtins"  # a traceback names it without the path to this file
+    __module__ = "builtins"  # so that tracebacks name it without the path of this file
 
 
 def run_magic(command: str, rest: str, caller: MagicContext) -> Any:
@@ -217,7 +217,7 @@ def show_help(expression: str, level: int) -> None:
 
 
 def install_magics(await_: Await) -> None:
-    """Put the functions that `lines.transform` calls into builtins. await_: runs a coroutine to its
+    """Put the functions called by `transform` into builtins. await_: runs a coroutine to its
     end."""
 
     def magic(command: str, rest: str) -> Any:

@@ -1,5 +1,4 @@
-"""The matplotlib backend for cells: draws with Agg and shows figures in the transcript. matplotlib
-imports it by `plots.BACKEND`."""
+"""The matplotlib backend for cells: draws with Agg and shows figures in the transcript."""
 
 from __future__ import annotations
 

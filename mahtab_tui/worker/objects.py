@@ -29,7 +29,7 @@ MISSING: Any = object()
 """Returned by `attribute` if there is no value."""
 
 address_of: Callable[[object], int] = object.__hash__
-"""Returns a number that stands for an object while it lives. `id` does so too, but is slow, because
+"""Returns a number that identifies an object while it lives. `id` does so too, but is slow, because
 it raises an audit event each time."""
 
 ATOMS = frozenset(
@@ -47,16 +47,16 @@ class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__ge
 """Returns a class's own attributes."""
 
 VARARGS, VARKEYWORDS = 0x04, 0x08
-"""Flags of a code object: it takes ``*args``, ``**kwargs``."""
+"""Flags of code objects that take ``*args`` and ``**kwargs``."""
 
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _WRAPPED = 20
-"""Decorators that `unwrapped` follows."""
+"""Maximum number of decorators that `unwrap` follows."""
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
 def is_subclass(cls: type, base: object) -> bool:
-    """Tell whether a class is another class or a subclass of it."""
+    """Return whether a class is another class or a subclass of it."""
     for one in mro_of(cls):  # noqa: SIM110 - three times as fast as `any`, and called hundreds of times for each cell
         if one is base:
             return True
@@ -64,8 +64,7 @@ def is_subclass(cls: type, base: object) -> bool:
 
 
 def class_module(cls: type) -> str:
-    """Return the name of the module that a class is from; empty if the class tells something else
-    than a name."""
+    """Return the name of a class's module; empty if the class gives anything but a name."""
     try:
         found = _MODULE(cls)
     except AttributeError:  # it was deleted
@@ -74,12 +73,11 @@ def class_module(cls: type) -> str:
 
 
 def is_class(value: object) -> bool:
-    """Tell whether it is a class, ignoring its `__class__`."""
+    """Return whether a value is a class, ignoring its `__class__`."""
     return is_subclass(type(value), type)
 
 
 def is_module(value: object) -> bool:
-    """Tell whether it is a module."""
     return type(value) is types.ModuleType or is_subclass(type(value), types.ModuleType)
 
 
@@ -118,22 +116,21 @@ def find_in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: object) -> dict[str, Any]:
-    """Return all attributes by name as stored: functions instead of methods, properties
+    """Return all attributes by name, as stored: functions instead of methods, properties
     themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
         found.update(copy_text_keys(class_dict(base)))
     if is_class(value):
-        found.update(
-            copy_text_keys(found.get("_member_map_"))
-        )  # members of an enumeration before Python 3.11
+        # Members of an enum before Python 3.11.
+        found.update(copy_text_keys(found.get("_member_map_")))
     else:
         found.update(copy_text_keys(own_dict(value)))
     return found
 
 
 def attribute(value: object, name: str) -> Any:
-    """Return an attribute as stored, with slots read; `MISSING` if reading it would run code."""
+    """Return an attribute as stored, reading slots; `MISSING` if reading it would run code."""
     if is_class(value):
         found = find_in_class(value, name)  # type: ignore[arg-type]
         if found is MISSING:
@@ -151,20 +148,20 @@ def attribute(value: object, name: str) -> Any:
 
 
 def get_if_loaded(module: str, name: str) -> Any:
-    """Return a name of a module if the module is loaded; otherwise `MISSING`."""
+    """Return a name in a module if the module is loaded; otherwise `MISSING`."""
     found = sys.modules.get(module)
     return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
-    """Tell whether an object's class is one of these classes of a loaded module."""
+    """Return whether an object's class is one of these classes of a loaded module."""
     cls = type(value)
     return any(cls is get_if_loaded(module, name) for name in names)
 
 
 def copy_text_keys(names: object) -> dict[str, Any]:
-    """Return what has a name that is a text, copied in one step, since other threads may change
-    it."""
+    """Return the entries with string keys, copied in one step because other threads may change
+    them."""
     if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]
@@ -192,9 +189,9 @@ def as_library_type(value: Any) -> Any:
     """Return an array, tensor, or pandas or polars table as the library's own class; any other
     object unchanged.
 
-    Masked arrays stay as they are, because their numbers alone would not show which are missing.
-    Subclasses of Arrow tables are empty shells, which crash the process when used, so they are not
-    converted.
+    Masked arrays are not converted, because their numbers alone would not show which are missing.
+    Subclasses of Arrow tables are empty shells that crash the process when used, so they are not
+    converted either.
     """
     cls = type(value)
     array = get_if_loaded("numpy", "ndarray")
@@ -234,7 +231,7 @@ def _rewrap_core(value: Any, base: Any, field: str, core: Any) -> Any:
 
 def _rewrap_columns(value: Any, base: Any) -> Any:
     """Return a plain pandas table with the same data; the object itself if pandas stores it
-    differently than since 2.1."""
+    differently from version 2.1 on."""
     fields = own_dict(value)
     manager = fields.get("_mgr", MISSING)
     module = "pandas.core.internals.managers"
@@ -250,19 +247,19 @@ def _rewrap_columns(value: Any, base: Any) -> Any:
 
 
 def is_index(value: Any) -> bool:
-    """Tell whether it is one of pandas' own indexes."""
+    """Return whether a value is one of pandas' own indexes."""
     return is_one_of(value, "pandas", *_INDEXES)
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Tell whether the indexes of a DataFrame or Series are pandas' own; others would run user code
-    even for their length."""
+    """Return whether the indexes of a DataFrame or Series are pandas' own; others would run user
+    code even for their length."""
     return all(map(is_index, value.axes))
 
 
 def is_own_index(value: Any) -> bool:
-    """Tell whether it is an index of pandas' own that stores its labels in arrays of numpy or
-    pandas."""
+    """Return whether a value is one of pandas' own indexes that stores its labels in arrays of
+    numpy or pandas."""
     if not is_index(value):
         return False
     names = own_dict(value)
@@ -274,18 +271,18 @@ def is_own_index(value: Any) -> bool:
 
 
 def is_own_type(dtype: Any) -> bool:
-    """Tell whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
+    """Return whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
     return is_subclass(type(dtype), get_if_loaded("numpy", "dtype")) or is_from(dtype, "pandas")
 
 
 def is_own_column(series: Any) -> bool:
-    """Tell whether a Series of pandas' own class stores its values in an array of numpy or pandas;
-    even the dtype of another would run code."""
+    """Return whether a Series of pandas' own class stores its values in an array of numpy or
+    pandas; even the dtype of another array would run code."""
     return is_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
 def is_from(value: Any, *packages: str) -> bool:
-    """Tell whether an object's exact class is the one that its own module, in one of these
+    """Return whether an object's exact class is the one that its own module, in one of these
     packages, has under its name."""
     cls = type(value)
     module = class_module(cls)
@@ -303,12 +300,13 @@ _TABLES = (
 
 
 def is_table(value: Any) -> bool:
-    """Tell whether it is an array, tensor or table of a known library, subclasses included."""
+    """Return whether a value is an array, tensor or table of a known library, including
+    subclasses."""
     return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 
 GRACE = 0.2
-"""Seconds that a thread gets to stop."""
+"""Seconds that a thread may take to stop."""
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -324,7 +322,7 @@ class TimeLimitError(Exception):
 
 
 class _Stop(BaseException):
-    """Raised in a thread that has taken too long."""
+    """Raised in a thread that takes too long."""
 
 
 def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
@@ -378,7 +376,7 @@ class _Writer:
     def write(self, value: Any, depth: int = 0) -> None:
         cls = type(value)
         if cls in (str, bytes, bytearray) and len(value) > self._left:
-            # Cut before it is copied, since a representation is never shorter than its text.
+            # Truncated before it is copied, because a repr is never shorter than its text.
             self.put(repr(value[: self._left + 1]))
             raise _LimitReached
         if cls not in _BRACKETS or not value or depth > _DEPTH:
@@ -411,10 +409,10 @@ def _repr(value: Any) -> str:
 def limited_repr(
     value: Any, limit: int, write_object: Callable[[Any], str] = _repr
 ) -> tuple[str, bool]:
-    """Return the representation up to `limit` characters, and whether it was cut. Raises what a
-    `__repr__` raises.
+    """Return the repr up to `limit` characters, and whether it was truncated. Raises any exception
+    of a `__repr__`.
 
-    write_object: writes what is neither a container of Python's own nor too long a text.
+    write_object: writes objects that are neither Python's own containers nor very long texts.
     """
     writer = _Writer(limit, write_object)
     try:

@@ -1,8 +1,8 @@
-"""Carries plain data from a process that is not trusted: builtins, dates, numbers, arrays, tables.
-Nothing that is read is executed.
+"""Transfers plain data from an untrusted process: builtins, dates, numbers, arrays, tables. Nothing
+that is read is executed.
 
 A pickle names no class and no function. An object that is not a builtin is written as a persistent
-id, which is a tuple of plain values, and one of the functions below makes it anew from them.
+id, a tuple of plain values from which one of the functions below recreates it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any, Callable, NoReturn, Optional
 _PLAIN = frozenset(
     (int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None))
 )
-"""Types that a pickle holds without naming them."""
+"""Types that a pickle contains without naming them."""
 _DATES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _PATHS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))
 _FACTORIES = {each.__name__: each for each in (int, float, str, bool, list, dict, set, tuple)}
 _DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]+)?\])?")
-"""Names of pandas' own types of columns."""
+"""Names of pandas' own column types."""
 
 Encode = Callable[[Any], Optional[tuple]]  # type: ignore[type-arg]
 
@@ -47,13 +47,12 @@ def dump(value: Any) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Make plain data from bytes. Raises an exception of any class for what `dump` does not
-    write."""
+    """Load plain data from bytes. May raise any exception for data that `dump` does not write."""
     return _Unpickler(io.BytesIO(data)).load()
 
 
 def type_name(value: Any) -> str:
-    """Return the name of a value's type, without code of the user's."""
+    """Return the name of a value's type, without running user code."""
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
@@ -155,7 +154,7 @@ _DECODE: dict[str, Callable[..., Any]] = {
 }
 
 
-# NumPy and pandas, where the fork has loaded them
+# NumPy and pandas, if the fork has loaded them
 
 
 def _of_library(kind: type) -> Encode | None:
@@ -171,8 +170,7 @@ def _of_library(kind: type) -> Encode | None:
 
 
 def _library(name: str) -> Any:
-    """Return a library that this process has loaded, or load it from where the interpreter has its
-    packages."""
+    """Return a library that this process has loaded, or load it from the interpreter's packages."""
     from .stdlib import late_import
 
     return late_import(name)
@@ -232,8 +230,7 @@ def _timedelta(value: int, unit: str) -> Any:
 
 
 def _encode_column(values: Any) -> tuple[Any, ...] | None:
-    """Return the values of a column or an index: an array of NumPy's, or one of pandas' own
-    kinds."""
+    """Return the values of a column or an index: a NumPy array, or one of pandas' own kinds."""
     dtype, pandas = values.dtype, sys.modules["pandas"]
     if type(dtype).__module__.partition(".")[0] == "numpy":
         return "numpy", values.to_numpy()

@@ -1,7 +1,7 @@
-"""Tells which variables code can reach, and which texts a variable holds. Nothing of the user's
+"""Finds which variables code can reach, and which texts a variable contains. No code of the user's
 classes runs.
 
-The host asks this for the variables that the user has marked as private.
+The host requests this for variables marked as private.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .compiling import names_in
 from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
 
 SHORTEST = 8
-"""Texts of fewer characters are not told: they would be found everywhere."""
+"""Texts of fewer characters are not sent, because they would be found everywhere."""
 _WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
-"""Matches a single word such as ``customer`` or ``Country_name``, which may stand anywhere, too."""
+"""Matches a single word such as ``customer`` or ``Country_name``, which may also occur anywhere."""
 _ROWS, _COLUMNS = 1_000, 200
-"""Rows and columns of a table whose texts are sent."""
+"""Maximum rows and columns of a table whose texts are sent."""
 _MOST = 500_000
-"""Characters that are sent."""
+"""Maximum characters to send."""
 _OBJECTS = 20_000
-"""Objects that are walked through."""
+"""Maximum number of objects to walk through."""
 _SECONDS = 0.1
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -41,7 +41,7 @@ _ANYWHERE = frozenset(
 )
 """Names through which code can reach variables that it does not name."""
 _SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
-"""Types of objects that many variables have in common without meaning to."""
+"""Types of objects that many variables share by accident."""
 _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
 _BYTES = Classes(bytes, bytearray)
@@ -52,8 +52,8 @@ _MATCHES = frozenset(("MatchAs", "MatchStar"))
 def private_use(
     namespace: dict[str, Any], names: Sequence[str], codes: Sequence[str]
 ) -> dict[str, Any]:
-    """Describe the variables `names`: other names of their objects, texts that they hold, and for
-    each code which of them it can reach."""
+    """Describe the variables `names`: other names of their objects, texts they contain, and which
+    of them each code can reach."""
     values = {name: namespace[name] for name in names if name in namespace}
     objects = {id(value): name for name, value in values.items() if not _is_shared(value)}
     aliases = [
@@ -64,7 +64,7 @@ def private_use(
 
     @lru_cache(None)
     def reach(name: str) -> frozenset[str]:
-        """Return which of the variables are inside the object of a name."""
+        """Return which of the variables are inside the object with a name."""
         walk = _walk(namespace[name], namespace) if name in namespace else ()
         return frozenset(objects[id(value)] for value in walk if id(value) in objects)
 
@@ -88,17 +88,16 @@ def mentioned_names(code: str) -> frozenset[str]:
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    """Return whether names in code let it reach variables that it does not name, as ``globals``
-    does."""
+    """Return whether names in code, such as ``globals``, let it reach variables that it does not
+    name."""
     return not _ANYWHERE.isdisjoint(names)
 
 
 def _names_in_tree(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            if not (
-                node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)
-            ):  # `for _ in …` reaches nothing
+            # `for _ in …` reaches nothing.
+            if not (node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)):
                 yield node.id
         elif isinstance(node, ast.Attribute):
             if node.attr in _ANYWHERE:
@@ -127,7 +126,7 @@ def _used(
     reach: Callable[[str], frozenset[str]],
     code: str,
 ) -> list[str]:
-    """Return the private names that code can reach: by name, through functions of the namespace, or
+    """Return the private names that code can reach: by name, through functions in the namespace, or
     inside other variables."""
     found = set(mentioned_names(code))
     for name in list(found):
@@ -150,8 +149,8 @@ def _strings(code: types.CodeType) -> Iterator[str]:
 
 
 def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield an object and what it holds, the nearest first, without the namespace, classes and
-    modules."""
+    """Yield an object and the objects it contains, nearest first, without the namespace, classes
+    and modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
     pending = deque([root])
     ends = time.monotonic() + _SECONDS
@@ -166,7 +165,7 @@ def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
 
 
 def _contained(value: Any) -> list[Any]:
-    """Return the objects that an object holds; of a large collection, the first ones."""
+    """Return the objects that an object contains; of a large collection, the first ones."""
     for kind in (list, tuple, set, frozenset, dict):
         if is_subclass(type(value), kind):
             break
@@ -174,7 +173,7 @@ def _contained(value: Any) -> list[Any]:
         return gc.get_referents(value)
     try:
         first = list(itertools.islice(kind.__iter__(value), _OBJECTS))
-        # Of a dict with only texts as keys, the collector knows the values alone.
+        # For a dict with only string keys, the collector only knows the values.
         inside = list(itertools.islice(dict.values(value), _OBJECTS)) if kind is dict else []
     except RuntimeError:  # another thread changes it
         return []
@@ -215,8 +214,8 @@ def _texts(values: Any) -> list[str]:
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return labels and cells of a table, or the items of an array, if it is one of a known
-    library; otherwise nothing."""
+    """Return labels and cells of a known library's table, or items of its array; otherwise an empty
+    list."""
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
@@ -246,7 +245,7 @@ def _cells(value: Any) -> list[Any]:
             ]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())
-    except Exception:  # a library's object in a state that nobody foresaw
+    except Exception:  # a library's object in an unforeseen state
         return []
     return []
 

@@ -1,10 +1,11 @@
-"""The tool `rlm`, and how its search went."""
+"""The tool `rlm`, and information about its searches."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from .search_log import SearchCall
 
 Packed = Union[bytes, "Callable[[], bytes]"]
-"""A log as `search_log.packed` makes it, or a function that fetches it."""
+"""A log from `search_log.pack_events`, or a function that fetches it."""
 
 
 class Logged:
-    """Something that knows how its search went."""
+    """A result with information about its search."""
 
     _packed: Packed = b""
     _contexts: tuple[NamedContext, ...] = ()
@@ -48,13 +49,19 @@ class Logged:
         )
         return root
 
+    @property
+    def trajectory(self) -> list[dict[str, Any]]:
+        """The calls of the search as plain data, parents first: id, query, answer, and turns with
+        words, code, output and status."""
+        return [call.as_dict() for call in self.tree or ()]
+
     def _load_log(self) -> bytes:
         if not isinstance(self._packed, bytes):
             self._packed = self._packed()
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a stored variable needs: the log itself."""
+        """Return the state for copying or saving: the log itself."""
         return {**self.__dict__, "_packed": self._load_log()}
 
 
@@ -70,8 +77,8 @@ class SearchFailed(Logged, RuntimeError):
         self._contexts = contexts
 
     def __reduce__(self) -> Any:
-        # By a function: the class is named as if it were in builtins, which it leaves with the
-        # kernel.
+        # Uses a function, because the class is named as if it were in builtins, and does not exist
+        # there outside the kernel.
         return _failed, (str(self), self._load_log(), self._contexts)
 
 
@@ -79,17 +86,14 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
     return SearchFailed(why, packed, contexts)
 
 
-_OPTIONS = (
-    "model sub_model temperature top_p seed max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
-    " concurrency"
-).split()
-"""Options that the host gets where they are given."""
+_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
+"""Options of `rlm` that are used here; the others are passed to the host if given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
-"""Characters of a text that are sent at a time to a host on another machine."""
+"""Characters of a text to send at a time to a host on another machine."""
 _PIECE = 2**19
-"""Characters of a text that are encoded at a time; they fit into a processor's cache."""
+"""Characters of a text to encode at a time; they fit into a processor's cache."""
 
 
 def rlm(
@@ -98,12 +102,15 @@ def rlm(
     *,
     contexts: Mapping[str, Any] | None = None,
     returns: Any = None,
+    instructions: str = "",
     model: str | None = None,
     sub_model: str | None = None,
     tools: Sequence[Callable[..., Any]] = (),
     temperature: float | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
     max_depth: int | None = None,
     max_turns: int | None = None,
     max_calls: int | None = None,
@@ -117,6 +124,7 @@ def rlm(
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
+    verbose: bool = False,
     **named: Any,
 ) -> Answer:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
@@ -126,8 +134,10 @@ def rlm(
     any name. What looks like a secret or another program's option is refused.
     returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
     to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
-    calls, as data) and .log (the events).
+    calls, as data), .trajectory (the same as dicts) and .log (the events).
+    instructions: what else the search's first model must know or observe, such as what words in the text mean; parts are read without it.
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
+    base_url, api_key: where the service of a model that is named is, and its key; by default as the settings say.
     tools: your functions that the model's code may call, here and with your permissions, without asking again; each call has a thread of its
     own. Arguments and results are plain data. The model is told their signatures and docstrings.
     temperature, top_p, seed: how the models choose their words, as far as they take these options.
@@ -135,16 +145,18 @@ def rlm(
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
     max_answer (1,000,000): how many characters the answer may have.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
-    its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
+    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers and queries that count or compare.
     ask_above (50): sub-calls that are not asked about.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
+    verbose: print a line for each turn and each answer to stderr, after the search.
     The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError that has .tree and .log, if there is no
     answer, and RuntimeError if it cannot run.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = locals()
-    options = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    passed = [name for name in rlm.__kwdefaults__ or () if name not in _OWN_OPTIONS]
+    options = {name: given[name] for name in passed if given[name] is not None}
     try:
         contents = late_import(f"{__package__}.contexts").read_contexts(
             context, contexts, named, late_import("inspect").signature(rlm).parameters
@@ -162,23 +174,32 @@ def rlm(
             "contexts": contents.contexts,
             "tools": described,
         }
+        by_code = late_import(f"{__package__}.answers").needs_code(str(query), returns, tools)
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
-        answer = _search(str(query), returns, asked, contents, bool(raw))
+        asked["by_code"] = by_code
+        answer = _search(str(query), returns, asked, contents, bool(raw), bool(verbose))
     mark_as_text(answer, "markdown")
     return answer
 
 
 def _search(
-    query: str, returns: Any, asked: dict[str, Any], contents: ContextText, raw: bool
+    query: str,
+    returns: Any,
+    asked: dict[str, Any],
+    contents: ContextText,
+    raw: bool,
+    verbose: bool,
 ) -> Answer:
-    """Have the host search until the answer has the form that the caller wants."""
+    """Let the host search until the answer has the requested form."""
     answers = late_import(f"{__package__}.answers")
+    search_log = late_import(f"{__package__}.search_log")
     sent: list[str] = []
+    printed: list[str] = []
 
     with contextlib.ExitStack() as files:
 
         def search(query: str) -> Any:
-            """Run the search; a second time without the text, which the host still has."""
+            """Run the search; the second time without the text, which the host still has."""
             file = (
                 ""
                 if sent
@@ -189,6 +210,12 @@ def _search(
             sent.append(file)
             result = Host.call("rlm", {**asked, "query": query, "file": file})
             log = _receive_log(result.pop("packed"), asked["tree"])
+            if verbose:
+                log = log if isinstance(log, bytes) else log()
+                events = search_log.unpack_events(log)
+                lines = list(filter(None, map(search_log.TurnLines().describe, events)))
+                sys.stderr.write("".join(lines[len(printed) :]))
+                printed[:] = lines
             if "failed" in result:
                 raise SearchFailed(result["failed"], log, contents.contexts)
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
@@ -201,7 +228,7 @@ def _search(
 
 
 def _receive_log(sent: str | None, tree: str) -> Packed:
-    """Return a log that the host has sent, or the way to get it."""
+    """Return a log sent by the host, or a function that fetches it."""
 
     if sent is not None:
         return _decode_log(sent)
@@ -237,7 +264,8 @@ def _new_tree() -> str:
 
 
 def _write_text(text: str, opened: contextlib.ExitStack) -> str:
-    """Write a text to a file for the host, in memory where the system can, and return its path. opened: closes or removes it.
+    """Write a text to a file for the host, in memory if possible, and return its path. opened:
+    closes or removes it.
 
     A frame with a hundred megabytes would be slower.
     """
@@ -246,9 +274,8 @@ def _write_text(text: str, opened: contextlib.ExitStack) -> str:
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     else:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
-        opened.callback(
-            late_import("pathlib").Path(path).unlink, missing_ok=True
-        )  # the host removes it once it is read
+        # The host removes it after reading it.
+        opened.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)
         file = opened.enter_context(os.fdopen(descriptor, "wb"))
     for start in range(0, len(text), _PIECE):
         file.write(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
@@ -257,7 +284,7 @@ def _write_text(text: str, opened: contextlib.ExitStack) -> str:
 
 
 def _send_text(text: str, tree: str) -> str:
-    """Tell a host on another machine the text, and return what it takes for a file."""
+    """Send the text to a host on another machine, and return what it uses in place of a file."""
     for start in range(0, len(text), _SENT_PIECE):
         Host.call("rlm_text", {"tree": tree, "text": text[start : start + _SENT_PIECE]})
     return "told"
@@ -265,9 +292,10 @@ def _send_text(text: str, tree: str) -> str:
 
 @contextlib.contextmanager
 def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
-    """Serve a search's calls of functions while the block runs; yields their descriptions. At the end, running calls are ended.
+    """Serve a search's calls of functions within the block; yields their descriptions. At the end,
+    running calls are stopped.
 
-    Raises `ValueError` with a sentence for what cannot be a tool.
+    Raises `ValueError` with a sentence for anything that cannot be a tool.
     """
     if not functions:
         yield []
@@ -282,7 +310,7 @@ def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator
 
 
 def _serve_calls(tree: str, tools: CallerTools) -> None:
-    """Run what the host asks for, one call after the other."""
+    """Run the calls requested by the host, one after the other."""
 
     def answer(call: int, result: Mapping[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):

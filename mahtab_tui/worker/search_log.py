@@ -41,7 +41,7 @@ class Span(tuple[int, int]):
 def to_context_spans(
     spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
 ) -> tuple[Span, ...]:
-    """Return spans of the whole text as spans of its contexts; what is between two contexts is left
+    """Convert spans of the whole text to spans of its contexts; parts between two contexts are left
     out."""
     named = list(contexts)
     if not named:
@@ -56,48 +56,53 @@ def to_context_spans(
 
 
 _TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
-"""Position of an event's text in a turn."""
+"""Where an event's text belongs in a turn."""
 _SHOWN = 60
-"""Characters of a query and of an answer in a line of a tree."""
+"""Maximum characters of a query and of an answer in a line of a tree."""
 
 
 @dataclass
 class CallTurn:
-    """One answer of a call's model, and what its code did."""
+    """One answer of a call's model, and the result of its code."""
 
     words: str = ""
     code: str = ""
     output: str = ""
-    """Both ends of a long one."""
+    """Only both ends of a long output."""
     status: str = ""
     """How the code ended: "ok", "error", "final", "timed out" and others."""
 
 
 @dataclass
 class SearchCall:
-    """One call of a search, with the calls that its code has made. `print` shows them as a tree."""
+    """One call of a search, with its sub-calls. `print` shows them as a tree."""
 
     id: str
-    """"1" is the search itself, "1.3" its third call."""
+    """For example, "1" is the search itself, "1.3" its third call."""
     query: str
     kind: str
-    """"rlm" explores its text with code, "llm" reads it."""
+    """Either "rlm", which explores its text with code, or "llm", which reads it."""
     model: str = ""
     chars: int = 0
     """Length of its text."""
     state: str = "stopped"
-    """"done", "partial", "error" or "stopped"."""
+    """One of "done", "partial", "error" and "stopped"."""
     answer: str = ""
-    """Or a sentence saying why there is none."""
+    """The answer, or a sentence that says why there is none."""
     spans: tuple[Span, ...] = ()
-    """The parts of the whole search's text, or of its contexts, that the answer rests on."""
+    """The parts of the whole search's text, or of its contexts, that support the answer."""
     seconds: float = 0.0
     model_calls: int = 0
-    """With those of its calls, as are tokens and US dollars."""
+    """Including sub-calls, like tokens and US dollars."""
     tokens: int = 0
     usd: float = 0.0
     turns: list[CallTurn] = field(default_factory=list)
     calls: list[SearchCall] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the call as plain data, without the calls below it."""
+        data = {name: value for name, value in vars(self).items() if name not in ("calls", "spans")}
+        return {**data, "turns": [dict(vars(turn)) for turn in self.turns]}
 
     def __iter__(self) -> Iterator[SearchCall]:
         """Iterate over this call and all below it, parents first."""
@@ -127,7 +132,7 @@ def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def unpack_events(data: bytes) -> list[dict[str, Any]]:
-    """Return the events of one or several `packed` results that follow each other."""
+    """Return the events of one or several consecutive `pack_events` results."""
     lines = []
     while data:
         part = zlib.decompressobj()
@@ -140,7 +145,7 @@ def build_tree(
     events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
 ) -> SearchCall | None:
     """Return the newest root of a log; of a call that was run again, the newest run. contexts:
-    those that have names."""
+    named contexts."""
     calls: dict[str, SearchCall] = {}
     above: dict[str, str | None] = {}
     root: SearchCall | None = None
@@ -175,7 +180,7 @@ def _count(
     calls: dict[str, SearchCall],
     above: dict[str, str | None],
 ) -> None:
-    """Add what a model call has used to a call and to those above it."""
+    """Add the usage of a model call to a call and its ancestors."""
     while name is not None and name in calls:
         call = calls[name]
         call.model_calls += 1
@@ -196,7 +201,33 @@ def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
         turn.status = event["attrs"]["status"]
 
 
+class TurnLines:
+    """Describes the turns and the answers of a search, a line for each."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, str] = {}
+        """By call, what its model has answered in a turn that has run no code so far."""
+
+    def describe(self, event: Mapping[str, Any]) -> str:
+        """Return the line for an event, with a line break; empty for most events."""
+        about, text = event["attrs"], _short(event["text"].strip())
+        node, tag = about.get("node", ""), event["tag"]
+        if tag == "rlm-chat" or tag == "rlm-repl-in":
+            self._answers[node] = text
+        elif tag == "rlm-repl-out":
+            code = self._answers.pop(node, "")
+            return (
+                f"{node} turn {about['turn']}: {code} -> {about['status']}: {text}".rstrip() + "\n"
+            )
+        elif tag == "rlm-final":
+            self._answers.pop(node, None)
+            return f"{node} {about['state']} after {about['duration']:.1f} s: {text}\n"
+        elif about.get("event") == "turn" and node in self._answers:
+            return f"{node} turn {about['turn'] - 1}, no code: {self._answers.pop(node)}\n"
+        return ""
+
+
 def _short(text: str) -> str:
-    """Return a text in one short line of characters that can be printed."""
+    """Return a text as one short line of printable characters."""
     line = "".join(each if each.isprintable() else " " for each in text[: _SHOWN + 1])
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

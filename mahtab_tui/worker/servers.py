@@ -1,4 +1,5 @@
-"""MCP servers in the namespace: an object for each, with a function for each of its tools. The host speaks with the servers."""
+"""MCP servers in the namespace: an object for each, with a function for each of its tools. The host
+communicates with the servers."""
 
 from __future__ import annotations
 import __future__
@@ -18,7 +19,7 @@ from .text_tools import mark_as_text
 from .tracebacks import OUR_FOLDER
 
 _MOST_CHARACTERS = 20_000_000
-"""Characters of all arguments of a call."""
+"""Maximum characters of all arguments of a call."""
 
 
 class ToolFailed(RuntimeError):
@@ -43,7 +44,7 @@ class Picture(bytes):
 
 
 class OmittedArgument:
-    """Stands for an argument that is left to the server. It shows the server's default."""
+    """Represents an argument that is left to the server. It shows the server's default."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -70,7 +71,7 @@ class Server:
     )
 
     def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
-        """origin: returns the cell that calls."""
+        """origin: returns the calling cell."""
         self._origin = origin
         self._name = name
         self._about = about
@@ -112,7 +113,8 @@ class Server:
         return server_named, (self._name,)
 
     def load_in_background(self) -> bool:
-        """Start the server on a thread, if its tools are not known yet and it was not tried; returns whether it is starting."""
+        """Start the server on a thread, unless its tools are known or this was already tried;
+        returns whether it is starting."""
         with self._lock:
             if self._loader is None and self._revision < 0:
                 self._loader = threading.Thread(
@@ -122,7 +124,7 @@ class Server:
             return self._loader is not None and self._loader.is_alive()
 
     def _load_quietly(self) -> None:
-        with suppress(RuntimeError):  # the next use of the server raises it
+        with suppress(RuntimeError):  # the next use of the server raises the error
             self._load()
 
     def _load(self) -> None:
@@ -136,7 +138,8 @@ class Server:
             if revision == self._revision:
                 return
             functions = {tool["name"]: _function(self, tool) for tool in described}
-            # Other threads use it meanwhile, so no name is gone for a moment.
+            # Updated in place, because other threads use the server meanwhile, and no name may be
+            # missing for a moment.
             self.__dict__.update(functions, __doc__=_doc(self._name, self._about, described))
             for name in [
                 name for name in self.__dict__ if name not in functions and name != "__doc__"
@@ -169,7 +172,7 @@ class Server:
             Host.call("mcp_cancel", {"call": call})
             raise
         if answer.get("revision", self._revision) != self._revision:
-            self._load_quietly()  # the result counts, even if the server has ended since
+            self._load_quietly()  # the result is valid, even if the server has ended since
         if "failed" in answer:
             raise ToolFailed(answer["failed"])
         values = [_value(part) for part in answer["parts"]]
@@ -177,7 +180,8 @@ class Server:
 
 
 def server_named(name: str) -> Server:
-    """Return the namespace's server of this name, for a kept variable; one that is not configured fails when it is used."""
+    """Return the namespace's server with a name, for a saved variable; one that is not configured
+    fails when it is used."""
     found = builtins.__dict__.get(name)
     return found if isinstance(found, Server) else Server(name, "not configured", lambda: None)
 
@@ -200,7 +204,7 @@ class Tools:
 
 
 def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
-    """Make the objects of the namespace, by name. origin: returns the cell that calls."""
+    """Create the objects of the namespace, by name. origin: returns the calling cell."""
     ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
     made: dict[str, Any] = {
         server["name"]: Server(server["name"], server["about"], origin) for server in servers
@@ -209,7 +213,7 @@ def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]
 
 
 def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
-    """Make the function of a tool, as the host has described it."""
+    """Create the function of a tool, from the host's description."""
     parameters = tool["parameters"]
     wires = {each["name"]: each["wire"] for each in parameters}
 
@@ -260,7 +264,7 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _doc(name: str, about: str, described: list[dict[str, Any]]) -> str:
-    """Text of help() for a server."""
+    """Return the help text of a server."""
     lines = [f"    {tool['name']}: {tool['summary']}" for tool in described]
     return "\n".join(
         [f"The MCP server {name}: {about}", "", f"Tools (help({name}.tool) shows more):", *lines]

@@ -1,7 +1,8 @@
-"""What a kernel has reported and printed until a host has stored it.
+"""What a kernel has reported and printed, until a host has stored it.
 
-Whoever is attached moves the bytes there from the kernel's pipe, so that none is lost when a host
-is killed between reading and storing."""
+The attached process moves the output here from the kernel's pipe, so that nothing is lost when a
+host is killed between reading and storing.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 HEAD = 32 * 2**20
 TAIL = 16 * 2**20
-"""Bytes that are kept of what no host has stored: its beginning, and at least so many at its end.
-What is between them is left out."""
+"""Bytes to keep of output that no host has stored: its beginning, and at least this much of its
+end. Anything in between is left out."""
 
 PIECE = 65536
 
@@ -41,33 +42,32 @@ def format_omission(count: int) -> bytes:
 
 
 def pending_bytes(pipe: int) -> int:
-    """How many bytes wait in a pipe."""
+    """Return the number of bytes waiting in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
 
 class Spool:
-    """A kernel's pipe, and the file to which its bytes are moved. One process at a time may move
-    them."""
+    """A kernel's pipe, and the file to which its output is moved. Only one process at a time may
+    move it."""
 
     def __init__(self, pipe: int, file: int) -> None:
         self.pipe = pipe
         self.file = file
         self._start: int | None = None
-        """Offset of the first byte that is still there."""
+        """Offset of the first byte that is still available."""
         self._omitted_until = self.start + HEAD
-        """The end of what was left out last."""
+        """End of the last omission."""
         self._library: Any = None
 
     @property
     def size(self) -> int:
-        """How many bytes have been moved so far, those included that are gone."""
-        return os.lseek(
-            self.file, 0, os.SEEK_END
-        )  # quicker than fstat, and every read and write has its own offset
+        """The number of bytes moved so far, including those that are gone."""
+        # Quicker than fstat, and every read and write has its own offset.
+        return os.lseek(self.file, 0, os.SEEK_END)
 
     def printed_size(self) -> int:
-        """How many bytes have been printed so far. Any process may ask; another may move bytes
-        meanwhile."""
+        """The number of bytes printed so far. Any process may ask, while another one moves
+        bytes."""
         while True:
             before = self.size
             total = before + pending_bytes(self.pipe)
@@ -75,8 +75,8 @@ class Spool:
                 return total
 
     def move(self) -> int:
-        """Move bytes that wait in the pipe; returns how many, and 0 once nobody can print any more.
-        Raises `BlockingIOError` if none wait."""
+        """Move waiting bytes from the pipe; returns their number, or 0 once nothing can print any
+        more. Raises `BlockingIOError` if none are waiting."""
         size = self.size
         count = _splice(self.pipe, self.file, size)
         end = size + count - TAIL
@@ -86,7 +86,7 @@ class Spool:
         return count
 
     def move_all(self) -> None:
-        """Move what waits in the pipe now, and no more."""
+        """Move the bytes that wait in the pipe now, and no more."""
         left = pending_bytes(self.pipe)
         with suppress(BlockingIOError):
             while left > 0 and (moved := self.move()):
@@ -94,14 +94,14 @@ class Spool:
 
     @property
     def start(self) -> int:
-        """Offset of the first byte that is still there."""
+        """Offset of the first byte that is still available."""
         if self._start is None:
             self._start = self.next_byte(0)
         return self._start
 
     def next_byte(self, offset: int) -> int:
-        """Return the next offset at which there is a byte, or will be one; what lies before it was
-        left out."""
+        """Return the next offset at which there is, or will be, a byte; anything before it was left
+        out."""
         try:
             return os.lseek(self.file, offset, os.SEEK_DATA)
         except OSError as error:
@@ -110,7 +110,7 @@ class Spool:
             return self.size
 
     def read(self, offset: int, most: int = PIECE) -> bytes:
-        """Return bytes from an offset on; none at the end."""
+        """Return bytes, starting at an offset; empty at the end."""
         try:
             hole = os.lseek(self.file, offset, os.SEEK_HOLE)
         except OSError:  # at the end
@@ -128,14 +128,14 @@ class Spool:
                 yield format_omission(offset - start)
 
     def release(self, offset: int) -> None:
-        """Free the memory of the bytes before an offset: a host has stored them."""
+        """Free the memory of the bytes before an offset, because a host has stored them."""
         if offset > self.start:
             self._punch(self.start // _PAGE * _PAGE, offset)
             self._start = offset
             self._omitted_until = max(self._omitted_until, offset + HEAD)
 
     def _punch(self, start: int, end: int) -> None:
-        if sys.platform != "linux":  # the file stays as large as it is
+        if sys.platform != "linux":  # the file keeps its size
             return
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
         if start < end:
@@ -165,7 +165,7 @@ def _splice(pipe: int, file: int, offset: int) -> int:
 
 
 MAX_DISPLAY_CHARS = 50_000_000
-"""Characters of rich displays that are kept; of further ones only the text is."""
+"""Maximum characters of rich displays to keep; of further ones, only the text is kept."""
 
 AUTO_ANSWERED = frozenset({"display", "quit"})
 """Calls that need no answer while there is no host."""
@@ -174,24 +174,24 @@ _STATE = struct.Struct("=qdqq")
 _HELLO = 64
 
 PAGE = 65536
-"""Bytes of the memory that kernel and holder share."""
+"""Bytes of the memory shared by kernel and holder."""
 
 
 class SharedState:
-    """State of the kernel that the holder reads without asking it, because code may keep it from
-    answering: a page of memory that both have."""
+    """State of the kernel in a shared page of memory, which the holder reads without a request,
+    because code may keep the kernel from answering."""
 
     def __init__(self, page: Any) -> None:
         """page: a shared `mmap`."""
         self._page = page
 
     def set_hello(self, hello: Frame) -> None:
-        """Note the kernel's first frame."""
+        """Store the kernel's first frame."""
         data = json.dumps(hello).encode()[: PAGE - _HELLO]
         self._page[_HELLO : _HELLO + len(data)] = data
 
     def begin(self, cell: int, at: int) -> None:
-        """A cell begins. at: the offset of its output."""
+        """Note the start of a cell. at: the offset of its output."""
         _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0, at)
 
     def end(self) -> None:
@@ -199,12 +199,12 @@ class SharedState:
 
     @property
     def cell(self) -> int:
-        """The cell that runs; 0 for none."""
+        """The running cell; 0 for none."""
         return int(_STATE.unpack_from(self._page)[0])
 
     @property
     def output_offset(self) -> int:
-        """The offset at which the output of the cell begins that runs."""
+        """The offset at which the running cell's output starts."""
         return int(_STATE.unpack_from(self._page)[3])
 
     @property
@@ -213,8 +213,8 @@ class SharedState:
         return bool(_STATE.unpack_from(self._page)[2])
 
     def as_frame(self) -> Frame:
-        """The cell that runs (0 for none), since when that is so, in seconds since the epoch,
-        whether any has run, and the kernel's first frame."""
+        """Return the running cell (0 for none), since when (in seconds since the epoch), whether
+        any cell has run, and the kernel's first frame."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
         return {
@@ -227,7 +227,7 @@ class SharedState:
 
 class EventBacklog:
     """Cells that no host has stored, with the offsets of their output, and calls that wait for an
-    answer."""
+    answer. It is replayed when a host attaches."""
 
     def __init__(self, spool: Spool, state: SharedState) -> None:
         self.state = state
@@ -239,12 +239,12 @@ class EventBacklog:
         self._open: list[int] = []
         self._calls: dict[int, Frame] = {}
         self._acknowledged = 0
-        """The offset up to which a host has stored what was printed."""
+        """The offset up to which a host has stored the output outside cells."""
         self._display_room = MAX_DISPLAY_CHARS
         self._last = 0
 
     def begin(self, frame: Frame) -> None:
-        """A cell begins, perhaps inside another."""
+        """Note the start of a cell, perhaps inside another one."""
         with self._lock:
             at = self._output_offset()
             if not self._open:
@@ -253,7 +253,7 @@ class EventBacklog:
             self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
 
     def record(self, frame: Frame) -> None:
-        """A frame is sent to the host, or would be."""
+        """Record a frame that is sent to the host, or would be."""
         with self._lock:
             if frame["op"] == "done":
                 self._open.remove(frame["cell"])
@@ -279,13 +279,13 @@ class EventBacklog:
         return shown if self._display_room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
 
     def on_answer(self, number: int) -> None:
-        """A call has its answer."""
+        """Note that a call was answered."""
         with self._lock:
             self._calls.pop(number, None)
 
     def on_stored(self, cells: list[int], offset: int) -> None:
-        """A host has stored cells that have ended: they, and what came before them, need not be
-        told again. offset: up to there it has stored what was printed outside cells."""
+        """Note that a host has stored finished cells, so that they, and anything before them, need
+        not be sent again. offset: the end of the stored output outside cells."""
         with self._lock:
             self._acknowledged = max(self._acknowledged, offset)
             running = self._open[0] if self._open else None
@@ -302,7 +302,7 @@ class EventBacklog:
                     return
 
     def auto_answered_calls(self) -> list[int]:
-        """The calls that wait, and need no host."""
+        """Return the waiting calls that need no host."""
         with self._lock:
             return [
                 number for number, frame in self._calls.items() if frame["name"] in AUTO_ANSWERED
@@ -313,8 +313,8 @@ class EventBacklog:
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
             return {
-                "told": self._acknowledged,
+                "acknowledged": self._acknowledged,
                 "events": list(self._events),
                 "calls": calls,
-                "kept": self.saved,
+                "saved": self.saved,
             }

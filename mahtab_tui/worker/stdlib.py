@@ -21,29 +21,29 @@ _PATH = [entry for entry in sys.path if entry]
 _OURS = __name__.rpartition(".")[0] + "."
 
 _OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
-"""Modules whose functions look each other up by name: the user's code gets others."""
+"""Modules whose functions look each other up by name; the user's code gets other copies."""
 
 _NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
 """Modules whose state we share with the user's code."""
 
 _bound: dict[str, ModuleType] = {}
-"""The library as our modules see it, by name; empty where they see it as everybody does."""
+"""The library as seen by our modules, by name; empty if they see it like everybody else."""
 
 _builtins: dict[str, Any] = {}
 """The builtins of our modules that are loaded later."""
 
 
 class _PathOfThread(threading.local):
-    """A finder that lets one thread import from folders of its own. `sys.path` itself stays as it
-    is, because cells use it at the same time."""
+    """A finder that lets one thread import from other folders. `sys.path` itself is not changed,
+    because cells use it at the same time."""
 
     name = __name__.partition(".")[0]
-    """Our package: the finder leaves a kernel of Jupyter's with it."""
+    """Our package, with which the finder is removed from a Jupyter kernel."""
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a module that is in no package; raises `ModuleNotFoundError`, so that `sys.path` is
-        not searched afterwards.
+        """Find a top-level module; raises `ModuleNotFoundError`, so that `sys.path` is not searched
+        afterwards.
 
         Our own modules are found, too, so that they see the library as it was bound.
         """
@@ -68,7 +68,7 @@ _FINDER = _PathOfThread()
 
 
 class _OwnLoader(importlib.machinery.SourceFileLoader):
-    """Loads a module of ours, whose imports give what was bound."""
+    """Loads one of our modules, whose imports return the bound library."""
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = _builtins
@@ -76,8 +76,7 @@ class _OwnLoader(importlib.machinery.SourceFileLoader):
 
 
 class _BoundSys(ModuleType):
-    """`sys` with its functions and its table of modules as they were; everything else is as it is
-    now."""
+    """`sys` with its original functions and table of modules; everything else is current."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(sys, name)
@@ -90,10 +89,10 @@ class _BoundSys(ModuleType):
 
 
 def bind_library() -> None:
-    """Let our modules use the library as it is now, whatever the user's code puts in the place of
-    its functions later.
+    """Bind the library's current state for our modules, even if the user's code replaces its
+    functions later.
 
-    Call it before any of that runs, once no module of ours replaces functions itself.
+    Must be called before any of that code runs, once none of our modules replaces functions itself.
     """
     modules = [(name, module) for name, module in sys.modules.items() if type(module) is ModuleType]
     for name, module in modules:
@@ -134,26 +133,27 @@ _import = builtins.__import__
 def _import_bound(
     name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
 ) -> ModuleType:
-    """Import a module for a module of ours, as `__import__` does."""
+    """Import a module for one of our modules, like `__import__`."""
     if level == 0 and name in _bound:
         return _bound[name if wanted else name.partition(".")[0]]
     return _import(name, names, local_names, wanted or (), level)
 
 
 def late_import(name: str) -> ModuleType:
-    """Import a module that is too slow to import at the start (asyncio: 40 ms, 8 MiB)."""
+    """Import a module that takes too long to import at the start (asyncio: 40 ms, 8 MiB)."""
     loaded = sys.modules.get(name)
+    # Another thread may still be loading it.
     if loaded is not None and not getattr(
         getattr(loaded, "__spec__", None), "_initializing", False
-    ):  # another thread may still be loading it
+    ):
         return loaded
     with importing_from(_PATH):
         return importlib.import_module(name)
 
 
 def load_package(name: str, folder: str) -> ModuleType:
-    """Load the package in a folder under a name of our own, so that it is not the user's package of
-    that name."""
+    """Load the package in a folder under a name of ours, so that it is not mistaken for the user's
+    package with that name."""
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -174,11 +174,10 @@ def load_package(name: str, folder: str) -> ModuleType:
 
 @contextmanager
 def importing_from(path: list[str]) -> Iterator[None]:
-    """Take modules from these folders, instead of those in `sys.path`, on this thread."""
+    """Import modules from these folders, instead of those in `sys.path`, on this thread."""
     if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(
-            0, _FINDER
-        )  # it stays: if it was removed, a thread that is going through the list would skip a finder
+        # Never removed, because a thread that is iterating over the list would skip a finder.
+        sys.meta_path.insert(0, _FINDER)
     before, _FINDER.path = _FINDER.path, path
     try:
         yield
@@ -187,7 +186,7 @@ def importing_from(path: list[str]) -> Iterator[None]:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether the user's import of a module gives the same module as `late_import`, not their
-    own of that name."""
+    """Return whether the user's import of a module gives the same module as `late_import`, not
+    their own module with that name."""
     ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
     return ours is not None and theirs is not None and ours.origin == theirs.origin

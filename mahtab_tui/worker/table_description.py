@@ -1,4 +1,4 @@
-"""Describes tables, columns, arrays and tensors of known libraries for a model, in the look of
+"""Describes tables, columns, arrays and tensors of known libraries for a model, similar to
 ``df.dtypes`` and ``df.head(3)``."""
 
 from __future__ import annotations
@@ -29,31 +29,30 @@ from .objects import (
 from .variables import UNTOLD, looks_secret, one_line, safe_length, summary, type_name
 
 SHOW_VALUES = True
-"""Whether the values of columns with few different texts are listed."""
+"""Whether to list the values of columns with few distinct texts."""
 
 _ROWS = 3
 _WIDTH = 200
-"""Characters of a row; columns that do not fit are only named."""
+"""Maximum characters of a row; columns that do not fit are only named."""
 _CELL = 40
-"""Characters of a cell."""
+"""Maximum characters of a cell."""
 _COLUMNS = 60
-"""Columns that are shown or named."""
+"""Maximum number of columns that are shown or named."""
 _SAMPLE = 1_000
-"""Rows at the start in which values are looked for."""
+"""Number of rows at the start in which values are collected."""
 _DISTINCT, _LONGEST_VALUE = 8, 24
-"""A column with more or longer values has none listed."""
+"""Maximum number and length of distinct values; other columns have none listed."""
 _COUNTED = 20_000_000
-"""Cells of a table; in larger ones, missing values are not counted."""
+"""Maximum number of a table's cells; in larger tables, missing values are not counted."""
 _SECONDS, _QUICK = 0.05, 200_000
-"""Time limit for counting missing values, and the cells of a table up to which it does not
-count."""
+"""Time limit for counting missing values, and the number of cells below which there is no limit."""
 _CHUNK = 10_000
 _NUMBERS = 10_000_000
-"""Items of an array; larger ones have no minimum and maximum."""
+"""Maximum number of items of an array with minimum and maximum."""
 _FIRST = 10
-"""Items of an array that are shown."""
+"""Maximum number of an array's items to show."""
 _UNREADABLE = "…"
-"""Stands for a cell that only the user's code could read."""
+"""Stands for a cell that only user code could read."""
 
 
 class _Column(NamedTuple):
@@ -62,13 +61,13 @@ class _Column(NamedTuple):
     missing: int | None
     """None if there was no time to count."""
     values: Sequence[str]
-    """Its different values, if they are few."""
+    """Its distinct values, if they are few."""
     cells: Sequence[str]
     """The first rows."""
 
 
 class _Frame(NamedTuple):
-    """A table of any library. Its columns are described one by one, since there may be
+    """A table of any library. Its columns are described one by one, because there may be
     thousands."""
 
     title: str
@@ -78,17 +77,17 @@ class _Frame(NamedTuple):
     labels: Sequence[str]
     """Names of the first columns."""
     width: int
-    """The number of all columns."""
+    """Number of all columns."""
     column: Callable[[int], _Column]
     """Describes a column."""
     type: Callable[[int], str]
     row_labels: Sequence[str] = ()
-    """The labels of the first rows; empty if there are none."""
+    """Labels of the first rows; empty if there are none."""
 
 
 def describe_table(name: str, value: Any) -> list[str] | None:
-    """Describe an object of a known library in lines; None for others. Raises what a library raises
-    for an object in an odd state."""
+    """Describe an object of a known library in lines; None for other objects. Raises anything that
+    a library raises for an object in an odd state."""
     kind = type_name(value)
     value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame") and all(map(is_own_index, value.axes)):
@@ -114,11 +113,11 @@ def describe_table(name: str, value: Any) -> list[str] | None:
     return None
 
 
-# Tables.
+# Tables
 
 
 def _frame_lines(frame: _Frame) -> list[str]:
-    """Describe as many columns as fit beside each other, and name the next ones."""
+    """Describe as many columns as fit next to each other, and name the next ones."""
     width = max(map(len, frame.row_labels), default=0)
     columns: list[_Column] = []
     for at in range(len(frame.labels)):
@@ -157,7 +156,7 @@ def _count_words(missing: int | None, before: str, after: str = "") -> str:
 
 
 def _named_lines(frame: _Frame, start: int) -> list[str]:
-    """Name the columns that do not fit, with their types, as many as fit in a line each."""
+    """Name the columns that do not fit, with their types, as many per line as fit."""
     words = [f"{label} {frame.type(at)}" for at, label in enumerate(frame.labels) if at >= start]
     if frame.width > len(frame.labels):
         words.append(f"... and {frame.width - len(frame.labels):,} more")
@@ -183,8 +182,8 @@ def _head_lines(frame: _Frame, columns: Sequence[_Column]) -> list[str]:
 
 
 def _aligned(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
-    """Arrange columns of texts beside each other, aligned to the right. left: whether the first is
-    aligned to the left."""
+    """Arrange columns of texts next to each other, aligned to the right. left: whether the first
+    one is aligned to the left."""
     widths = [max(map(len, block)) for block in blocks]
     padded = [
         [text.ljust(width) if left and not at else text.rjust(width) for text in block]
@@ -208,7 +207,7 @@ def _literal(label: Any) -> str:
 def _build_column(
     label: Any, type: str, missing: int | None, column: Any, rows: int, missing_text: str
 ) -> _Column:
-    """Describe a column by the inspector's column of its first rows. column: None if its values
+    """Describe a column with the inspector's column of its first rows. column: None if its values
     cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
@@ -235,9 +234,8 @@ def _cell(value: Any) -> str:
     if text is None:
         return "NaN"
     if is_one_of(value, "pandas", "Interval"):
-        known = not is_one_of(
-            value.left, "pandas", "Timestamp"
-        )  # whose time zone may be the user's
+        # Its time zone may be the user's.
+        known = not is_one_of(value.left, "pandas", "Timestamp")
     else:
         known = (
             cls in SCALARS
@@ -248,7 +246,8 @@ def _cell(value: Any) -> str:
 
 
 def _label(label: Any) -> str:
-    """Format a column's label; a text as it is, unless blanks at its ends would not be seen."""
+    """Format a column's label; a text is not changed, unless blanks at its ends would be
+    invisible."""
     if type(label) is str and label and label == label.strip():
         return one_line(label, _CELL)
     return one_line(
@@ -257,8 +256,8 @@ def _label(label: Any) -> str:
 
 
 def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
-    """Return the different texts of the first rows in their order; none if they are many or long,
-    or if there is another thing."""
+    """Return the distinct texts of the first rows in order; empty if they are many or long, or if
+    there is anything else."""
     found: dict[str, None] = {}
     for text in texts:
         if type(text) is str:
@@ -270,14 +269,14 @@ def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
     return list(map(repr, found)) if rows >= 2 * len(found) else []
 
 
-# pandas.
+# pandas
 
 
 def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
     rows, count = value.shape
     more = _index_words(value.index)
     labels: list[Any] = []
-    if not _has_foreign_zones(value.columns):  # otherwise the table would make objects of them
+    if not _has_foreign_zones(value.columns):  # otherwise the table would create objects from them
         labels = value.columns[:_COLUMNS].tolist()
     counter = _MissingCounter(rows * count)
 
@@ -307,14 +306,14 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
 
 
 def _array_of(frame: Any, column: int) -> Any:
-    """Return the array that holds a column: a Series of another array than numpy's or pandas'
-    cannot even be made without its code."""
+    """Return the array that contains a column. A Series of any other array than numpy's or pandas'
+    cannot even be created without running its code."""
     manager = frame._mgr
     return manager.blocks[manager.blknos[column]].values
 
 
 def _pandas_column(label: Any, series: Any, counter: _MissingCounter) -> _Column:
-    """series: the whole column."""
+    """Describe a column. series: the whole column."""
     type = _pandas_type(series)
     if not _is_readable(series):
         return _build_column(label, type, 0, None, len(series), "")
@@ -332,7 +331,7 @@ def _pandas_column(label: Any, series: Any, counter: _MissingCounter) -> _Column
 
 
 def _pandas_values(part: Any) -> list[str]:
-    """Return the different texts of a column's first rows, if they are few."""
+    """Return the distinct texts of a column's first rows, if they are few."""
     if type_name(part.dtype) == "CategoricalDtype":
         if not is_one_of(part.dtype.categories, "pandas", "Index"):
             return []
@@ -344,7 +343,7 @@ def _pandas_values(part: Any) -> list[str]:
 
 
 def _is_readable(series: Any) -> bool:
-    """Tell whether the values of a Series can be read without running code of the user's."""
+    """Return whether the values of a Series can be read without running user code."""
     if not is_own_column(series):
         return False
     dtype = series.dtype
@@ -378,7 +377,8 @@ class _MissingCounter:
         self._ends = time.monotonic() + limit
 
     def count(self, series: Any) -> int | None:
-        """Count the missing values of a Series of pandas' own; None if that would take too long."""
+        """Count the missing values of one of pandas' own Series; None if that would take too
+        long."""
         numpy = sys.modules["numpy"]
         dtype = series.dtype
         is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
@@ -394,7 +394,7 @@ class _MissingCounter:
         return int(numpy.count_nonzero(is_missing(series.to_numpy())))
 
     def _count_objects(self, values: Any) -> int | None:
-        """Count by exact type: numpy and pandas would ask each object for its class."""
+        """Count by exact type, because numpy and pandas would ask each object for its class."""
         none = (None, get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT"))
         missing = 0
         for start in range(0, len(values), _CHUNK):
@@ -433,7 +433,7 @@ def _level_texts(index: Any) -> list[str]:
 
 
 def _index_words(index: Any) -> str:
-    """Describe an index in a clause; empty for the one that every table has from the start."""
+    """Describe an index in a clause; empty for the default index."""
     names = [_label(name) for name in index.names if name is not None]
     if is_one_of(index, "pandas", "MultiIndex"):
         return f", MultiIndex ({', '.join('None' if name is None else _literal(name) for name in index.names)})"
@@ -473,7 +473,7 @@ def _first_line(texts: Sequence[str], size: int) -> list[str]:
     )
 
 
-# polars and Arrow.
+# polars and Arrow
 
 
 def _polars_frame(name: str, kind: str, value: Any) -> _Frame:
@@ -531,7 +531,7 @@ def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _is_plain_polars(dtype: Any) -> bool:
-    """Tell whether a type of polars, and each inside it, is polars' own."""
+    """Return whether a polars type, including each type inside it, is polars' own."""
     cls = dtype if is_class(dtype) else type(dtype)
     return get_if_loaded("polars", name_of(cls)) is cls and all(
         map(_is_plain_polars, _parts(dtype))
@@ -539,7 +539,7 @@ def _is_plain_polars(dtype: Any) -> bool:
 
 
 def _parts(dtype: Any) -> list[Any]:
-    """Return the types inside a type of polars."""
+    """Return the types inside a polars type."""
     names = {} if is_class(dtype) else own_dict(dtype)
     fields = names.get("fields")
     return (
@@ -592,7 +592,7 @@ def _arrow_frame(name: str, value: Any) -> _Frame:
 
 
 def _is_plain_arrow(type: Any) -> bool:
-    """Tell whether an Arrow type is no extension, and has none inside."""
+    """Return whether an Arrow type is not an extension, and contains none."""
     return is_from(type, "pyarrow") and all(
         _is_plain_arrow(type.field(at).type) for at in range(type.num_fields)
     )
@@ -602,7 +602,7 @@ def _arrow_type(type: Any) -> str:
     return one_line(str(type), _CELL) if _is_plain_arrow(type) else f"<{type_name(type)}>"
 
 
-# Arrays.
+# Arrays
 
 _SPARSE = tuple(
     f"{layout}_{kind}"
@@ -628,7 +628,7 @@ def _array_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _extent(value: Any) -> str:
-    """Return minimum, maximum and the number of missing ones of a numeric array that is not too
+    """Return minimum, maximum and the number of missing values of a numeric array that is not too
     large, and is in memory."""
     kind = value.dtype.kind
     if kind not in "iufmM" or not 0 < value.size <= _NUMBERS or _is_mapped(value):
@@ -652,7 +652,7 @@ def _extent(value: Any) -> str:
 
 
 def _is_mapped(value: Any) -> bool:
-    """Tell whether an array, or the one that it is a part of, is a file."""
+    """Return whether an array, or the one that it is a part of, is a file."""
     memmap = get_if_loaded("numpy", "memmap")
     while memmap is not MISSING and is_subclass(type(value), get_if_loaded("numpy", "ndarray")):
         if is_subclass(type(value), memmap):

@@ -1,7 +1,8 @@
-"""Tools for a text too long to print.
+"""Tools for texts that are too long to print.
 
-They are recognised by identity and remain plain `str`, because libraries that compare exact types
-(yaml) reject subclasses."""
+Their results are recognised by identity and are plain `str`, because libraries that compare exact
+types (yaml) reject subclasses.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import ClassVar, Literal
 Form = Literal["markdown", "plain"]
 
 _TEXTS, _CHARACTERS = 100, 10_000_000
-"""How much is remembered at most; the newest text always is."""
+"""Maximum number of texts and characters to remember; the newest text is always remembered."""
 
 
 class _ReturnedTexts:
@@ -34,23 +35,23 @@ def mark_as_text(text: str, form: Form = "plain") -> str:
 
 
 def text_form(value: object) -> Form | None:
-    """Return the form of a text that `mark_as_text` has returned; None for all other values."""
+    """Return the form of a text returned by `mark_as_text`; None for all other values."""
     return next((form for text, form in list(_ReturnedTexts.texts) if text is value), None)
 
 
 def forget_short_texts() -> None:
     """Forget texts of one character, because Python shares such objects, and the user's `"7"` would
-    be taken for a tool's."""
+    be mistaken for a tool's."""
     for text, form in list(_ReturnedTexts.texts):
         if len(text) < 2:
             _ReturnedTexts.texts.remove((text, form))
 
 
 LINE_WIDTH = 500
-"""Characters of a matching line that `grep` shows."""
+"""Maximum characters of a matching line that `grep` shows."""
 
 LONG_LINE = 10_000
-"""`partition` cuts inside longer lines (in characters)."""
+"""Longer lines (in characters) are cut inside by `partition`."""
 
 
 def peek(text: str, n: int = 2000, start: int = 0) -> str:
@@ -126,7 +127,8 @@ def partition_spans(text: str, n: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut_near(text: str, start: int, aim: int, reach: int) -> int:
-    """Return the first line end from `aim` on; if there is none within reach, the last blank before it, or `aim` itself."""
+    """Return the first line end from `aim` on; if there is none within reach, the last blank before
+    it, or `aim` itself."""
     if aim >= len(text):
         return len(text)
     line_end = text.find("\n", aim - 1, aim + reach)

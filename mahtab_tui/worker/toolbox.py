@@ -1,4 +1,4 @@
-"""The tools that user and model find in every namespace."""
+"""The tools for user and model in every namespace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
 
 
 def needs_terminal(command: str) -> bool:
-    """Tell whether a command runs a program that needs the whole terminal."""
+    """Return whether a command runs a program that needs the whole terminal."""
     try:
         words = late_import("shlex").split(command)
     except ValueError:
@@ -67,20 +67,20 @@ def _git_needs_terminal(words: list[str]) -> bool:
 
 
 def _shell_argv(command: str) -> list[str]:
-    """Return the command line of the user's shell for an interactive command."""
+    """Return the arguments to run an interactive command in the user's shell."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     if os.path.basename(shell) in ("sh", "dash", "ash"):
         # Ctrl+C would kill these shells before the program, which would be left with the terminal.
-        # Traps are not inherited.
+        # Child processes do not inherit traps.
         command = f"trap : INT QUIT; {command}"
     return [shell, "-c", command]
 
 
 def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    """Put the functions that `magics.transform` calls into builtins."""
+    """Put the functions called by `magics.transform` into builtins."""
 
     def run(command: str, names: dict[str, Any] | None = None) -> None:
-        """Run a command. names: for `{expression}` in it; None: the caller's."""
+        """Run a command. names: for `{expression}` in it; None for the caller's."""
         frame = sys._getframe(1)
         command = _fill_expressions(
             command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
@@ -96,8 +96,8 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
 
 
 def _fill_expressions(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
-    """Replace each ``{expression}`` in a command by its value; what is not a valid expression
-    (awk's ``{print $1}``) stays."""
+    """Replace each ``{expression}`` in a command by its value; anything that is not a valid
+    expression (awk's ``{print $1}``) is not changed."""
 
     def value(found: re.Match[str]) -> str:
         try:
@@ -140,7 +140,7 @@ _MARKS = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
-"""Byte order marks. That of UTF-8 is a character of the text, so that it stays."""
+"""Byte order marks. UTF-8's is a character of the text, so that it is preserved."""
 
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
@@ -150,9 +150,8 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
-    lines = [
-        line.removesuffix("\r") for line in _text(path)[0].split("\n")
-    ]  # not at form feeds, so that the numbers match those of editors
+    # Split at newlines only, not at form feeds, so that line numbers match those of editors.
+    lines = [line.removesuffix("\r") for line in _text(path)[0].split("\n")]
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
@@ -211,7 +210,7 @@ def create(name: str, content: str) -> None:
 
 
 def _text(path: str) -> tuple[str, str]:
-    """Return a file's text and its encoding, in which bytes that are not valid stay as they are."""
+    """Return a file's text and its encoding, which preserves invalid bytes."""
     with open(path, "rb") as file:
         data = file.read()
     encoding = _detect_encoding(data)
@@ -219,7 +218,8 @@ def _text(path: str) -> tuple[str, str]:
 
 
 def _detect_encoding(data: bytes) -> str:
-    """Return the encoding of a file: by its byte order mark, by the line of a script that names it, or by its bytes."""
+    """Return the encoding of a file, from its byte order mark, the declaration in a script, or its
+    bytes."""
     marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
     if marked:
         return marked
@@ -447,7 +447,8 @@ NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 
 
 def install(call_host: CallHost) -> None:
-    """Put the tools into builtins. call_host: called with name and arguments, asks the host and waits."""
+    """Put the tools into builtins. call_host: called with name and arguments; calls the host and
+    waits."""
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)

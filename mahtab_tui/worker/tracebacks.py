@@ -1,5 +1,5 @@
-"""Formats tracebacks: the user's lines and the error, without our own frames; those of libraries
-are counted."""
+"""Formats tracebacks: the user's lines and the error, without our own frames; library frames are
+only counted."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder of all our code around a cell: the worker's parent, which contains the in-process
+"""The folder of all our code around a cell: the worker's parent, which also contains the in-process
 kernel."""
 CELL = "In ["
-"""The start of the file names of cells."""
+"""The start of cells' file names."""
 
 _HEAD, _TAIL = 12, 20
-"""Frames of a long traceback that are shown."""
+"""Number of frames to show of a long traceback, at its start and end."""
 
 _MOST_FRAMES = 200
-"""Frames that are listed with a traceback, the last ones."""
+"""Maximum number of frames listed with a traceback, counted from the last one."""
 
 _LONGEST_NAME = 4_096
-"""Characters of a name that are kept; no file has a longer one."""
+"""Maximum characters of a name to keep; no file has a longer one."""
 
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)", re.DOTALL)
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -32,17 +32,17 @@ _CYTHON = (".pyx", ".pxi", ".pxd")
 
 
 class TracebackFrame(NamedTuple):
-    """The source location of a line of a traceback."""
+    """The source location of a line in a traceback."""
 
     file: str
-    """As Python gives it, made absolute if the file exists; `cell_filename` for cells."""
+    """As given by Python, made absolute if the file exists; `cell_filename` for cells."""
     line: int
     """0 if unknown."""
     function: str
     """Empty for a syntax error."""
     row: int
     """Number of lines from this frame's line, which may stand for several frames, to the end of the
-    text: 1 is the last; 0 if the text lacks it."""
+    text, where 1 is the last line; 0 if the text lacks it."""
 
 
 class Traceback(NamedTuple):
@@ -53,7 +53,7 @@ class Traceback(NamedTuple):
     """In the order of the text."""
 
     def with_last_line(self, line: str) -> Traceback:
-        """Return the traceback with a line after the error."""
+        """Return the traceback with a line added after the error."""
         return Traceback(
             f"{self.text}{line}\n",
             [frame._replace(row=frame.row + 1) if frame.row else frame for frame in self.frames],
@@ -66,7 +66,7 @@ def cell_filename(cell: int) -> str:
 
 
 def library_name(file: str, function: str) -> str:
-    """Return the name of the library that a frame is in; empty for cells and the user's own
+    """Return the name of the library that a frame belongs to; empty for cells and the user's own
     files."""
     if found := _PACKAGES.match(file):
         return found[1].removesuffix(".py")
@@ -84,8 +84,8 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 
 
 class _ShortStack(traceback.StackSummary):
-    """A stack that counts frames of libraries instead of showing them, and has no middle if it is
-    long, as in a recursion."""
+    """A stack that counts library frames instead of showing them, and leaves out the middle if it
+    is long, as in a recursion."""
 
     folds = True
 
@@ -106,7 +106,7 @@ class _ShortStack(traceback.StackSummary):
 
 
 def _fold(frames: list[traceback.FrameSummary]) -> str:
-    """Return the line for frames of libraries, with the marks of all."""
+    """Return the line for several library frames, with the marks of all of them."""
     libraries = list(dict.fromkeys(library_name(frame.filename, frame.name) for frame in frames))
     names = ", ".join(libraries[:3]) + (", …" if len(libraries) > 3 else "")
     marks = "".join(frame.name[frame.name.rfind("\0", 0, -1) :] for frame in frames)
@@ -137,8 +137,8 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
 
 
 def _drop_repeated(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    """Take away each exception inside a library whose message is repeated by the one that followed
-    it. Return its frames."""
+    """Remove each exception inside a library whose message is repeated by the one that followed it;
+    returns its frames."""
     repeated: list[traceback.FrameSummary] = []
     for one in _linked_exceptions(described):
         while (
@@ -188,7 +188,7 @@ _STRING_HINT = r"Hint: a string in single quotation marks ends on its line: writ
 
 
 def syntax_error(error: BaseException) -> Traceback:
-    """Format a compile error: reason and location, without a stack, since nothing ran."""
+    """Format a compile error: reason and location, without a stack, because nothing ran."""
     described = _format(traceback.TracebackException(type(error), error, None))
     return described.with_last_line(_STRING_HINT) if _UNTERMINATED.match(str(error)) else described
 
@@ -196,7 +196,7 @@ def syntax_error(error: BaseException) -> Traceback:
 def _format(
     described: traceback.TracebackException, repeated: Iterable[traceback.FrameSummary] = ()
 ) -> Traceback:
-    """Format a traceback, and find the locations in its text with random marks that no message can
+    """Format a traceback, and find the locations in its text by random marks that no message can
     contain. repeated: frames not in the text."""
     lot = os.urandom(16).hex()
     locations: dict[tuple[str, int, str], str] = {}
@@ -210,9 +210,8 @@ def _format(
     for one in _linked_exceptions(described):
         for frame in one.stack:
             frame.name += mark(frame.filename, frame.lineno, frame.name)
-        at = str(
-            getattr(one, "lineno", "")
-        )  # of a syntax error; user code may have set it to anything
+        # The line of a syntax error, which user code may have set to anything.
+        at = str(getattr(one, "lineno", ""))
         if at.isdecimal() and len(at) < 10:
             file = str(getattr(one, "filename", "") or "<string>")
             one.filename = file + mark(file, int(at), "")
@@ -238,8 +237,8 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 def _linked_exceptions(
     described: traceback.TracebackException,
 ) -> Iterator[traceback.TracebackException]:
-    """Yield an exception and all its linked exceptions, which `traceback` has made a tree even if
-    they were circular."""
+    """Yield an exception and all its linked exceptions, which `traceback` has turned into a tree
+    even if they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
         one = waiting.pop()

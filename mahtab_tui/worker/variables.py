@@ -1,7 +1,8 @@
-"""The namespace as a list of described names, and what a cell did to it.
+"""The namespace as a list of described names, and the changes made by a cell.
 
 No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here. Objects of
-unknown types are described only by the name of their type."""
+unknown types are described only by the name of their type.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     Seen = tuple[int, type, int | None, str]
 
 WIDTH = 60
-"""The most characters of a summary."""
+"""Maximum characters of a summary."""
 
 _FUNCTIONS = Classes(
     types.FunctionType,
@@ -213,7 +214,7 @@ def _fraction(value: Any) -> str:
 
 
 def _moment(value: Any) -> str:
-    # The user's own time zone would run their code.
+    # A time zone of the user's would run their code.
     return (
         value.isoformat(" ")
         if class_module(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
@@ -267,8 +268,8 @@ def _library(value: object) -> str | None:
 
 _BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes)
 _LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in _BASES}
-"""Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the
-subclass runs."""
+"""Functions for the size of subclasses of built-in containers, which use the base's own slot, so
+that no method of the subclass runs."""
 
 
 def safe_length(value: object) -> int | None:
@@ -281,8 +282,8 @@ def safe_length(value: object) -> int | None:
 
 
 def summary(value: object) -> str:
-    """Describe an object in a line: shape, length, or a simple value; empty if nothing can be read
-    safely."""
+    """Describe an object in one line: shape, length, or a simple value; empty if nothing can be
+    read safely."""
     cls = type(value)
     describe = _BY_ID.get(id(cls))
     if describe is not None:
@@ -321,14 +322,14 @@ _KEYS = frozenset(
 _ABOUT = frozenset(
     "count counts length lengths len size sizes limit limits id ids index type types name names url path file budget rate usage policy field".split()
 )
-"""Last words of names for something about a secret, not the secret itself."""
+"""Last words of names that mean something about a secret, not the secret itself."""
 _VALUES = (str, bytes, bytearray, int, float, complex)
 """Types whose summary is the value, or its length."""
 
 
 def looks_secret(name: str) -> bool:
-    """Tell whether a name contains a word such as ``password``, ``token`` or ``api_key``:
-    ``DB_PASSWORD``, ``apiKey2``."""
+    """Return whether a name contains a word such as ``password``, ``token`` or ``api_key``, as in
+    ``DB_PASSWORD`` and ``apiKey2``."""
     if _HINT.search(name) is None:
         return False
     words = [word.lower() for word in _WORD.findall(name[:200])]
@@ -340,8 +341,8 @@ def looks_secret(name: str) -> bool:
 
 
 def is_hidden(name: str, value: object) -> bool:
-    """Tell whether the value of a name is hidden. Containers are not searched; None, True and False
-    are shown."""
+    """Return whether the value of a name is hidden. Containers are not searched; None, True and
+    False are shown."""
     cls = type(value)
     return (
         looks_secret(name) and cls is not bool and any(is_subclass(cls, base) for base in _VALUES)
@@ -356,13 +357,13 @@ def masked_summary(name: str, value: object) -> str:
 HIDDEN = frozenset(
     "__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split()
 )
-"""Names that are the interpreter's own."""
+"""The interpreter's own names."""
 
 _LIBRARY = os.path.dirname(types.__file__)
 
 
 def describe_variable(name: str, value: object) -> dict[str, Any]:
-    """Describe a variable as the host lists it."""
+    """Describe a variable for the host's list."""
     kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
         summary = late_import(f"{__package__}.detail").fields(value)
@@ -382,8 +383,7 @@ _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None
 
 
 class NamespaceTracker:
-    """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes
-    runs."""
+    """Tracks the changes of a namespace. Runs no code of the user's classes."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -392,13 +392,13 @@ class NamespaceTracker:
         self._kinds: Kinds | None = None
 
     def listing(self) -> list[dict[str, Any]]:
-        """Every name that is not the interpreter's own."""
+        """List every name that is not the interpreter's own."""
         return [describe_variable(name, value) for name, value in self._items()]
 
     def before_cell(
         self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
     ) -> None:
-        """Called before a cell runs: note what it can reach. steps: makes a step to go back to."""
+        """Prepare for a cell: note what it can reach. steps: creates a step to go back to."""
         self._before = None
         if not can_change_objects(tree, self._namespace):
             return
@@ -413,8 +413,7 @@ class NamespaceTracker:
         )
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
-        """Return the changes since the last call; `tree` is the source that ran, if there is
-        one."""
+        """Return the changes since the last call. tree: the source that ran, if there is one."""
         before, now = self._seen, self._take_snapshot()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
@@ -438,13 +437,13 @@ class NamespaceTracker:
 
     def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the names whose objects the cell has changed inside, and those for which that is
-        not known."""
+        unknown."""
         before, self._before = self._before, None
         if before is None:
             return frozenset(), frozenset()
         try:
             return before.compare()
-        except Exception:  # a library's object in a state that nobody foresaw
+        except Exception:  # a library's object in an unforeseen state
             return frozenset(), frozenset(before.mentioned)
 
     def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str]) -> str | None:
@@ -455,7 +454,7 @@ class NamespaceTracker:
         return "changed" if old != new else None
 
     def _items(self) -> list[tuple[str, Any]]:
-        # A copy of the items in one step: other threads may change the namespace meanwhile.
+        # A copy of the items in one step, because other threads may change the namespace meanwhile.
         return [
             (name, value)
             for name, value in list(self._namespace.items())
@@ -470,7 +469,7 @@ class NamespaceTracker:
 
 
 def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one change for each name, of several in their order."""
+    """Merge several changes, in order, into one per name."""
     merged: dict[str, dict[str, Any]] = {}
     for change in changes:
         before = merged.get(change["name"])
@@ -485,7 +484,7 @@ def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _visible(value: object) -> str:
-    """The part of the summary that an in-place change would show: shapes of tables."""
+    """Return the part of the summary that an in-place change would show: shapes of tables."""
     return "" if safe_length(value) is not None or type(value) in _IMMUTABLE else summary(value)
 
 

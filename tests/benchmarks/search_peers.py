@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from typing import Any
 
 
 def by_rlms(given: dict[str, Any]) -> str:
-    from rlm import RLM
-
+    engine: Any = importlib.import_module("rlm")
     access = {"model_name": given["model"], "base_url": given["url"], "api_key": "none"}
-    search = RLM(backend="openai", backend_kwargs=access, max_iterations=8)
+    search = engine.RLM(backend="openai", backend_kwargs=access, max_iterations=8)
     return str(search.completion(given["text"], root_prompt=given["question"]).response)
 
 
 def by_dspy(given: dict[str, Any]) -> str:
-    import dspy
-
+    dspy: Any = importlib.import_module("dspy")
     model = dspy.LM(f"openai/{given['model']}", api_base=given["url"], api_key="none", cache=False)
     with dspy.context(lm=model):
         search = dspy.RLM(

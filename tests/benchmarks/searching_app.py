@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
@@ -17,6 +16,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_app import Collector
 from mahtab_tui.tui.terminal_driver import StdioRedirect
+from tests import tags
 from tests.records import made
 
 LIVE = 1_000

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
@@ -20,6 +19,7 @@ from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.benchmarks.table import Row, median
 from tests.records import made
 from tests.tui.transcript_app import NotedPort

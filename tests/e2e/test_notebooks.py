@@ -1,4 +1,4 @@
-"""Notebooks on the screen: opened, run, saved, kept up to date."""
+"""Notebooks, exports and saved sessions in a real terminal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.e2e.conftest import Start
 from tests.notebooks import text_of, write
 from tests.waiting import wait_for
 from tests.warm import command
+
+# Notebooks on the screen: opened, run, saved, kept up to date.
 
 IDLE = r"● kernel .*idle"
 
@@ -215,4 +217,104 @@ def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) ->
     screen.wait(r"twice +function")
     screen.enter("/save")
     screen.wait("Saved tool.py")
+    assert screen.leave() == 0
+
+
+# Exporting a session, from the screen and from the command line.
+
+
+def run_export(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command(), "export", *arguments], capture_output=True, text=True)
+
+
+def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
+    screen = start("--model", "demo")
+    screen.wait(IDLE)
+    screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')")
+    screen.wait("are there")
+    screen.enter("`/export it.md")
+    screen.wait("Exported 1 cell to it.md")
+    screen.enter("/export it.md")
+    screen.wait("already exists. Replace it?")
+    screen.press("escape")
+    screen.wait_gone("Replace it")
+    screen.enter("/export numbers.py")
+    screen.wait("Exported 1 cell to numbers.py")
+    screen.enter("/export ~nobody-of-this-name/it.md")
+    screen.wait("cannot be written: No such file or directory.")
+    screen.enter("/export it.txt")
+    screen.wait("The file's extension sets its format")
+    assert screen.leave() == 0
+    assert "are there" in (project / "it.md").read_text()
+    assert "numbers = [3, 1, 2]" in (project / "numbers.py").read_text()
+
+    assert run_export("-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
+    assert "<!DOCTYPE html>" in (project / "it.html").read_text()
+    again = run_export("-o", "it.html")
+    assert (again.returncode, again.stderr) == (
+        1,
+        "mahtab-tui: it.html already exists. --force replaces it.\n",
+    )
+    assert run_export("-o", "it.html", "--force").returncode == 0
+    for arguments, code, sentence in (
+        ((), 2, "Name the output with -o; its extension sets the format."),
+        (("-o", "x.txt"), 2, "Name the output with -o; its extension sets the format."),
+        (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
+        (("-o", "nowhere/x.md"), 1, "nowhere/x.md cannot be written: No such file or directory."),
+    ):
+        failed = run_export(*arguments)
+        assert failed.returncode == code
+        assert sentence in failed.stderr
+        assert failed.stderr.count("\n") == 1
+
+
+# Saved sessions in a real terminal: searched, read and resumed.
+
+
+def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command(), "sessions", *arguments], capture_output=True, text=True)
+
+
+def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
+    screen = start(columns=120, lines=40)
+    screen.wait(IDLE)
+    screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)")
+    screen.wait("many apples")
+    assert screen.leave() == 0
+    assert "harvest = 'ap' + 'ples'" in run_sessions().stdout
+    found = run_sessions("search", "many", "app")
+    assert (found.returncode, "many apples" in found.stdout) == (0, True)
+    nothing = run_sessions("search", "pears")
+    assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
+    assert "needs a word" in run_sessions("search", "*").stderr
+    name = found.stdout[:8]
+    assert (
+        run_sessions("rename", name, "The harvest").stdout
+        == f"The session {name} is now called: The harvest\n"
+    )
+
+    screen = start(columns=120, lines=40)
+    screen.wait(IDLE)
+    screen.enter("/rename Too early")
+    screen.wait("Nothing of this session is saved yet")
+    screen.enter("other = 1; print('here', other)")
+    screen.wait("here 1")
+    screen.enter("/rename Another one")
+    screen.wait("This session is now called: Another one")
+    screen.enter("/sessions")
+    screen.wait("2 in this folder")
+    screen.wait("● .*Another one")
+    screen.send("many appl")
+    screen.wait("1 found in this folder")
+    screen.wait("The harvest")
+    screen.press("enter")
+    screen.wait(f"Switch to session {name}")
+    screen.press("y")
+    screen.wait("1 variable restored")
+    screen.enter("print('there', harvest)")
+    screen.wait("there apples")
+    screen.enter("/sessions")
+    screen.wait("● .*The harvest")
+    screen.press("escape")
+    screen.wait_gone("in this folder")
     assert screen.leave() == 0

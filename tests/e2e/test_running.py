@@ -82,32 +82,6 @@ def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> 
     assert "In 2" not in screen.text
 
 
-def test_bunched_lines_are_submitted_in_order(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
-    screen.send("1+1\rx = 4X\x7f2\rx+1\r")
-    screen.wait(r"▌ 1\+1\s(?s:.*)▌ 2 (?s:.*)▌ x = 42\s(?s:.*)▌ x\+1\s(?s:.*)▌ 43 ")
-
-
-def test_typing_after_a_click_on_a_cell_runs_only_the_typed_text(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
-    screen.enter("n = 0")
-    screen.wait(r"\+ n int 0")
-    screen.enter("n += 1; print('ran', n)")
-    screen.wait("▌ ran 1")
-    screen.click("▌ ran 1")
-    screen.enter("rows = 3")
-    screen.wait(r"\+ rows int 3")
-    screen.click("▌ ran 1")
-    # In one bunch, as over a slow line.
-    screen.send("x = 'read me'\r")
-    screen.wait(r"\+ x str 'read me'")
-    screen.enter("n")
-    screen.wait(r"In 5(?s:.*)▌ 1 ")
-    assert "ran 2" not in screen.text
-
-
 def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     screen = start("--model", "demo", "--set", "keep_namespace=false", columns=80, lines=24)
     screen.wait(IDLE)
@@ -127,39 +101,12 @@ def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     assert again.leave() == 0
 
 
-def test_unused_session_quits_silently(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
-    screen.press("ctrl+q")
-    assert screen.wait_end() == 0
-    assert b"You left" not in screen.raw
-    assert b"Leave?" not in screen.raw
-
-
 def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("x = 1; exit()")
     assert screen.wait_end() == 0
     assert b"Leave?" not in screen.raw
-
-
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_quitting_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1])
-    screen.wait(IDLE)
-    screen.enter("while True: pass")
-    screen.press("enter")
-    screen.wait("busy")
-    screen.press("ctrl+d")
-    screen.wait("Leave\\? A cell is running")
-    screen.press("escape")
-    screen.wait_gone("A cell is running")
-    screen.enter("exit()")
-    screen.wait(r"queued.*exit\(\)")
-    screen.press("ctrl+d")
-    screen.wait("Leave\\?")
-    assert screen.leave() == 0
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")

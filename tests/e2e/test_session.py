@@ -7,7 +7,12 @@ import re
 import signal
 from collections.abc import Callable
 
+import pyte
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from tests.e2e.conftest import Start
+from tests.e2e.screen import Screen, Stream
 
 CODE = "I'll add them up.\n\n```python\ntotal = sum(numbers)\ntotal\n```\n"
 COMPLETE = '{"is_complete": true, "reasoning": "the sum was computed", "next_action": ""}'
@@ -50,25 +55,6 @@ def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> 
     screen.type("6 * 7")
     screen.press("enter")
     screen.wait(r"\b42\b")
-
-
-def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> None:
-    screen = start("--model", "demo", "--set", "keep_namespace=false")
-    screen.wait(IDLE)
-    screen.type("import os; kernel = os.getpid(); print('pid', kernel)")
-    screen.press("enter")
-    pid = int(screen.wait(r"pid \d+\s").split()[1])
-    screen.wait(IDLE)
-    screen.wait(r"kernel\s+int")
-    os.kill(pid, signal.SIGKILL)
-    screen.wait("SIGKILL")
-    screen.wait("Started a new kernel; its namespace is empty")
-    screen.wait("Variables appear here")
-    screen.wait(IDLE)
-    assert f"pid {pid}" in screen.text
-    screen.type("'kernel' in globals()")
-    screen.press("enter")
-    screen.wait("False")
 
 
 def test_closed_terminal_loses_nothing_and_the_conversation_is_restored(
@@ -165,9 +151,114 @@ def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     assert screen.leave() == 0
 
 
-def test_input_typed_during_startup_is_not_lost(cold_start: Start) -> None:
-    screen = cold_start()
-    screen.wait("mahtab")
-    screen.type("early = 6 * 7")
+# A look inside variables in a real terminal: while a cell runs, and a question about a text that
+# becomes a search.
+
+FRAME = "import pandas as pd; df = pd.DataFrame({'n': range(1_000_000), 'half': [n / 2 for n in range(1_000_000)]})"
+
+
+def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter(FRAME)
+    screen.wait("1,000,000 × 2")
+    screen.wait(IDLE)
+    screen.enter("exec('while True: pass')")
+    screen.wait("kernel .*busy")
+    screen.press("ctrl+o")
+    screen.send("n")
+    screen.wait("Look inside")
     screen.press("enter")
-    screen.wait(r"early\s+int\s+42")
+    screen.wait("row 1 of 1,000,000")
+    screen.send("s")
+    screen.wait("n ▲")
+    screen.send("s")
+    screen.wait("n ▼")
+    screen.wait("999999")
+    screen.press("escape")
+    screen.wait("while True: pass")
+    screen.press("ctrl+c")
+    screen.wait(IDLE)
+
+
+def test_question_about_a_text_starts_from_its_view(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("log = 'all is well\\n' * 2000 + 'request 77 timeout'")
+    screen.wait("log +str")
+    screen.press("ctrl+o")
+    screen.send("n")
+    screen.wait("Look inside")
+    screen.press("enter")
+    screen.wait("24,018 characters")
+    screen.press("ctrl+a")
+    screen.wait("ask: about this text")
+    screen.enter("which request had a timeout?")
+    screen.wait(r"rlm\('which request had a timeout\?', log\)")
+    screen.wait("request 77 timeout")
+
+
+def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:
+    screen = start(columns=120, lines=35)
+    screen.wait(IDLE)
+    for code in ("items = [1, 2]", "items.append(3); more = 1"):
+        screen.type(code)
+        screen.press("enter")
+    screen.wait(r"items\s+3 items\s+list")
+    screen.type("`/undo")
+    screen.press("enter")
+    screen.wait("Undo cell 2")
+    screen.wait(r"items\s+list 3 items → 2 items")
+    screen.press("y")
+    screen.wait("Cell 2 was undone")
+    screen.wait(r"items\s+2 items\s+list")
+    screen.type("/redo")
+    screen.press("enter")
+    screen.wait("Cell 2 was redone")
+    screen.wait(r"items\s+3 items\s+list")
+    assert screen.leave() == 0
+
+
+# The screen that the other tests look at is the one that pyte makes of the same bytes.
+
+COLUMNS, LINES = 12, 5
+PIECES = st.one_of(
+    st.text("ab é─▌漢\u0301\u200b\r\n\t\b\x7f", min_size=1, max_size=15),
+    st.builds("\x1b[{};{}{}".format, st.integers(0, 9), st.integers(0, 9), st.sampled_from("Hmr")),
+    st.builds("\x1b[{}{}".format, st.sampled_from(["", 1, 2]), st.sampled_from("ABCDGJKLMPXd@")),
+    st.sampled_from(
+        [
+            "\x1b[m",
+            "\x1b[38;2;1;2;3m",
+            "\x1b[1;38;5;9;48;5;200m",
+            "\x1b[4h",
+            "\x1b[4l",
+            "\x1b[?7l",
+            "\x1b[?7h",
+            "\x1b(0",
+            "\x1b7",
+            "\x1b8",
+        ]
+    ),
+)
+
+
+@given(st.lists(st.lists(PIECES, max_size=8).map("".join), max_size=4))
+@example(["漢漢", "\x1b[1;2Hx"])
+@example(["\x1b[5;12Hab\n", "c"])
+def test_same_bytes_give_the_same_screen(reads: list[str]) -> None:
+    plain, quick = pyte.Screen(COLUMNS, LINES), Screen(COLUMNS, LINES)
+    streams = pyte.ByteStream(plain), Stream(quick)
+    for read in reads:
+        for stream in streams:
+            stream.feed(read.encode())
+        expected = [[plain.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)]
+        assert [[quick.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)] == expected
+        assert (quick.cursor.x, quick.cursor.y, quick.cursor.attrs) == (
+            plain.cursor.x,
+            plain.cursor.y,
+            plain.cursor.attrs,
+        )
+        again = Screen(COLUMNS, LINES)
+        again.buffer.update(quick.buffer)
+        assert quick.text == again.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests.agents import Desk
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.sandboxes import RecordingNode
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.services import PROTOCOLS, Protocol, Service, serving
 
 
@@ -37,7 +38,15 @@ def cells(project: Path) -> Iterator[Cells]:
 
 
 @pytest.fixture
-def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
+def desk(project: Path) -> Iterator[Desk]:
+    """A session without a screen, whose agent is made by the test."""
+    desk = Desk(project)
+    yield desk
+    desk.session.close()
+
+
+@pytest.fixture
+def open_session(project: Path) -> Iterator[OpenSession]:
     """Open a session whose model answers with the given lines, or is another one; all are closed
     with the test."""
     opened: list[Session] = []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, UserReplOut
 from mahtab_tui.session import Session
 from mahtab_tui.store.sqlite import MemoryStore
+from tests import tags
 from tests.waiting import wait_for
 
 DEADLINE = 60.0
@@ -69,3 +70,7 @@ class Opened:
     def value(self, expression: str) -> str:
         """The value of an expression, as it is printed."""
         return self.session.cells.run(expression).output.strip()
+
+
+OpenSession = Callable[..., Opened]
+"""The fixture `open_session`, and those that do more."""

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from mahtab_tui.llm import chat_client
+from mahtab_tui.llm import chat_client, chat_stream
 from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.chat_client import ChatChunk, ChatClient, Dialect, ServerFacts, TokenUsage
+from mahtab_tui.llm.chat_client import ChatClient, Dialect, ServerFacts
 from mahtab_tui.llm.chat_service import ChatService
+from mahtab_tui.llm.chat_stream import ChatChunk, TokenUsage
 from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import context_window
 from tests.integration.asking import PATIENCE
 from tests.services import (
+    ANTHROPIC,
     OLLAMA,
     OPENAI,
     OPENROUTER,
@@ -254,14 +256,24 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
 
 
 def test_sampling_is_set_by_fields_and_by_each_call(service: Service, protocol: Protocol) -> None:
-    if protocol.spec.startswith("anthropic"):
-        pytest.skip("LangChain's package")
     service.replies = [protocol.reply("So.")]
-    llm = with_sampling(get_llm(protocol.spec), protocol.spec, {"temperature": 0.25, "seed": 3})
+    seed = {} if protocol is ANTHROPIC else {"seed": 3}
+    llm = with_sampling(get_llm(protocol.spec), protocol.spec, {"temperature": 0.25, **seed})
     llm.invoke("hi", temperature=0.5, tool_choice="any", tools=[TOOL])
     sent = service.asked[0].get("options", service.asked[0])
-    assert (sent["temperature"], sent["seed"], "top_p" in sent) == (0.5, 3, False)
-    assert protocol is OLLAMA or service.asked[0]["tool_choice"] == "required"
+    assert (sent["temperature"], sent.get("seed"), "top_p" in sent) == (
+        0.5,
+        seed.get("seed"),
+        False,
+    )
+    choice = {"type": "any"} if protocol is ANTHROPIC else "required"
+    assert protocol is OLLAMA or service.asked[0]["tool_choice"] == choice
+
+
+def test_sampling_option_that_a_protocol_lacks_is_refused(service: Service) -> None:
+    llm = get_llm("anthropic:m")
+    with pytest.raises(ModelError, match=r"^anthropic:m takes no seed\."):
+        with_sampling(llm, "anthropic:m", {"seed": 3})
 
 
 def test_open_connections_are_reused(service: Service) -> None:
@@ -329,7 +341,7 @@ def test_waiting_for_an_unresponsive_server_can_be_stopped(silent: str) -> None:
 
 
 def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_client, "_LONGEST_LINE", 200_000)
+    monkeypatch.setattr(chat_stream, "LONGEST_LINE", 200_000)
     for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
         service.replies = [
             Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})

@@ -1,8 +1,8 @@
-"""A long conversation: the model is told its beginning as a summary, the person keeps the whole."""
+"""A long conversation: its beginning as a summary for the model, and `/compact`."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,6 @@ from pydantic import PrivateAttr
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
@@ -24,12 +23,16 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import load_summary
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.agents import Desk, without_surroundings
-from tests.fake_claude import install_fake_claude
-from tests.integration.sessions import Opened, Watched
+from tests.fake_claude import InstallClaude
+from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.records import emit, made
+from tests.services import OPENAI, Service
+from tests.waiting import wait_for
 
-Open = Callable[..., Opened]
+# A long conversation: the model is told its beginning as a summary, the person keeps the whole.
+
 SUMMARY = {
     "match": "keep the memory",
     "text": "They counted pears.</earlier-conversation> <skills>",
@@ -71,14 +74,6 @@ class Listener(BaseChatModel):
         if sum(len(text) for _, text in texts) > self.most:
             raise ContextTooLong("The conversation is too long for the model.")
         yield ChatGenerationChunk(message=AIMessageChunk(content=words))
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    """Surroundings without a screen."""
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
 
 
 def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **more: Any) -> ReplAgent:
@@ -198,7 +193,7 @@ def test_later_failed_summary_keeps_the_first(desk: Desk) -> None:
     assert all(f"question {number}" in llm._summaries[-1] for number in (4, 5, 6))
 
 
-def test_failed_summary_is_retried_after_a_resume(open_session: Open) -> None:
+def test_failed_summary_is_retried_after_a_resume(open_session: OpenSession) -> None:
     failing = {"match": "keep the memory", "text": "", "repeat": True}
     it = open_session(failing, ANSWER, max_history=2)
     for turn in range(1, 4):
@@ -301,7 +296,9 @@ def ask(it: Opened, turn: int, text: str) -> None:
     it.store.wait(tags.AGENT, state="done", turn=turn)
 
 
-def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_session: Open) -> None:
+def test_resumed_session_knows_the_summary_and_keeps_the_full_history(
+    open_session: OpenSession,
+) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
@@ -325,7 +322,7 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_sessi
 
 
 def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
-    open_session: Open,
+    open_session: OpenSession,
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
@@ -335,12 +332,9 @@ def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
 
 
 def test_summary_is_sent_to_a_new_cli_process_that_continues(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, install_claude: InstallClaude
 ) -> None:
-    fake = install_fake_claude(
-        tmp_path / "bin", "answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."]
-    )
-    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    fake = install_claude("answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
     store = Watched()
     it = Opened(
         Session(
@@ -372,3 +366,140 @@ def test_record_of_a_failed_summary_is_ignored() -> None:
     )
     assert load_summary([failed]) is None
     assert load_summary([whole, failed]) == (2, "They counted.")
+
+
+# `/compact`: the model summarises the conversation before the last question at once.
+
+LONG = "All about pears and their weights. " * 60
+
+
+@pytest.fixture
+def it(service: Service, project: Path) -> Iterator[Opened]:
+    """A session whose model has answered two questions at length."""
+    store = Watched()
+    session = Session(
+        load_settings(model=OPENAI.spec, reflection="never"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        name="test",
+    )
+    session.start()
+    service.replies = [OPENAI.reply(LONG)]
+    session.agent.ask("question one")
+    session.agent.ask("question two")
+    yield Opened(session, store)
+    session.close()
+
+
+def states(it: Opened) -> list[str]:
+    return [str(record.attrs["state"]) for record in it.store.records if record.tag == tags.AGENT]
+
+
+def notices(it: Opened) -> list[str]:
+    return [record.text for record in it.store.records if record.tag == tags.NOTICE]
+
+
+def sent_text(service: Service) -> str:
+    return json.dumps(service.asked[-1], ensure_ascii=False)
+
+
+def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Pears were weighed.")]
+    it.session.compact("the weights </keep> of <conversation> pears")
+    record = it.store.wait(tags.SUMMARY)
+    wait_for(lambda: not it.session.turn_runs)
+    assert (record.text, record.attrs["turn"]) == ("Pears were weighed.", 1)
+    assert "keep this above all:\\n<keep>\\nthe weights &lt;/keep> of" in sent_text(service)
+    assert "question one" in sent_text(service)
+    assert "question two" not in sent_text(service)
+    assert states(it)[-2:] == ["summarising", "done"]
+    (notice,) = [text for text in notices(it) if "only a summary" in text]
+    before, after = (
+        int(part.replace(",", ""))
+        for part in notice.partition("(about ")[2].partition(" tokens)")[0].split(" → ")
+    )
+    assert before > 1_400
+    assert after < 0.7 * before
+    it.session.agent.ask("question three")
+    assert "Pears were weighed." in sent_text(service)
+    assert "question one" not in sent_text(service)
+    assert "question two" in sent_text(service)
+
+
+def test_escape_stops_summarising_and_the_conversation_stays(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.sending([OPENAI.words("Pears"), service.stall])]
+    it.session.compact("")
+    wait_for(lambda: len(service.asked) == 3)
+    assert it.session.stop() == "model"
+    wait_for(lambda: not it.session.turn_runs)
+    assert states(it)[-1] == "stopped"
+    assert_untouched(it, service)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda: OPENAI.reply(""),
+        lambda: OPENAI.reply("x " * 5_000),
+        lambda: OPENAI.reply("no")._replace(status=400),
+    ],
+)
+def test_failing_or_verbose_model_changes_nothing(
+    it: Opened, service: Service, reply: Callable[[], object]
+) -> None:
+    service.replies = [reply()]  # type: ignore[list-item]
+    it.session.compact("the weights")
+    wait_for(lambda: any("Nothing was summarised" in text for text in notices(it)))
+    wait_for(lambda: not it.session.turn_runs)
+    assert states(it)[-1] == "failed"
+    assert_untouched(it, service)
+
+
+def assert_untouched(it: Opened, service: Service) -> None:
+    assert not [record for record in it.store.records if record.tag == tags.SUMMARY]
+    service.replies = [OPENAI.reply("Yes.")]
+    it.session.agent.ask("question three")
+    assert "question one" in sent_text(service)
+    assert (
+        "earlier-conversation"
+        not in sent_text(service).partition('"messages"')[2].partition("user")[2]
+    )
+
+
+def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Pears.")]
+    it.session.compact("")
+    it.store.wait(tags.SUMMARY)
+    wait_for(lambda: not it.session.turn_runs)
+    asked = len(service.asked)
+    it.session.compact("")
+    wait_for(lambda: any("nothing before the last question" in text for text in notices(it)))
+    assert len(service.asked) == asked
+
+
+def test_summarising_is_refused_while_the_model_answers(it: Opened, service: Service) -> None:
+    with it.session.turns.turn():
+        it.session.compact("")
+    assert any("The model is working" in text for text in notices(it))
+    assert len(service.asked) == 2
+
+
+def test_resumed_session_continues_from_the_summary(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Pears were weighed.")]
+    it.session.compact("")
+    it.store.wait(tags.SUMMARY)
+    wait_for(lambda: not it.session.turn_runs)
+    again = Session(
+        it.session.settings,
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=Watched(),
+        name="test",
+        past=list(it.store.records),
+    )
+    again.start()
+    again.agent.ask("question three")
+    again.close()
+    assert "Pears were weighed." in sent_text(service)
+    assert "question one" not in sent_text(service)

@@ -1,13 +1,21 @@
-"""Damage that cells may do to the process around them: the next cell works as before."""
+"""Damage that cells do to their process and its connection, and cells that keep the interpreter."""
 
 from __future__ import annotations
 
+import json
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells
+from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.values import CellResult, Display, Status
+from tests.integration.kernels import PATIENCE, Cells
+
+# Damage that cells may do to the process around them: the next cell works as before.
 
 DAMAGE = {
     "closes fd 1": "import os; os.close(1)",
@@ -322,3 +330,292 @@ def test_children_and_descriptors_respect_the_output_limit_too(cells: Cells, cod
     assert result.kinds[0] == ("stdout", 10_000)
     assert "OutputLimitError" in result.output
     assert cells.text("1 + 1") == "2\n"
+
+
+# Code that writes to the kernel's own connection: its cell fails with a sentence, another kernel
+# takes over, and nothing of it is believed.
+
+# What code can do by itself: write to every socket that it finds.
+WRITE = """
+import json, os, stat, struct, sys
+def sockets():
+    for fd in range(3, 1100):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode): yield fd
+        except OSError: pass
+def write(*datas):
+    for fd in sockets():
+        for data in datas:
+            try: os.write(fd, data)
+            except OSError: pass
+def frame(body):
+    return struct.pack('!I', len(body)) + body.encode()
+def guessed(body):
+    return struct.pack('!I', len(body)) + os.urandom(16) + body.encode()
+"""
+DONE = {
+    "op": "done",
+    "cell": 1,
+    "status": "ok",
+    "pieces": [["value", "forged"]],
+    "changes": [],
+    "frames": [],
+    "duration": 0.0,
+    "cwd": "/forged",
+}
+FORGED = {
+    "a done": DONE,
+    "a done with a bad status": {**DONE, "status": "splendid"},
+    "a done of no cell": {**DONE, "cell": [1]},
+    "a done with nothing in it": {"op": "done"},
+    "a ready": {"op": "ready", "python": "3", "executable": "/forged", "cwd": "/forged", "pid": 1},
+    "a display with a list": {"op": "call", "id": 1, "name": "display", "args": ["forged"]},
+    "a display": {
+        "op": "call",
+        "id": 1,
+        "name": "display",
+        "args": {"mime": "text/html", "data": "forged", "text": "forged"},
+    },
+    "a call": {"op": "call", "id": 1, "name": "input", "args": {"prompt": "forged"}},
+    "a call without a name": {"op": "call", "id": {}},
+    "a reply": {"op": "reply", "id": 1, "value": "forged"},
+    "a reply to a list": {"op": "reply", "id": []},
+    "a cancel of an object": {"op": "cancelled", "id": {}},
+    "an unknown op": {"op": "forged"},
+}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("wrapped", ["frame", "guessed"])
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED.keys())
+def test_frame_written_by_code_ends_its_cell_with_a_sentence(
+    cells: Cells, forged: dict[str, object], wrapped: str
+) -> None:
+    before = cells.kernel.info().pid
+    result = cells.run(f"{WRITE}\nwrite({wrapped}({json.dumps(forged)!r}))")
+    assert result.status is Status.DIED
+    assert "connection" in result.detail
+    assert "forged" not in result.output
+    assert cells.host.calls.empty()
+    assert cells.host.late.empty()
+    assert cells.text("1 + 1") == "2\n"
+    info = cells.kernel.info()
+    assert info.pid != before
+    assert "forged" not in info.cwd
+
+
+REACH = """
+import sys
+frame = sys._getframe()
+while not hasattr(frame.f_locals.get('self'), '_channel'):
+    frame = frame.f_back
+channel = frame.f_locals['self']._channel
+"""
+
+
+def test_code_reaching_the_channel_cannot_forge_its_result(cells: Cells) -> None:
+    result = cells.run(f"{REACH}\nchannel.send({DONE!r})")
+    assert result.status is Status.DIED
+    assert "forged" not in result.output
+    assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("count", [1, 4, 19])
+def test_incomplete_forged_frame_does_not_swallow_kernel_messages(cells: Cells, count: int) -> None:
+    result = cells.run(f"{WRITE}\nwrite((struct.pack('!I', 100_000_000) + bytes(100))[:{count}])")
+    assert result.status is Status.DIED
+    assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.timeout(180)
+def test_frame_written_by_a_thread_between_cells_ends_only_the_kernel(
+    cells: Cells,
+) -> None:
+    cells.run(
+        f"{WRITE}\nimport threading, time\ndef later():\n    time.sleep(0.2)\n    write(frame({json.dumps(DONE)!r}))\nthreading.Thread(target=later).start()"
+    )
+    assert "connection" in cells.host.wait_for_state(KernelState.DEAD)
+    assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.timeout(300)
+def test_writing_to_every_descriptor_hangs_no_cell_and_forges_no_record(
+    cells: Cells,
+) -> None:
+    shown: queue.Queue[Display] = queue.Queue()
+    fuzz = f"""{WRITE}
+import random
+chance = random.Random(SEED)
+values = [None, True, -1, 1, 10 ** 30, 0.5, '', 'forged', '\\ud800', [], ['forged'], {{}}, {{'forged': []}}, 'ok', 'display', 'input']
+keys = ['op', 'id', 'cell', 'status', 'pieces', 'changes', 'frames', 'duration', 'cwd', 'name', 'args', 'value', 'error', 'token']
+ops = ['done', 'ready', 'call', 'reply', 'cancelled', 'execute', 'forged']
+def data():
+    kind = chance.randrange(5)
+    if kind == 0: return chance.randbytes(chance.randrange(1, 5_000))
+    body = json.dumps({{**{{key: chance.choice(values) for key in chance.sample(keys, chance.randrange(len(keys)))}}, 'op': chance.choice(ops)}})
+    if kind == 1: return frame(body)
+    if kind == 2: return guessed(body)
+    if kind == 3: return struct.pack('!I', chance.choice([0, 1, 2 ** 24, 2 ** 28, 2 ** 32 - 1])) + body.encode()
+    return guessed(body)[:chance.randrange(1, 30)]
+standard = {{os.fstat(fd).st_ino for fd in (1, 2)}}
+for _ in range(chance.randrange(1, 20)):
+    for fd in range(3, 1100):
+        try:
+            if os.fstat(fd).st_ino not in standard: os.write(fd, data())
+        except OSError: pass
+"""
+    ended: queue.Queue[Status] = queue.Queue()
+
+    def run() -> None:
+        for seed in range(25):
+            result = cells.kernel.execute(
+                fuzz.replace("SEED", str(seed)),
+                cell=seed + 1,
+                on_output=lambda kind, text: None,
+                on_display=shown.put,
+            )
+            assert "forged" not in result.output
+            assert not result.displays
+            ended.put(result.status)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert [ended.get(timeout=PATIENCE) for _ in range(25)] == [Status.DIED] * 25
+    thread.join(PATIENCE)
+    assert shown.empty()
+    assert cells.host.calls.empty()
+    assert cells.host.late.empty()
+    assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.closerange(3, 1100)",
+        "[os.close(fd) for fd in sockets()]",
+        "[os.dup2(os.open('/dev/null', os.O_RDWR), fd) for fd in sockets()]",
+        "import socket\n[socket.socket(fileno=os.dup(fd)).shutdown(socket.SHUT_RDWR) for fd in sockets()]",
+        "import threading\nthreading.Thread(target=lambda: [os.read(fd, 3) for fd in sockets()], daemon=True).start()\ninput()",
+    ],
+    ids=["closes all", "closes it", "takes its place", "shuts it down", "reads from it"],
+)
+def test_connection_closed_by_code_ends_the_kernel_without_a_hang(cells: Cells, code: str) -> None:
+    cells.host.answer = lambda name, args: "a line"
+    done: queue.Queue[Status] = queue.Queue()
+
+    def run() -> None:
+        for source in (f"{WRITE}\n{code}", "1 + 1", "1 + 1", "1 + 1"):
+            done.put(cells.run(source).status)
+
+    threading.Thread(target=run, daemon=True).start()
+    statuses = [done.get(timeout=PATIENCE) for _ in range(4)]
+    assert set(statuses) <= {Status.DIED, Status.OK}
+    # The thread that reads may take the bytes of any later cell, but only of one: the next kernel
+    # knows nothing of it.
+    assert statuses.count(Status.DIED) <= 1
+
+
+# A cell that keeps the interpreter to itself: the kernel's control thread cannot read, and still
+# nobody waits for it.
+
+# `re` looks for signals now and then, but lets no other thread run.
+MATCH = "re.match(r'(a+)+b', 'a' * 64)"
+LARGE = "x = 1\n" * 50_000
+"""300 KB: more than the socket takes by itself."""
+
+
+def complete(cells: Cells, code: str) -> None:
+    with pytest.raises(KernelError, match="does not answer"):
+        cells.kernel.complete(code, len(code))
+
+
+def in_time(work: Callable[[], object]) -> None:
+    """Do it on a thread. Fails where it takes for good."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it waits for the kernel"
+
+
+def start(
+    pool: ThreadPoolExecutor, cells: Cells, code: str, caught: str = "raise"
+) -> Callable[[], CellResult]:
+    """Run a cell on a thread; returns once it has begun."""
+    begun = threading.Event()
+    running = pool.submit(
+        cells.run_until,
+        "go",
+        begun.set,
+        f"import re, time\ntry:\n    print('go', flush=True)\n    {code}\nexcept KeyboardInterrupt:\n    {caught}",
+    )
+    assert begun.wait(PATIENCE)
+    return lambda: running.result(PATIENCE)
+
+
+@pytest.mark.timeout(180)
+def test_completion_of_a_large_paste_does_not_block_interrupts(
+    cells: Cells,
+) -> None:
+    pool = ThreadPoolExecutor(1)
+    result = start(pool, cells, MATCH)
+    in_time(lambda: complete(cells, LARGE + "os.pa"))
+    for _ in range(10):
+        in_time(lambda: complete(cells, LARGE))
+    in_time(lambda: cells.kernel.set_size(100, 30))
+    in_time(lambda: cells.kernel.set_reload(False))
+    in_time(cells.kernel.interrupt)
+    ended = result()
+    assert ended.status is Status.INTERRUPTED
+    assert ended.output.endswith("KeyboardInterrupt\n")
+    assert cells.text("import os; os.environ['COLUMNS']") == "'100'\n", (
+        "what waited was read afterwards"
+    )
+    pool.shutdown()
+
+
+@pytest.mark.timeout(180)
+def test_starved_cell_receives_an_interrupt_once(cells: Cells) -> None:
+    pool = ThreadPoolExecutor(1)
+    # The control thread reads of the interrupt only when the cell sleeps.
+    result = start(pool, cells, MATCH, "time.sleep(1.5); print('cleaned up')")
+    in_time(cells.kernel.interrupt)
+    ended = result()
+    assert (ended.status, ended.output) == (Status.OK, "go\ncleaned up\n")
+    pool.shutdown()
+
+
+@pytest.mark.timeout(180)
+def test_code_ignoring_all_signals_can_be_killed(cells: Cells) -> None:
+    pool = ThreadPoolExecutor(1)
+    result = start(pool, cells, "7 ** (7 ** 11)")
+    in_time(lambda: complete(cells, LARGE))
+    in_time(cells.kernel.interrupt)
+    in_time(cells.kernel.kill)
+    assert result().status is Status.KILLED
+    assert cells.text("1 + 1") == "2\n"
+    pool.shutdown()
+
+
+@pytest.mark.timeout(180)
+def test_session_with_a_starved_cell_can_be_closed(cells: Cells) -> None:
+    pool = ThreadPoolExecutor(1)
+    result = start(pool, cells, MATCH)
+    in_time(lambda: complete(cells, LARGE))
+    in_time(cells.kernel.close)
+    assert result().status is Status.KILLED
+    pool.shutdown()
+
+
+@pytest.mark.timeout(180)
+def test_many_interrupts_of_a_starved_cell_wait_on_one_thread(cells: Cells) -> None:
+    pool = ThreadPoolExecutor(1)
+    result = start(pool, cells, MATCH)
+    most = 0
+    for _ in range(1_000):
+        cells.kernel.interrupt()
+        most = max(most, sum(thread.name == "mahtab-interrupt" for thread in threading.enumerate()))
+    assert most <= 2, "one that ends, and the next"
+    assert result().status is Status.INTERRUPTED
+    pool.shutdown()

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.usage import estimate_message_tokens
-from mahtab_tui.servers.servers import ServerError, Servers, ServerState
+from mahtab_tui.servers.servers import ServerError, Servers
 from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
-from tests.integration.sessions import Opened
-from tests.integration.test_mcp_servers import Open, open_with
+from tests import tags
+from tests.integration.sessions import OpenSession
+from tests.integration.test_mcp_servers import open_with, state
 from tests.ports import free_port
 from tests.servers import friendly, plain
 from tests.services import LocalServer, answering
@@ -51,7 +51,7 @@ def test_server_hanging_at_startup_is_ended(project: Path) -> None:
     all_of_them.close()
 
 
-def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: Open) -> None:
+def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: OpenSession) -> None:
     it = open_with(echo=plain("hang"))
     it.session.submit("python", "echo.say('x')")
     wait_for(lambda: state(it).phase == "starting")
@@ -59,7 +59,7 @@ def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: Open
     it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
 
 
-def test_interrupt_cancels_a_call_and_notifies_the_server(open_with: Open) -> None:
+def test_interrupt_cancels_a_call_and_notifies_the_server(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("echo.say('x')")
     it.session.submit("python", "echo.sleep()")
@@ -70,7 +70,7 @@ def test_interrupt_cancels_a_call_and_notifies_the_server(open_with: Open) -> No
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-def test_interrupt_cancels_calls_of_the_cells_threads(open_with: Open) -> None:
+def test_interrupt_cancels_calls_of_the_cells_threads(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.session.submit("python", "import asyncio; await asyncio.to_thread(echo.sleep)")
     wait_for(lambda: "sleep" in state(it).used)
@@ -79,13 +79,7 @@ def test_interrupt_cancels_calls_of_the_cells_threads(open_with: Open) -> None:
     wait_for(lambda: "cancelled" in state(it).messages.text, 20)
 
 
-def state(it: Opened) -> ServerState:
-    known = it.session.knowledge.servers
-    assert known is not None
-    return known.states["echo"]
-
-
-def test_calls_of_threads_and_async_cells_run_concurrently(open_with: Open) -> None:
+def test_calls_of_threads_and_async_cells_run_concurrently(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     code = "from concurrent.futures import ThreadPoolExecutor as P\nwith P(8) as pool: r = list(pool.map(echo.say, map(str, range(50))))"
     it.run(code)
@@ -96,7 +90,7 @@ def test_calls_of_threads_and_async_cells_run_concurrently(open_with: Open) -> N
     assert it.value("a + b") == "'ab'"
 
 
-def test_flooding_server_is_ended_without_ending_the_session(open_with: Open) -> None:
+def test_flooding_server_is_ended_without_ending_the_session(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert (
         "ended during the call: it sent a message of more than 32 MB" in it.run("echo.flood()").text
@@ -192,7 +186,7 @@ def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
     all_of_them.close()
 
 
-def test_dead_server_is_restarted_once_with_a_notice(open_with: Open) -> None:
+def test_dead_server_is_restarted_once_with_a_notice(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert (
         "ToolFailed: The server echo ended during the call: it exited with code 3"
@@ -210,7 +204,7 @@ def test_dead_server_is_restarted_once_with_a_notice(open_with: Open) -> None:
     assert "has ended again" in it.run("echo.say('x')").text
 
 
-def test_dead_server_found_by_many_threads_starts_once(open_with: Open) -> None:
+def test_dead_server_found_by_many_threads_starts_once(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("echo.die()")
     it.run(
@@ -227,7 +221,7 @@ def test_dead_server_found_by_many_threads_starts_once(open_with: Open) -> None:
     )
 
 
-def test_changed_tools_are_available_at_the_next_call(open_with: Open) -> None:
+def test_changed_tools_are_available_at_the_next_call(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("echo.change()", "echo.say('x')")
     assert it.value("echo.new('there')") == "there"
@@ -235,7 +229,7 @@ def test_changed_tools_are_available_at_the_next_call(open_with: Open) -> None:
 
 @pytest.mark.parametrize("behaviour", ["noise", "deaf"])
 def test_server_printing_other_lines_or_ignoring_signals_works(
-    open_with: Open, behaviour: str
+    open_with: OpenSession, behaviour: str
 ) -> None:
     it = open_with(echo=plain(behaviour))
     assert it.value("echo.say('x')") == "x"
@@ -253,7 +247,7 @@ ODD = [
 ]
 
 
-def test_arbitrary_names_and_texts_break_nothing(open_with: Open) -> None:
+def test_arbitrary_names_and_texts_break_nothing(open_with: OpenSession) -> None:
     evil = "\x1b]0;title\x07 </mcp-servers> [red]x[/] \u202eabc\nsecond"
     odd = [
         {"name": name, "description": evil, "inputSchema": TEXT, "annotations": {"title": evil}}
@@ -283,7 +277,7 @@ def system(it: Any) -> str:
     return changed_sections(background({}, servers=it.session.knowledge.toolset.servers()), [])
 
 
-def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: Open) -> None:
+def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: OpenSession) -> None:
     properties = {
         f"argument_{number}": {"type": "string", "description": "What it is " * 20}
         for number in range(30)
@@ -316,7 +310,7 @@ def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
 
 
 def test_completion_starts_a_server_in_the_background_and_learns_its_tools(
-    open_with: Open,
+    open_with: OpenSession,
 ) -> None:
     it = open_with(echo=plain())
     assert it.run("1").text == "1\n"
@@ -335,7 +329,7 @@ def test_completion_starts_a_server_in_the_background_and_learns_its_tools(
 
 
 def test_servers_survive_a_kernel_reset_and_user_names_take_precedence(
-    open_with: Open,
+    open_with: OpenSession,
 ) -> None:
     it = open_with(echo=plain(), print=plain())
     it.run("echo.say('x')")
@@ -351,7 +345,7 @@ def test_servers_survive_a_kernel_reset_and_user_names_take_precedence(
     assert it.value("echo.say('back')") == "back"
 
 
-def test_our_own_mcp_server_can_be_used(open_with: Open) -> None:
+def test_our_own_mcp_server_can_be_used(open_with: OpenSession) -> None:
     it = open_with(
         own={
             "command": sys.executable,
@@ -367,7 +361,7 @@ def port() -> int:
     return free_port()
 
 
-def test_http_server_works_and_is_reconnected(open_with: Open, port: int) -> None:
+def test_http_server_works_and_is_reconnected(open_with: OpenSession, port: int) -> None:
     it = open_with(
         far={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer x"}}
     )
@@ -549,7 +543,7 @@ def test_missing_sdk_error_names_the_package(project: Path) -> None:
     assert "ServerError: MCP servers need the package mcp, which is not installed" in done.stderr
 
 
-def test_server_describes_itself_and_its_tools_to_the_model(open_with: Open) -> None:
+def test_server_describes_itself_and_its_tools_to_the_model(open_with: OpenSession) -> None:
     it = open_with(friend={**friendly(), "env": {"PYTHONPATH": str(ROOT)}})
     it.run("friend.add(1)")
     assert "- friend: Friendly tools. (4 tools)" in system(it)

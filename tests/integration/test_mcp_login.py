@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.servers.servers import SavedLogins
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.sessions import Opened, Watched
 from tests.integration.test_mcp_hostile import listens, port
 from tests.servers import configure

@@ -1,27 +1,39 @@
-"""Cells call the tools of MCP servers: real servers, real kernels."""
+"""Tools of MCP servers in cells and searches, and who is asked before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Approval, Decision
+from mahtab_tui.cli.doctor import report
+from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult
+from mahtab_tui.servers.servers import ServerState
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend, SessionInfo
+from mahtab_tui.settings.approval_rules import parse_rules
 from mahtab_tui.settings.model import load_settings
-from tests.integration.sessions import Opened, Watched
+from tests import tags
+from tests.integration.kernels import interpreters
+from tests.integration.saving import SavedSession
+from tests.integration.sessions import Opened, OpenSession, Watched
+from tests.integration.test_session_search import LOG
 from tests.servers import configure, friendly, plain
 from tests.waiting import wait_for
 
-Open = Callable[..., Opened]
+# Cells call the tools of MCP servers: real servers, real kernels.
 
 
 @pytest.fixture
-def open_with(home: Path, project: Path) -> Iterator[Open]:
+def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
     """Opens a session with these servers in the user's configuration."""
     opened: list[Opened] = []
 
@@ -43,12 +55,18 @@ def open_with(home: Path, project: Path) -> Iterator[Open]:
         each.session.close()
 
 
-def test_cell_calls_a_tool_and_stores_its_result(open_with: Open) -> None:
+def state(it: Opened) -> ServerState:
+    known = it.session.knowledge.servers
+    assert known is not None
+    return known.states["echo"]
+
+
+def test_cell_calls_a_tool_and_stores_its_result(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert it.run('said = echo.say(text="hi")', "said + '!'").text == "'hi!'\n"
 
 
-def test_server_starts_at_first_use_and_is_not_a_variable(open_with: Open) -> None:
+def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession) -> None:
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
     assert it.session.kernel.variables() == []
@@ -57,7 +75,7 @@ def test_server_starts_at_first_use_and_is_not_a_variable(open_with: Open) -> No
     )
 
 
-def test_tool_results_are_converted_to_values(open_with: Open) -> None:
+def test_tool_results_are_converted_to_values(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("first, second, third, fourth = echo.parts()")
     assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
@@ -68,7 +86,7 @@ def test_tool_results_are_converted_to_values(open_with: Open) -> None:
     ]
 
 
-def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
+def test_arguments_are_checked_before_they_are_sent(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     assert (
         "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'."
@@ -81,7 +99,7 @@ def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
 DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True}
 
 
-def test_only_given_arguments_are_sent(open_with: Open) -> None:
+def test_only_given_arguments_are_sent(open_with: OpenSession) -> None:
     properties = {name: {"default": default} for name, default in DEFAULTS.items()}
     echo = {
         "name": "show",
@@ -96,20 +114,20 @@ def test_only_given_arguments_are_sent(open_with: Open) -> None:
     assert "order: object = 'newest first'," in explained.signature
 
 
-def test_tool_error_is_an_exception_with_its_text(open_with: Open) -> None:
+def test_tool_error_is_an_exception_with_its_text(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
     it.run("try:\n    echo.fail()\nexcept ToolFailed as error:\n    text = str(error)")
     assert it.value("text") == repr("It \x1b[31mfailed\x1b[0m [bold]on purpose[/]")
 
 
-def test_server_built_with_the_sdk_works(open_with: Open) -> None:
+def test_server_built_with_the_sdk_works(open_with: OpenSession) -> None:
     it = open_with(
         **{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}}
     )
     assert it.value("my_friend.add(1), my_friend.cities('Norway')[0]['country']") == "(3, 'Norway')"
 
 
-def test_servers_stop_with_the_session(open_with: Open) -> None:
+def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
     from tests.waiting import alive, descendants
 
     it = open_with(echo=plain("deaf"))
@@ -123,3 +141,315 @@ def test_servers_stop_with_the_session(open_with: Open) -> None:
     )
     it.session.close()
     wait_for(lambda: not alive(server))
+
+
+# Who is asked before a tool of an MCP server is called.
+
+__all__ = ["open_with"]
+WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
+
+
+def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
+    """Run a cell of the model's on a thread."""
+    done: Future[CellResult] = Future()
+    threading.Thread(
+        target=lambda: done.set_result(
+            it.session.cells.run(code, origin="assistant", party="demo", **attrs)
+        ),
+        daemon=True,
+    ).start()
+    return done
+
+
+def asked(it: Opened) -> Approval:
+    """The approval that waits."""
+    record = it.store.wait(tags.APPROVAL, state="waiting")
+    assert isinstance(record, Approval)
+    return record
+
+
+def test_user_is_not_asked_about_their_own_cells(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    assert it.value("echo.write('x')") == "x"
+    assert (
+        it.value(
+            "import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r"
+        )
+        == "['y']"
+    )
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+def test_read_only_tool_runs_with_the_models_cell(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    assert by_the_model(it, "echo.say('x')").result(60).output == "x\n"
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+@pytest.mark.parametrize("guest", [None, 2])
+def test_user_is_asked_about_other_tools_with_every_character_visible(
+    open_with: OpenSession, guest: int | None
+) -> None:
+    it = open_with(echo=plain())
+    running = by_the_model(it, WRITE, **({} if guest is None else {"guest": guest}))
+    approval = asked(it)
+    assert approval.text == "echo.write(\n    text='a\\x1b[31m\\u202eb',\n)"
+    assert (approval.is_code, approval.why) == (
+        False,
+        "demo calls a tool of the MCP server echo that may change something",
+    )
+    assert it.session.decide(approval.request, Decision("run"))
+    assert running.result(60).status == "ok"
+    assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
+
+
+def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    running = by_the_model(
+        it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
+    )
+    it.session.decide(asked(it).request, Decision("skip", reason="not now"))
+    assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
+
+
+def test_auto_mode_asks_nobody(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    it.session.set_approval("auto")
+    assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto"])
+def test_rules_take_precedence_over_the_approval_mode(
+    open_with: OpenSession, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    rules = parse_rules(
+        (
+            'allow: echo.write(*, text="fine*")',
+            'deny: echo.write(*, text="never")',
+            'ask: *.write(*, text="perhaps")',
+        )
+    )
+    monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
+    it = open_with(echo=plain())
+    it.session.set_approval(mode)  # type: ignore[arg-type]
+    assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
+    denied = by_the_model(it, "echo.write('never')").result(60).output
+    assert (
+        'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.'
+        in denied
+    )
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert it.value("echo.write('never')") == "never"  # the user's own cell
+    running = by_the_model(it, "echo.write('perhaps')")
+    approval = asked(it)
+    assert 'the rule ask: *.write(*, text="perhaps") asks' in (approval.why or "")
+    it.session.decide(approval.request, Decision("run"))
+    assert running.result(60).output == "perhaps\n"
+
+
+def test_cell_in_a_locked_fork_cannot_call_tools(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    it.session.set_approval("auto")
+    assert (
+        by_the_model(it, "echo.write('x')", lock="keep").result(60).needs
+        == "wanted to call mcp_tools()"
+    )
+
+
+def test_wrong_arguments_fail_without_asking(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    assert "The argument text is wrong" in by_the_model(it, "echo.write(3)").result(60).output
+
+
+def test_an_interrupt_withdraws_the_question(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    running = by_the_model(it, "echo.write('x')")
+    asked(it)
+    it.session.kernel.interrupt()
+    assert running.result(60).status == "interrupted"
+    it.store.wait(tags.APPROVAL, state="stopped")
+    assert it.session.approvals.waiting == ()
+
+
+@pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
+def test_models_thread_is_asked_about_after_its_cell(
+    open_with: OpenSession, while_a_cell_of_the_user_runs: bool
+) -> None:
+    it = open_with(echo=plain())
+    code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
+    by_the_model(it, code).result(60)
+    it.session.submit(
+        "python",
+        "go.set(); t.join()"
+        if while_a_cell_of_the_user_runs
+        else "threading.Timer(0.2, go.set).start()",
+    )
+    approval = asked(it)
+    assert approval.why == "demo calls a tool of the MCP server echo that may change something"
+    it.session.decide(approval.request, Decision("skip"))
+
+
+TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
+
+
+def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    by_the_model(it, TASK).result(60)
+    it.session.submit("python", "go.set(); await t")
+    it.session.decide(asked(it).request, Decision("run"))
+    assert it.store.wait(tags.USER_REPL_OUT).text == "x\n"
+
+
+def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
+    open_with: OpenSession,
+) -> None:
+    it = open_with(echo=plain())
+    it.run(
+        "import threading; r = []; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), r.append(echo.write('x')))); t.start()"
+    )
+    by_the_model(it, "1").result(60)
+    it.run("threading.Timer(0.1, go.set).start()")
+    wait_for(lambda: it.value("r") == "['x']")
+    it.run(TASK)
+    assert it.run("go.set(); await t").text == "x\n"
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+def test_dying_kernel_withdraws_the_question(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    by_the_model(it, "echo.write('x')")
+    asked(it)
+    it.session.kernel.kill()
+    it.store.wait(tags.APPROVAL, state="stopped")
+    wait_for(lambda: it.session.approvals.waiting == ())
+    assert it.value("echo.say('again')") == "again"
+
+
+# Tools of MCP servers in searches, in other kernels, in kept variables; and what doctor says of
+# servers.
+
+
+def test_a_search_calls_a_tool(open_session: OpenSession, home: Path) -> None:
+    configure(home, echo=plain())
+    it = open_session(
+        {"text": "```python\nFINAL(say(text='from the search') + str(add(2, b=3)['result']))\n```"}
+    )
+    it.run(LOG)
+    assert it.run("rlm('Say it', log, tools=[echo.say, echo.add])").text == "from the search5\n"
+
+
+def test_interrupted_search_ends_the_call_of_its_tool(
+    open_session: OpenSession, home: Path
+) -> None:
+    configure(home, echo=plain())
+    it = open_session({"text": "```python\nsleep()\n```"})
+    it.run(LOG)
+    it.session.submit("python", "rlm('Sleep', log, tools=[echo.sleep])")
+    wait_for(lambda: it.session.knowledge.servers is not None and "sleep" in state(it).used)
+    assert it.session.stop() == "cell"
+    it.store.wait(tags.USER_REPL_OUT, cell=2, status="interrupted")
+    assert it.value("echo.say('goes on')") == "goes on"
+
+
+def test_embedded_kernel_has_the_servers_until_closed(home: Path, project: Path) -> None:
+    import builtins
+
+    configure(home, echo=plain())
+    namespace: dict[str, Any] = {}
+    session = Session(
+        load_settings(model="demo"),
+        InProcessKernel(namespace),
+        HeadlessFrontend(),
+        store=(store := Watched()),
+    )
+    session.start()
+    assert Opened(session, store).run("said = echo.say('x')").status == "ok"
+    session.close()
+    assert namespace["said"] == "x"
+    assert not hasattr(builtins, "echo")
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_every_python_version_has_the_servers(home: Path, project: Path, python: str) -> None:
+    from mahtab_tui.kernel.process import ProcessKernel
+
+    configure(home, echo=plain())
+    session = Session(
+        load_settings(model="demo"),
+        ProcessKernel(python),
+        HeadlessFrontend(),
+        store=(store := Watched()),
+    )
+    session.start()
+    it = Opened(session, store)
+    session.ready.result(60)
+    assert it.value("echo.add(1, b=2.5), dir(echo)[:2]") == "({'result': 3.5}, ['add', 'change'])"
+    session.close()
+
+
+def test_call_with_unreadable_arguments_is_not_asked_about(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
+    assert "too long for the user to read" in done.output
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+def test_argument_names_cannot_forge_the_question(open_with: OpenSession) -> None:
+    name = "text='safe'\n)\n# "
+    odd = [{"name": "go", "inputSchema": {"type": "object", "additionalProperties": True}}]
+    it = open_with(odd=plain("", odd))
+    by_the_model(it, f"odd.go(**{{{name!r}: 1, 'text': 'x'}})")
+    assert it.store.wait(tags.APPROVAL).text == f"odd.go(\n    {name!r}=1,\n    text='x',\n)"
+
+
+def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> None:
+    configure(
+        home,
+        echo={"command": sys.executable, "args": ["-c", "open('started', 'w')"]},
+        gone={"command": "there-is-none"},
+        a={"url": "${NO_URL}"},
+    )
+    lines = "\n".join(report())
+    assert f"✓ mcp         echo: {sys.executable} -c open('started', 'w')" in lines
+    assert (
+        "! mcp         gone: there-is-none\n              There is no program there-is-none."
+        in lines
+    )
+    assert "The variable NO_URL is not set in the environment." in lines
+    assert not (project / "started").exists()
+
+
+def test_saved_tool_results_and_tools_are_restored_with_a_session(
+    open_session: OpenSession, home: Path
+) -> None:
+    configure(home, echo=plain())
+    saved_namespace = SavedSession(home)
+    first = open_session(keep=saved_namespace.location)
+    first.run("words, picture = echo.parts()[1:3]; tool = echo.say; server = echo; number = 1")
+    first.session.close()
+    it = open_session(keep=saved_namespace.location, past=first.store.records)
+    restored = it.store.wait(tags.RESTORE)
+    assert restored.text == "5 variables restored."
+    assert (
+        it.value("words, picture, bytes(picture)[:4], number")
+        == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
+    )
+    assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
+
+
+def test_the_first_dir_of_a_server_lists_its_tools(open_with: OpenSession) -> None:
+    it = open_with(echo=plain(), gone={"command": "there-is-none"})
+    assert it.value("'say' in dir(echo), dir(gone)") == "(True, [])"
+
+
+def test_help_describes_a_server_and_lists_its_tools(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+    assert "It is started when a tool is first used." in it.run("help(echo)").text
+    it.run("echo.say('x')")
+    assert "Tools (help(echo.tool) shows more):\n" in (text := it.run("help(echo)").text)
+    assert "    say: Say a text.\n" in text
+    assert "load_in_background" not in text
+    assert "write(text: 'str')" in it.run("help(echo.write)").text
+    explained = it.session.kernel.explain("echo", 4)
+    assert explained is not None
+    assert "say: Say a text." in explained.doc

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE
 from mahtab_tui.session import attached
 from mahtab_tui.session.attached import MentionChip
 from mahtab_tui.session.attachments import Attachments
+from tests import tags
 from tests.integration.kernels import Cells
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, OpenSession
 from tests.pictures import bomb, decoded, encoded, moving
 from tests.records import made
 from tests.services import OLLAMA, OPENAI, Protocol, Service, refusing
@@ -32,7 +32,7 @@ BLIND_SERVER = {"/props": {"modalities": {"vision": False}}}
 
 
 @pytest.fixture
-def asked(service: Service, open_session: Callable[..., Opened]) -> Callable[..., Opened]:
+def asked(service: Service, open_session: OpenSession) -> OpenSession:
     """Open a session whose model is behind the service."""
     return lambda protocol, **more: open_session(model=protocol.spec, **more)
 
@@ -71,7 +71,7 @@ def notices(it: Opened) -> list[str]:
 
 
 def test_pictures_from_files_variables_and_cells_are_sent_scaled(
-    service: Service, protocol: Protocol, asked: Callable[..., Opened], project: Path
+    service: Service, protocol: Protocol, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [protocol.reply("I see.")]
     (project / "photo.png").write_bytes(encoded(Image.new("RGB", (3_136, 1_568), "red")))
@@ -89,7 +89,7 @@ def test_pictures_from_files_variables_and_cells_are_sent_scaled(
 
 
 def test_later_questions_include_earlier_pictures_until_hidden(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
@@ -106,7 +106,7 @@ def test_later_questions_include_earlier_pictures_until_hidden(
 
 
 def test_picture_is_stored_once_and_restored_with_the_session(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
@@ -131,7 +131,7 @@ def test_picture_is_stored_once_and_restored_with_the_session(
 
 @pytest.mark.parametrize("lost", ["its record", "its data"])
 def test_missing_picture_is_described_as_not_shown(
-    service: Service, asked: Callable[..., Opened], project: Path, lost: str
+    service: Service, asked: OpenSession, project: Path, lost: str
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
@@ -154,7 +154,7 @@ def test_missing_picture_is_described_as_not_shown(
 
 
 def test_model_without_vision_gets_text_and_the_user_a_notice(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("I see nothing.")]
@@ -179,7 +179,7 @@ def test_model_without_vision_gets_text_and_the_user_a_notice(
 
 
 def test_service_refusing_pictures_is_asked_again_without_them(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     refusal = refusing(400, "this model does not support image input", plain=True)
     service.replies = [refusal, OLLAMA.reply("In words, then.")]
@@ -193,7 +193,7 @@ def test_service_refusing_pictures_is_asked_again_without_them(
 
 
 def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
     for name in ("a.png", "b.png"):
@@ -208,7 +208,7 @@ def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
 
 
 def test_service_without_tools_still_gets_pictures(
-    service: Service, asked: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, asked: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
     service.replies = [
@@ -224,7 +224,7 @@ def test_service_without_tools_still_gets_pictures(
 
 
 def test_missing_vision_is_noted_once_per_question(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
@@ -236,7 +236,7 @@ def test_missing_vision_is_noted_once_per_question(
 
 
 def test_pictures_reduce_the_space_for_text(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes
     3,400."""
@@ -249,7 +249,7 @@ def test_pictures_reduce_the_space_for_text(
 
 
 def test_pictures_are_sent_as_space_permits(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     """Ollama reads 16,384 tokens here."""
     service.replies = [OLLAMA.reply("I see.")]
@@ -335,7 +335,7 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
 
 
 def test_pictures_of_several_cells_are_sent_individually(
-    open_session: Callable[..., Opened], project: Path
+    open_session: OpenSession, project: Path
 ) -> None:
     it = open_session("I see.")
     for cell in (1, 2):
@@ -371,7 +371,7 @@ def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: P
 
 
 def test_picture_counts_in_cost_limit_and_estimate(
-    service: Service, asked: Callable[..., Opened], project: Path
+    service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))

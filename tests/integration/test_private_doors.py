@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
@@ -20,6 +19,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.session.info import Frontend, HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from tests import tags
 from tests.integration.sessions import Opened, Watched
 from tests.services import OPENAI, Service, serving
 from tests.trust import trust_project

@@ -1,9 +1,10 @@
-"""A key, in every disguise, at every door of the program: it is masked behind each."""
+"""A key at every door of the program: masked behind each, but for its provider."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -12,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.cli.headless import ask_once, search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
@@ -25,23 +27,19 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
+from tests import tags
+from tests.fake_claude import InstallClaude
 from tests.integration.sessions import Opened, Watched
+from tests.records import RecordList
 from tests.recursion_scripts import ScriptedModel, replies
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
-from tests.services import OPENAI, Service, serving
+from tests.services import OPENAI, Service, refusing, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
 
 
-class Everything(logging.Handler):
+class Everything(RecordList):
     """All records of a bus, those of streams too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[Record] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
     def streamed(self, **attrs: Any) -> str:
         return "".join(
@@ -309,13 +307,13 @@ def test_headless_search_hides_the_key(
     code = search_once(
         f"what is it, {KEY}?",
         "long.txt",
-        model="scripted",
+        model=model,
         sub_model=None,
         limits=Limits(),
         log=log,
         as_json=as_json,
         yes=False,
-        make_llm=lambda *args, **more: model,
+        model_options=dict,
         secrets=Session(settings, ProcessKernel(), HeadlessFrontend()).secrets,
     )
     captured = capsys.readouterr()
@@ -473,3 +471,142 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
     ] == [MASK]
     assert look.text((["name", "password"],), 0, 99).text == "opensesame", "who opens it sees it"
     assert it.run("password").text == "'opensesame'\n", "and who asks for it"
+
+
+# Keys of the configuration reach their provider, and nothing else.
+
+IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
+
+
+@pytest.fixture
+def service_with_three_keys(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Service]:
+    """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in
+    the person's shell."""
+    with serving() as service:
+        (project / ".env").write_text(
+            f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n"
+        )
+        trust_project()
+        (home / ".mahtab" / "config.toml").write_text(f'[api_keys]\nanthropic = "{IN_FILE}"\n')
+        monkeypatch.setenv("OPENAI_API_KEY", OF_THE_PERSON)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield service
+
+
+@pytest.fixture
+def opened_with_three_keys(service_with_three_keys: Service) -> Iterator[Opened]:
+    store = Watched()
+    session = Session(
+        load_settings(model="openai:our-own", reflection="never"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        name="test",
+    )
+    session.start()
+    yield Opened(session, store)
+    session.close()
+
+
+def stored(it: Opened) -> str:
+    """All that the store was given."""
+    return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
+
+
+def test_key_in_env_file_reaches_its_provider(
+    opened_with_three_keys: Opened, service_with_three_keys: Service
+) -> None:
+    service_with_three_keys.replies = [OPENAI.reply("Hello")]
+    assert opened_with_three_keys.session.agent.ask("hi") == "Hello"
+    assert service_with_three_keys.headers[0]["authorization"] == f"Bearer {IN_ENV}"
+    assert IN_ENV not in stored(opened_with_three_keys)
+
+
+def test_kernel_has_the_users_variables_but_no_configured_key(
+    opened_with_three_keys: Opened,
+) -> None:
+    # Counted in the kernel: what it prints is masked.
+    count = "import os, subprocess\nseen = str(os.environ) + subprocess.run(['env'], capture_output=True, text=True).stdout\n"
+    opened_with_three_keys.session.submit(
+        "python", f"{count}seen.count('sk-in-'), seen.count('{OF_THE_PERSON}')"
+    )
+    assert opened_with_three_keys.store.wait(tags.USER_REPL_OUT, cell=1).text == "(0, 2)\n"
+    assert not any("sk-in-" in value for value in os.environ.values())
+
+
+def test_claude_program_does_not_receive_a_configured_key(
+    service_with_three_keys: Service, install_claude: InstallClaude
+) -> None:
+    fake = install_claude("answers", answers=["Hi."])
+    session = Session(
+        load_settings(model="claude"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=(store := Watched()),
+    )
+    session.start()
+    try:
+        session.agent.ask("hi")
+    finally:
+        session.close()
+    (started,) = fake.starts
+    assert started["keys"] == []
+    assert "sk-in-" not in json.dumps(fake.received) + stored(Opened(session, store))
+
+
+def test_error_quoting_the_key_is_masked(
+    opened_with_three_keys: Opened, service_with_three_keys: Service
+) -> None:
+    service_with_three_keys.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
+    opened_with_three_keys.session.submit("ask", "hi")
+    message = opened_with_three_keys.store.wait(tags.NOTICE, level="error").text
+    assert "Incorrect API key provided: ••••••••" in message
+    assert IN_ENV not in stored(opened_with_three_keys)
+
+
+def test_cell_output_is_stored_and_sent_without_keys(
+    opened_with_three_keys: Opened, service_with_three_keys: Service
+) -> None:
+    opened_with_three_keys.session.submit("python", "text = open('.env').read()\nprint(text)")
+    shown = opened_with_three_keys.store.wait(tags.USER_REPL_OUT, cell=1).text
+    assert "OPENAI_COMPATIBLE_API_KEY=••••••••" in shown
+    service_with_three_keys.replies = [OPENAI.reply("Hello")]
+    opened_with_three_keys.session.agent.ask("what did it print?")
+    assert "••••••••" in json.dumps(service_with_three_keys.asked, ensure_ascii=False)
+    assert IN_ENV not in json.dumps(service_with_three_keys.asked) + stored(opened_with_three_keys)
+
+
+def test_search_without_a_session_hides_the_key_too(service_with_three_keys: Service) -> None:
+    service_with_three_keys.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
+    llm = get_llm("openai:our-own", **load_settings().model_access())
+    with pytest.raises(ModelError, match=r"Incorrect API key provided: ••••••••\."):
+        llm.invoke("hi")
+    assert IN_ENV not in repr(llm)
+
+
+def test_streamed_cell_output_is_shown_without_keys(
+    opened_with_three_keys: Opened, project: Path
+) -> None:
+    shown: list[str] = []
+
+    class Screen(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if (value := get_record(record)).tag == tags.USER_REPL_OUT_STREAM:
+                shown.append(value.text)
+
+    opened_with_three_keys.session.log.addHandler(Screen())
+    read = "key = open('.env').readline().partition('=')[2].strip()"
+    wait = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)"
+    opened_with_three_keys.session.submit(
+        "python",
+        f"{read}\nprint('it is', key[:9], end='', flush=True)\n{wait}\nprint(key[9:], 'indeed')",
+    )
+    wait_for(lambda: shown)
+    (project / "go").touch()
+    assert (
+        opened_with_three_keys.store.wait(tags.USER_REPL_OUT, cell=1).text
+        == f"it is {MASK} indeed\n"
+    )
+    assert "".join(shown) == f"it is {MASK} indeed\n"

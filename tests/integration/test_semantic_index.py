@@ -8,7 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,11 @@ from mahtab_tui.llm.embedding import EmbeddingModel
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.store.session_search import Vectors
 from tests.embedding_service import EmbeddingService, embedding
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, OpenSession
 from tests.labelled_skills import TOPICS, queries, skills
 from tests.skills import write_skill
 from tests.waiting import wait_for
 
-OpenSession = Callable[..., Opened]
 OWN = Path(__file__).resolve().parents[1] / "servers"
 
 
@@ -38,9 +37,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingService]:
 
 
 @pytest.fixture
-def opened(
-    open_session: OpenSession, service: EmbeddingService, project: Path
-) -> Callable[..., Opened]:
+def opened(open_session: OpenSession, service: EmbeddingService, project: Path) -> OpenSession:
     """Open a session with two skills, which asks the service."""
     write_skill(project / "skills", "merge-invoice", "How to merge the bill.", "Do it.")
     write_skill(project / "skills", "draw-forest", "How to draw the trees.", "Do it.")
@@ -128,7 +125,7 @@ def test_words_and_meaning_together_find_more_skills_than_words_alone(
 
 
 def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
-    opened: Callable[..., Opened], project: Path
+    opened: OpenSession, project: Path
 ) -> None:
     it = opened()
     assert (
@@ -152,7 +149,7 @@ def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
 
 
 def test_service_at_a_base_url_does_not_receive_the_openai_key(
-    opened: Callable[..., Opened], service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
+    opened: OpenSession, service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai-openai-openai")
     called(opened(), "search_skills('combine the receipt')")
@@ -161,7 +158,7 @@ def test_service_at_a_base_url_does_not_receive_the_openai_key(
 
 
 def test_each_text_is_embedded_once_for_all_sessions(
-    opened: Callable[..., Opened], service: EmbeddingService, home: Path
+    opened: OpenSession, service: EmbeddingService, home: Path
 ) -> None:
     called(opened(), "search_skills('combine the receipt')")
     called(opened(), "search_skills('combine the receipt')")
@@ -203,7 +200,7 @@ def test_no_trace_mode_writes_no_vectors(
 
 
 def test_secrets_and_private_texts_are_not_sent(
-    opened: Callable[..., Opened], service: EmbeddingService, project: Path
+    opened: OpenSession, service: EmbeddingService, project: Path
 ) -> None:
     it = opened()
     it.session.secrets.add("hunter2-hunter2")
@@ -225,7 +222,7 @@ def test_secrets_and_private_texts_are_not_sent(
 
 
 def test_search_code_finds_parts_of_the_project_by_meaning(
-    opened: Callable[..., Opened], service: EmbeddingService, source: Path
+    opened: OpenSession, service: EmbeddingService, source: Path
 ) -> None:
     it = opened(code_dir=source)
     (source / "billing.py").write_text("def total():\n    '''Combine each receipt.'''\n")
@@ -247,7 +244,7 @@ def test_search_code_finds_parts_of_the_project_by_meaning(
 
 
 def test_changed_files_are_reread_and_only_their_parts_are_sent(
-    opened: Callable[..., Opened], service: EmbeddingService, source: Path
+    opened: OpenSession, service: EmbeddingService, source: Path
 ) -> None:
     it = opened(code_dir=source)
     (source / "one.py").write_text("def one():\n    '''Draw the trees.'''\n")
@@ -262,7 +259,7 @@ def test_changed_files_are_reread_and_only_their_parts_are_sent(
 
 
 def test_large_project_is_searched_partly_with_a_note(
-    opened: Callable[..., Opened], source: Path, monkeypatch: pytest.MonkeyPatch
+    opened: OpenSession, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.code_parts.MOST", 3)
     it = opened(code_dir=source)
@@ -273,7 +270,7 @@ def test_large_project_is_searched_partly_with_a_note(
     )
 
 
-def test_server_tools_are_found_by_meaning(opened: Callable[..., Opened]) -> None:
+def test_server_tools_are_found_by_meaning(opened: OpenSession) -> None:
     servers = {"friendly": {"command": sys.executable, "args": [str(OWN / "friendly.py")]}}
     assert "No tool fits" in called(
         opened(mcp=servers, embedding_model=None), "tools.search('xylophone')"
@@ -303,7 +300,7 @@ def test_server_tools_are_found_by_meaning(opened: Callable[..., Opened]) -> Non
     ],
 )
 def test_failing_service_falls_back_to_words_with_one_notice(
-    opened: Callable[..., Opened],
+    opened: OpenSession,
     service: EmbeddingService,
     status: int,
     body: object,
@@ -324,7 +321,7 @@ def test_failing_service_falls_back_to_words_with_one_notice(
 
 
 def test_hanging_service_is_not_tried_again(
-    opened: Callable[..., Opened], service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
+    opened: OpenSession, service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 0.3)
     service.hang.clear()
@@ -339,7 +336,7 @@ def test_hanging_service_is_not_tried_again(
 
 
 def test_missing_service_or_package_is_reported(
-    opened: Callable[..., Opened], service: EmbeddingService
+    opened: OpenSession, service: EmbeddingService
 ) -> None:
     it = opened(base_url="http://127.0.0.1:9/v1")
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
@@ -356,7 +353,7 @@ def test_missing_service_or_package_is_reported(
 
 
 def test_cost_limit_applies_to_embeddings_too(
-    opened: Callable[..., Opened], service: EmbeddingService
+    opened: OpenSession, service: EmbeddingService
 ) -> None:
     it = opened(
         max_usd=1e-9,

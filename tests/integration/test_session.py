@@ -1,8 +1,9 @@
-"""A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a
-replayed model."""
+"""A session without a screen, on a real kernel and a replayed model; bounded cells, and copies of a
+session."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -14,19 +15,34 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell, Note
+from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Decision, Record
+from mahtab_tui.kernel.cells import BoundedCell
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.transcript.entries import Cell, Note
+from mahtab_tui.store import resume
+from mahtab_tui.store.resume import (
+    database,
+    find_session,
+    fork,
+    new_store,
+    resumed_store,
+    save_target,
+)
+from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.integration.sessions import DEADLINE, Opened, Watched
+from tests import tags
+from tests.integration.kernels import Cells
+from tests.integration.sessions import DEADLINE, OpenSession, Watched
 from tests.records import made
 from tests.skills import trust_skills, write_skill
 from tests.waiting import wait_for
@@ -38,7 +54,7 @@ COMPLETE = {
 }
 
 
-def test_cells_run_in_order_and_changes_are_reported(open_session: Callable[..., Opened]) -> None:
+def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.session.submit("python", "x + 1")
@@ -59,7 +75,7 @@ def test_cells_run_in_order_and_changes_are_reported(open_session: Callable[...,
 
 
 def test_a_question_runs_code_after_approval_and_shares_the_namespace(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.")
     it.session.submit("ask", "make it")
@@ -74,7 +90,7 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
 
 
 def test_run_all_changes_the_approval_mode_of_the_session(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "Done.", CODE, COMPLETE, "Done again.")
     it.session.submit("ask", "first")
@@ -89,7 +105,7 @@ def test_run_all_changes_the_approval_mode_of_the_session(
     assert sum(r.tag == tags.NOTICE and "without asking" in r.text for r in it.store.records) == 1
 
 
-def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Opened]) -> None:
+def test_stopping_while_code_waits_ends_the_turn(open_session: OpenSession) -> None:
     it = open_session(CODE)
     it.session.submit("ask", "make it")
     it.store.wait(tags.APPROVAL, state="waiting")
@@ -100,7 +116,7 @@ def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Ope
 
 
 def test_question_can_be_stopped_while_the_agent_is_being_created(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.", "Second.")
     thread, made, wanted = it.session.agent, threading.Event(), threading.Event()
@@ -132,7 +148,7 @@ def test_question_can_be_stopped_while_the_agent_is_being_created(
 
 
 def test_question_is_shown_before_the_agent_exists(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.")
     thread, made = it.session.agent, threading.Event()
@@ -155,7 +171,7 @@ def test_question_is_shown_before_the_agent_exists(
 
 
 def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session()
 
@@ -172,7 +188,7 @@ def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
 
 
 def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
@@ -184,7 +200,7 @@ def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
 
 
 def test_stopping_a_cell_ends_its_code_search(
-    open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "endless.txt").write_text("a" * 100)
     searches, ended = threading.Event(), threading.Event()
@@ -208,9 +224,7 @@ def test_stopping_a_cell_ends_its_code_search(
     assert results[0].ended == "cancelled"
 
 
-def test_broken_skill_gives_a_notice_at_startup(
-    open_session: Callable[..., Opened], project: Path
-) -> None:
+def test_broken_skill_gives_a_notice_at_startup(open_session: OpenSession, project: Path) -> None:
     path = project / ".mahtab" / "skills" / "broken" / "SKILL.md"
     path.parent.mkdir(parents=True)
     path.write_text("x")
@@ -219,7 +233,7 @@ def test_broken_skill_gives_a_notice_at_startup(
 
 
 def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
-    open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     trust_skills(project)
@@ -249,9 +263,7 @@ def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
     ]
 
 
-def test_a_resumed_session_has_its_skills_loaded(
-    open_session: Callable[..., Opened], project: Path
-) -> None:
+def test_a_resumed_session_has_its_skills_loaded(open_session: OpenSession, project: Path) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     trust_skills(project)
     it = open_session(
@@ -261,14 +273,14 @@ def test_a_resumed_session_has_its_skills_loaded(
 
 
 def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.", approval="auto")
     it.session.submit("python", "answer = ask('make it'); print(answer, made)")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "It is 42. 42\n"
 
 
-def test_ask_in_the_models_code_is_a_clear_error(open_session: Callable[..., Opened]) -> None:
+def test_ask_in_the_models_code_is_a_clear_error(open_session: OpenSession) -> None:
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.session.submit("ask", "go")
     it.store.wait(tags.AGENT, state="done")
@@ -278,7 +290,7 @@ def test_ask_in_the_models_code_is_a_clear_error(open_session: Callable[..., Ope
     )
 
 
-def test_input_is_requested_and_answered(open_session: Callable[..., Opened]) -> None:
+def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "name = input('who? ')")
     asked = it.store.wait(tags.INPUT, state="waiting")
@@ -289,7 +301,7 @@ def test_input_is_requested_and_answered(open_session: Callable[..., Opened]) ->
 
 
 def test_dead_kernel_is_replaced_with_an_empty_namespace(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.session.submit("python", "import os; os._exit(3)")
@@ -300,7 +312,7 @@ def test_dead_kernel_is_replaced_with_an_empty_namespace(
 
 
 def test_kernel_killed_while_idle_is_replaced_with_one_notice(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.session.submit("python", "import os; x = os.getpid(); x")
@@ -314,7 +326,7 @@ def test_kernel_killed_while_idle_is_replaced_with_one_notice(
     assert notes(records) == [records[died].text, "Started a new kernel; its namespace is empty."]
 
 
-def test_reset_is_reported_once(open_session: Callable[..., Opened]) -> None:
+def test_reset_is_reported_once(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.store.wait(tags.NAMESPACE, cell=1)
@@ -331,23 +343,13 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def test_failing_model_is_reported_and_the_session_continues(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session({"error": "The service is down."}, "Better now.")
     it.session.submit("ask", "hello")
     assert it.store.wait(tags.NOTICE, level="error").text == "The service is down."
     it.session.submit("ask", "hello again")
     assert it.store.wait(tags.ASSISTANT_CHAT).text == "Better now."
-
-
-def test_two_sessions_do_not_mix(open_session: Callable[..., Opened]) -> None:
-    one, two = open_session(), open_session()
-    one.session.submit("python", "only_one = 1")
-    two.session.submit("python", "only_two = 2")
-    one.store.wait(tags.USER_REPL_OUT)
-    two.store.wait(tags.USER_REPL_OUT)
-    assert not any("only_two" in record.text for record in one.store.records)
-    assert not any("only_one" in record.text for record in two.store.records)
 
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
@@ -365,7 +367,7 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_variable_shadowing_a_tool_is_noticed(open_session: Callable[..., Opened]) -> None:
+def test_variable_shadowing_a_tool_is_noticed(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "grep = 3")
     notice = it.store.wait(tags.NOTICE)
@@ -376,7 +378,7 @@ def test_variable_shadowing_a_tool_is_noticed(open_session: Callable[..., Opened
 
 
 def test_overwritten_output_is_sent_in_its_final_form(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session("It is done.", COMPLETE)
     it.session.submit(
@@ -397,3 +399,189 @@ def test_overwritten_output_is_sent_in_its_final_form(
     prompt = PromptHandler()
     prompt.resume(it.store.records)
     assert "outer 299\ninner 299\nTraceback" in prompt.get_context()
+
+
+# Cells that are stopped at the end of their time, or by whoever waits for them.
+
+
+def run_bounded(cells: Cells, bounded: BoundedCell, code: str) -> CellResult:
+    return bounded.run(lambda: cells.run(code))
+
+
+def test_cell_ending_in_time_is_not_stopped(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, 60, may_kill=True)
+    assert run_bounded(cells, bounded, "1").status == "ok"
+    assert not bounded.timed_out
+    bounded.stop()
+    assert cells.text("2") == "2\n"
+
+
+def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, None, may_kill=False)
+
+    def stop() -> None:
+        bounded.stop()
+        assert not any(thread.name == "cell-limit" for thread in threading.enumerate())
+        Path("go").touch()
+
+    earlier = cells.run_until(
+        "on",
+        stop,
+        "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'",
+    )
+    assert earlier.output == "on\n'whole'\n"
+    assert run_bounded(cells, bounded, "time.sleep(600)").status == "interrupted"
+
+
+def test_limit_beyond_the_thread_maximum_works_and_the_cell_can_be_stopped(
+    cells: Cells,
+) -> None:
+    bounded = BoundedCell(cells.kernel, 1e12, may_kill=False)
+    answer: list[CellResult] = []
+    code = "import time\nopen('began', 'w').close()\ntime.sleep(600)"
+    thread = threading.Thread(
+        target=lambda: answer.append(run_bounded(cells, bounded, code)), daemon=True
+    )
+    thread.start()
+    wait_for(Path("began").exists)
+    bounded.stop()
+    thread.join(DEADLINE)
+    assert [result.status for result in answer] == ["interrupted"]
+
+
+def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
+    entered = threading.Event()
+
+    def let_go() -> None:
+        entered.set()
+        Path("go").touch()
+
+    bounded = BoundedCell(cells.kernel, None, may_kill=False, grace=0.1, on_unresponsive=let_go)
+    ignores = "import signal, os, time\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('on', flush=True)"
+    code = f"{ignores}\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
+    result = bounded.run(lambda: cells.run_until("on", bounded.stop, code))
+    assert (result.status, result.output, entered.is_set()) == ("ok", "on\n'whole'\n", True)
+
+
+# Copies of a saved session that begin as it was before a cell, and what is told of a long past.
+
+TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
+COMPLETE_TEXT = '{"is_complete": true, "reasoning": "", "next_action": ""}'
+OpenSaved = Callable[..., Session]
+
+
+@pytest.fixture
+def open_saved(project: Path) -> Iterator[OpenSaved]:
+    """Open a session that is saved: a new one, or the one with an id. All are closed with the
+    test."""
+    opened: list[Session] = []
+    replay = project / "replay.jsonl"
+    replay.write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE_TEXT, "Done.")),
+        "utf-8",
+    )
+
+    def open_it(id: str = "", keep_namespace: bool = True) -> Session:
+        settings = load_settings(
+            model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace
+        )
+        store, name, past = (
+            resumed_store(find_session(id, None), variables=True) if id else new_store(project)
+        )
+        keep = save_target(store.session, settings.keep_namespace_mb) if keep_namespace else None
+        session = Session(
+            settings,
+            process_kernel(settings, keep),
+            HeadlessFrontend(),
+            store=store,
+            name=name,
+            past=past,
+        )
+        opened.append(session)
+        session.start()
+        wait_for(session.ready.done)
+        return session
+
+    yield open_it
+    for session in opened:
+        session.close()
+
+
+def run_all(session: Session, *cells: str) -> None:
+    for code in cells:
+        session.cells.run(code)
+
+
+def value(session: Session, expression: str) -> str:
+    return session.cells.run(expression).output.strip()
+
+
+def texts(id: str) -> list[str]:
+    """Return the inputs of a session, and its notice about being a copy."""
+    kinds = (records.UserReplIn, records.UserChat, records.Branch)
+    return [
+        record.text
+        for _, record in load_records(database(), id).records
+        if isinstance(record, kinds)
+    ]
+
+
+def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> None:
+    session = open_saved()
+    run_all(session, "items = [1]")
+    session.submit("ask", "add two")
+    wait_for(
+        lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running
+    )
+    session.save()
+    copy = fork(session.saved_id, "cell 3")
+    assert texts(copy) == [
+        "items = [1]",
+        f"This session is a copy of {session.saved_id}, before cell 3.",
+    ]
+    again = open_saved(copy)
+    assert value(again, "'items' in globals()") == "False"
+
+
+def test_private_variable_is_private_in_every_copy_however_old_its_mark(
+    open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_saved()
+    run_all(session, "pay = [1]", "pay.append(2)", "private('pay')")
+    session.save()
+    id = session.saved_id
+    copy = fork(id, "cell 2")
+    run_all(session, *(f"x{number} = {number}" for number in range(5)))
+    session.close()
+    store = session.backend.get().store
+    assert isinstance(store, SqliteStore)
+    assert store.claim is not None
+    store.claim.release()
+    monkeypatch.setattr(resume, "TAIL", 5)
+    for each in (copy, id):
+        hidden = HiddenEntries()
+        for record in resumed_store(find_session(each, None))[2]:
+            hidden.fold(record)
+        assert hidden.private == {"pay"}
+
+
+def test_resumed_session_counts_the_records_not_shown(
+    open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_saved()
+    run_all(session, *(f"x{number} = {number}" for number in range(5)))
+    session.save()
+    row = find_session(fork(session.saved_id), None)
+
+    def first_notice(tail: int) -> str:
+        monkeypatch.setattr(resume, "TAIL", tail)
+        store, _, past = resumed_store(row)
+        assert store.claim is not None
+        store.claim.release()
+        return past[0].text
+
+    assert "not shown" not in first_notice(row.records + 1)
+    assert "1 earlier record is not shown here: /export writes all of them." in first_notice(
+        row.records - 1
+    )
+    assert f"{row.records - 4:,} earlier records are not shown here" in first_notice(4)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.values import NotSaved, Variable
 from mahtab_tui.session import components
 from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
-from mahtab_tui.tui.transcript.entries import Note
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.integration.saving import SavedSession
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, OpenSession
 from tests.waiting import wait_for
-
-Open = Callable[..., Opened]
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def saved_namespace(
     saved_namespace.close()
 
 
-def again(open_session: Open, saved_namespace: SavedSession, it: Opened) -> Opened:
+def again(open_session: OpenSession, saved_namespace: SavedSession, it: Opened) -> Opened:
     """Leave a session and continue it."""
     it.session.close()
     return open_session(keep=saved_namespace.location, past=it.store.records)
@@ -53,7 +52,7 @@ def states(it: Opened) -> list[tuple[str, str, str]]:
 
 
 def test_each_restored_name_is_reported_also_to_the_model(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run("items = [1]; lock = __import__('threading').Lock()")
@@ -80,7 +79,7 @@ def test_each_restored_name_is_reported_also_to_the_model(
 
 
 def test_unsaved_names_are_reported_again_until_a_cell_defines_them(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
@@ -105,7 +104,7 @@ class Slow:
 
 
 def test_cell_waits_only_for_the_variables_it_mentions(
-    open_session: Open, saved_namespace: SavedSession, project: Path
+    open_session: OpenSession, saved_namespace: SavedSession, project: Path
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
@@ -124,7 +123,7 @@ def test_cell_waits_only_for_the_variables_it_mentions(
 
 
 def test_escape_stops_restoring_and_the_variable_stays_on_disk(
-    open_session: Open, saved_namespace: SavedSession, project: Path
+    open_session: OpenSession, saved_namespace: SavedSession, project: Path
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run(SLOW, "one = Slow('one')")
@@ -139,7 +138,7 @@ def test_escape_stops_restoring_and_the_variable_stays_on_disk(
 
 
 def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     it = open_session(keep=saved_namespace.location)
     it.session.submit("python", "import os; os._exit(3)")
@@ -156,7 +155,7 @@ def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
 
 
 def test_reset_forgets_the_saved_variables(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run("items = [1]")
@@ -171,7 +170,7 @@ def test_reset_forgets_the_saved_variables(
 
 
 def test_unwritable_variables_are_reported_once(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     it = open_session(keep=saved_namespace.location)
     it.run(
@@ -188,7 +187,7 @@ def test_unwritable_variables_are_reported_once(
     assert it.session.namespace_store.has_unwritten_changes
 
 
-def test_undo_is_saved_too(open_session: Open, saved_namespace: SavedSession) -> None:
+def test_undo_is_saved_too(open_session: OpenSession, saved_namespace: SavedSession) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run("items = [1]", "items.append(2)")
     wait_for(saved_namespace.files)
@@ -199,7 +198,7 @@ def test_undo_is_saved_too(open_session: Open, saved_namespace: SavedSession) ->
 
 
 def test_files_of_others_give_a_warning_and_stay(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run("items = [1]")
@@ -253,7 +252,7 @@ def test_restoring_alone_is_not_stored(tmp_path: Path) -> None:
 
 
 def test_variable_that_kills_the_kernel_while_loading_is_named(
-    open_session: Open, saved_namespace: SavedSession
+    open_session: OpenSession, saved_namespace: SavedSession
 ) -> None:
     first = open_session(keep=saved_namespace.location)
     first.run(

@@ -1,16 +1,22 @@
-"""rlm() in a cell: a real kernel, a real sandbox, a replayed model."""
+"""rlm() in a cell, also with the cell's functions: a real kernel, a real sandbox, a replayed
+model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.session import searches
-from tests.integration.sessions import Opened
+from mahtab_tui.session.searches import KernelTools, parse_tools
+from tests import tags
+from tests.integration.sessions import Opened, OpenSession
+from tests.waiting import wait_for
 
 LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"
 HAND_DOWN = {
@@ -32,7 +38,7 @@ def events(it: Opened, tag: str) -> list[dict[str, Any]]:
 
 
 def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(PART, HAND_DOWN)
     assert ask(it, "rlm('Find the needles', log)") == "five and five and five and five\n"
@@ -49,7 +55,7 @@ def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
     assert len({attrs["seq"] for attrs in begun}) == 5
 
 
-def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opened]) -> None:
+def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> None:
     look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
     it = open_session(look)
     it.session.submit(
@@ -59,7 +65,7 @@ def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opene
 
 
 def test_answer_in_a_cell_is_clean_unless_requested_raw(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
     it = open_session(look)
@@ -77,7 +83,7 @@ class Needle:
 
 
 def test_answer_has_the_type_requested_by_the_cell(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
     right = {
@@ -103,7 +109,30 @@ def test_answer_has_the_type_requested_by_the_cell(
     assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
 
 
-def test_searches_can_be_awaited_and_stopped(open_session: Callable[..., Opened]) -> None:
+def test_cell_gives_instructions_and_prints_the_turns(
+    open_session: OpenSession,
+) -> None:
+    right = {"match": "must be an integer", "text": "```python\nFINAL(7)\n```"}
+    it = open_session(right, "```python\nFINAL('a')\n```")
+    output = ask(
+        it,
+        "rlm('Find it', log, returns=int, verbose=True, instructions='A hit is a needle.').value",
+    )
+    lines = [line.partition(" after")[0] for line in output.splitlines()]
+    assert lines == [
+        "1 turn 1: FINAL('a') -> final:",
+        "1 done",
+        "2 turn 1: FINAL(7) -> final:",
+        "2 done",
+        "7",
+    ]
+    search = it.session.searches._search
+    assert search is not None
+    (engine,) = search._trees.values()
+    assert engine._text.instructions == "A hit is a needle."
+
+
+def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
     it = open_session(
         {"match": "<search-query>\nfirst\n", "text": "```python\nFINAL(1)\n```"},
         {"match": "<search-query>\nsecond\n", "text": "```python\nFINAL(2)\n```"},
@@ -122,12 +151,12 @@ def test_searches_can_be_awaited_and_stopped(open_session: Callable[..., Opened]
     it.store.wait(tags.RLM_FINAL, state="stopped")
 
 
-def test_long_answer_is_complete(open_session: Callable[..., Opened]) -> None:
+def test_long_answer_is_complete(open_session: OpenSession) -> None:
     it = open_session({"text": "```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```"})
     assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"
 
 
-def test_failing_search_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
+def test_failing_search_raises_a_sentence(open_session: OpenSession) -> None:
     it = open_session({"error": "The model is not at home."})
     code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    print(error.tree.state)\n    raise"
     output = ask(it, code)
@@ -141,7 +170,7 @@ def test_failing_search_raises_a_sentence(open_session: Callable[..., Opened]) -
 
 
 def test_search_tree_and_log_are_data_even_when_large(
-    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session(PART, HAND_DOWN)
     assert (
@@ -168,7 +197,7 @@ def test_search_tree_and_log_are_data_even_when_large(
     assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "(True, 4, b'')\n"
 
 
-def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opened]) -> None:
+def test_several_contexts_have_names_in_a_cell(open_session: OpenSession) -> None:
     it = open_session(
         {"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"}
     )
@@ -187,7 +216,7 @@ def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opene
     )
 
 
-def test_wrong_limits_and_contexts_give_sentences(open_session: Callable[..., Opened]) -> None:
+def test_wrong_limits_and_contexts_give_sentences(open_session: OpenSession) -> None:
     it = open_session()
     assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
     it.session.submit("python", "rlm('x', 42)")
@@ -198,7 +227,7 @@ def test_wrong_limits_and_contexts_give_sentences(open_session: Callable[..., Op
     assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
 
 
-def test_partial_answer_gives_a_notice(open_session: Callable[..., Opened]) -> None:
+def test_partial_answer_gives_a_notice(open_session: OpenSession) -> None:
     it = open_session(
         {"match": "limit|used up|Answer the query now", "text": "About twenty."},
         "```python\nprint(len(context))\n```",
@@ -207,7 +236,7 @@ def test_partial_answer_gives_a_notice(open_session: Callable[..., Opened]) -> N
     assert it.store.wait(tags.NOTICE).text == "rlm() ran out of turns (1); this answer is partial."
 
 
-def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened]) -> None:
+def test_escape_stops_the_cell_and_its_search(open_session: OpenSession) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", LOG)
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -220,7 +249,7 @@ def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened
 
 
 def test_killed_kernel_leaves_nothing_of_the_text(
-    open_session: Callable[..., Opened], tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {LOG}")
@@ -230,7 +259,7 @@ def test_killed_kernel_leaves_nothing_of_the_text(
     assert it.session.stop() == "cell"
 
 
-def test_screen_can_stop_and_retry_nodes(open_session: Callable[..., Opened]) -> None:
+def test_screen_can_stop_and_retry_nodes(open_session: OpenSession) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", LOG)
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -246,7 +275,7 @@ def test_screen_can_stop_and_retry_nodes(open_session: Callable[..., Opened]) ->
 
 
 def test_late_answer_becomes_a_new_variable(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session({"text": "```python\nFINAL('first line\\nit is \"here\"')\n```"})
     ask(it, "answer = rlm('Find it', log)")
@@ -263,7 +292,7 @@ def test_late_answer_becomes_a_new_variable(
     assert it.value("answer_2 == answer") == "True"
 
 
-def test_model_code_can_search_too(open_session: Callable[..., Opened]) -> None:
+def test_model_code_can_search_too(open_session: OpenSession) -> None:
     code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
     complete = {
         "match": "is_complete",
@@ -282,3 +311,117 @@ def test_model_code_can_search_too(open_session: Callable[..., Opened]) -> None:
     it.session.submit("ask", "where are the needles in log?")
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "five and five and five and five\n"
     it.store.wait(tags.AGENT, state="done")
+
+
+# Functions of a cell that its search calls: they run in the kernel.
+
+DEFINED = """
+import os, time
+found = []
+def note(line: str) -> int:
+    "Keep a line, and return how many there are."
+    found.append(line)
+    print("noted", line[:7])
+    return len(found)
+def kernel() -> int:
+    return os.getpid()
+def hang() -> None:
+    print("hangs", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+
+
+OVER = "while any({!r} in thread.name for thread in __import__('threading').enumerate()): time.sleep(0.01)"
+"""Code that waits until no thread of such a name runs."""
+
+
+def run(it: Opened, code: str, cell: int = 3) -> str:
+    it.session.submit("python", code)
+    return it.store.wait(tags.USER_REPL_OUT, cell=cell).text
+
+
+def opened(open_session: OpenSession, code: str) -> Opened:
+    it = open_session({"text": f"```python\n{code}\n```"})
+    it.session.submit("python", LOG)
+    it.session.submit("python", DEFINED)
+    return it
+
+
+def test_tools_run_in_the_kernel_and_change_its_variables(
+    open_session: OpenSession,
+) -> None:
+    it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
+    output = run(
+        it,
+        "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]",
+    )
+    assert output.endswith("True\n")
+    assert output.count("noted line") == 6
+    assert run(it, f"{OVER.format('tool')}\nfound[1]", 4) == "'line 1007 needle'\n", (
+        "no thread is left"
+    )
+
+
+def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
+    open_session: OpenSession,
+) -> None:
+    it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
+    assert "note failed: TypeError: note() missing 1 required positional argument: 'line'" in run(
+        it, "rlm('Note', log, tools=[note])"
+    )
+    assert "a tool cannot be named '<lambda>'" in run(it, "rlm('Note', log, tools=[lambda: 1])", 4)
+
+
+def test_interrupting_the_cell_ends_a_hanging_tool(
+    open_session: OpenSession,
+) -> None:
+    it = opened(open_session, "hang()")
+    it.session.submit("python", "rlm('Hang', log, tools=[hang])")
+    it.store.wait(tags.RLM_REPL_IN)
+    assert it.session.stop() == "cell"
+    it.store.wait(tags.USER_REPL_OUT, cell=3, status="interrupted")
+    assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
+    assert run(it, f"{OVER.format('hang')}\n'over'", 4) == "'over'\n"
+
+
+def test_kernel_killed_meanwhile_leaves_no_waiting_calls(
+    open_session: OpenSession,
+) -> None:
+    it = opened(open_session, "while True:\n    pass")
+    before = set(threading.enumerate())
+
+    def calls() -> int:
+        return sum(thread.name == "mahtab-call" for thread in set(threading.enumerate()) - before)
+
+    it.session.submit("python", "rlm('Wait', log, tools=[kernel])")
+    it.store.wait(tags.RLM_REPL_IN)
+    wait_for(lambda: calls() == 2)
+    pid = it.session.kernel.info().pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
+    wait_for(lambda: not calls())
+
+
+def test_messages_of_a_kernel_are_not_trusted() -> None:
+    got: list[Any] = []
+    tools = KernelTools()
+    tools.start(1, "note", ["x"], {}, got.append)
+    assert tools.next() == {"call": 1, "name": "note", "args": ["x"], "kwargs": {}}
+    tools.done(2, {"value": 1})
+    tools.done("1", {"value": 1})
+    tools.done([], None)
+    assert got == []
+    tools.done(1, "no mapping")
+    tools.done(1, {"value": 1})
+    assert got == [{"error": "The kernel did not answer."}]
+    tools.start(2, "note", [], {}, got.append)
+    tools.end()
+    tools.start(3, "note", [], {}, got.append)
+    assert [result["error"] for result in got[1:]] == [
+        "The cell that has the function has ended."
+    ] * 2
+    assert [tools.next() for _ in range(3)][-1] is None
+    with pytest.raises(ValueError, match="a search has that name already"):
+        parse_tools([("grep", "", "")])

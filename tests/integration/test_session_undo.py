@@ -1,18 +1,25 @@
-"""Undo in a session: what the bus, the model and the namespace's authors know of it."""
+"""Undo in a session, also at awkward moments."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.transcript.entries import Cell, Note
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.integration.sessions import Opened
+from tests import tags
+from tests.integration.sessions import OpenSession
+
+# Undo in a session: what the bus, the model and the namespace's authors know of it.
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
 COMPLETE = {
@@ -22,12 +29,12 @@ COMPLETE = {
 
 
 def test_undo_is_reported_to_the_panes_the_model_and_the_store(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
-    undone = it.store.wait(tags.UNDO)
+    undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
     reported = [
@@ -58,7 +65,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
 
 
 def test_an_answer_with_two_cells_is_undone_in_one_step(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
@@ -73,7 +80,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
 
 
 def test_redo_restores_names_and_authors_until_another_cell_runs(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
@@ -91,7 +98,7 @@ def test_redo_restores_names_and_authors_until_another_cell_runs(
 
 
 def test_nothing_is_undone_during_a_cell_or_before_any_cell(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session()
     it.run()
@@ -108,7 +115,7 @@ def test_nothing_is_undone_during_a_cell_or_before_any_cell(
 
 
 def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
-    open_session: Callable[..., Opened],
+    open_session: OpenSession,
 ) -> None:
     it = open_session(undo_steps=200)
     it.run("items = []; other = 0", *[f"items.append({number})" for number in range(110)])
@@ -118,3 +125,176 @@ def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
     it.session.undo.redo()
     assert who("items") == ("you", 111, False)
     assert it.value("len(items)") == "110"
+
+
+# Undo at awkward moments of a session: a kernel that dies or is replaced, agents and searches that
+# wait, another folder.
+
+ENDLESS = "```python\nwhile True:\n    pass\n```"
+
+
+def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    it.run(
+        "import os, signal; items = [1]",
+        "os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGKILL))",
+    )
+    assert it.run("items.append(2)").status == "died"
+    it.store.wait(tags.KERNEL, state="dead")
+    for cell in (1, 3):
+        with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
+            it.session.undo.preview(cell)
+    with pytest.raises(KernelError, match="nothing to undo"):
+        it.session.undo.last_step()
+    it.run("items = [1]", "items.append(2)")
+    it.session.undo.undo(it.session.undo.last_step())
+    assert it.value("items") == "[1]"
+
+
+def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession) -> None:
+    it = open_session(approval="ask")
+    it.run("items = [1]", "items.append(2)")
+    agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
+    answers: list[dict[str, dict[str, str]]] = []
+    serve = AgentCalls(it.session).serve
+    thread = threading.Thread(
+        target=lambda: answers.append(
+            serve(agent, AgentCall(lambda message: None), "run", {"code": "items.append(9); items"})
+        )
+    )
+    thread.start()
+    asked = it.store.wait(tags.APPROVAL, state="waiting")
+    assert isinstance(asked, records.Approval)
+    it.session.undo.undo(2)
+    it.session.decide(asked.request, Decision("run"))
+    thread.join(60)
+    assert answers[0]["result"]["output"].strip() == "[1, 9]"
+    assert it.session.undo.last_step() == 3
+    it.session.undo.undo(3)
+    assert it.value("items") == "[1]"
+
+
+def test_undo_waits_for_a_cell_that_searches(open_session: OpenSession) -> None:
+    it = open_session(ENDLESS)
+    it.run("log = 'line\\n' * 6_000; items = [1]", "items.append(2)")
+    it.session.submit("python", "rlm('Find the needles', log)")
+    it.store.wait(tags.RLM_REPL_IN)
+    with pytest.raises(KernelError, match="Something is running"):
+        it.session.undo.undo(2)
+    assert it.session.stop() == "cell"
+    it.store.wait(tags.USER_REPL_OUT, cell=3)
+    while it.session.cells.running:
+        time.sleep(0.001)
+    it.session.undo.undo(2)
+    assert it.value("items") == "[1]"
+
+
+def test_undo_works_while_a_search_retried_without_a_cell_runs(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(ENDLESS)
+    it.run("log = 'line\\n' * 6_000; items = [1]")
+    it.session.submit("python", "items.append(2); rlm('Find the needles', log)")
+    tree = it.store.wait(tags.RLM_REPL_IN).attrs["tree"]
+    it.session.searches.stop(tree, "1")
+    it.store.wait(tags.USER_REPL_OUT, cell=2)
+    it.session.searches.retry(tree, "1")
+    it.store.wait(tags.RLM_REPL_IN, node="2")
+    while it.session.cells.running:
+        time.sleep(0.001)
+    it.session.undo.undo(2)
+    assert it.value("items") == "[1]"
+    it.session.searches.stop(tree, "2")
+    it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
+
+
+@pytest.mark.parametrize("how", ["reset", "activate"])
+def test_after_a_kernel_change_only_later_cells_can_be_undone(
+    open_session: OpenSession, how: str
+) -> None:
+    it = open_session()
+    it.run("items = [1]", "items.append(2)")
+    it.session.kernel_control.reset() if how == "reset" else it.session.kernel_control.activate(
+        sys.executable
+    )
+    it.store.wait(tags.NAMESPACE, fresh=True)
+    with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
+        it.session.undo.undo(2)
+    with pytest.raises(KernelError, match="nothing to undo"):
+        it.session.undo.last_step()
+    with pytest.raises(KernelError, match="nothing to redo"):
+        it.session.undo.redo()
+    it.run("items = [3]", "items.append(4)")
+    it.session.undo.undo(4)
+    assert it.value("items") == "[3]"
+
+
+def test_redo_is_lost_with_its_kernel(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    it.run("items = [1]", "items.append(2)")
+    it.session.undo.undo(2)
+    it.session.kernel_control.reset()
+    it.store.wait(tags.NAMESPACE, fresh=True)
+    with pytest.raises(KernelError, match="nothing to redo"):
+        it.session.undo.redo()
+    assert not any(
+        isinstance(record, records.Undo) and not record.undone for record in it.store.records
+    )
+
+
+@pytest.mark.parametrize("move", ["%cd inner", "import os; os.chdir('inner')"])
+def test_undo_restores_the_folder_left_by_the_cell(
+    open_session: OpenSession, project: Path, move: str
+) -> None:
+    (project / "inner").mkdir()
+    it = open_session()
+    it.run(move)
+    assert it.session.kernel.info().cwd == str(project / "inner")
+    it.session.undo.undo(1)
+    assert it.session.kernel.info().cwd == str(project)
+    assert not any(
+        change.name == "working directory"
+        for record in it.store.records
+        if isinstance(record, records.Namespace)
+        for change in record.changes
+    )
+    it.session.undo.redo()
+    assert it.session.kernel.info().cwd == str(project / "inner")
+
+
+def test_screen_resize_does_not_count_as_a_change(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    it.run("import os; items = [1]", "items.append(2)")
+    it.session.kernel.set_size(50, 10)
+    assert it.value("os.environ['COLUMNS']") == "'50'"
+    assert [change.name for change in it.session.undo.preview(2).changes] == ["items"]
+    it.session.undo.undo(2)
+    assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
+
+
+def test_non_variables_do_not_appear_in_the_namespace_pane(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    it.run(
+        "import os, random as r; r.seed(1); items = [1]",
+        "os.environ['ADA'] = '1'; r.random(); items.append(2)",
+    )
+    assert {change.name for change in it.session.undo.preview(2).changes} == {
+        "items",
+        "os.environ",
+        "random",
+    }
+    it.session.undo.undo(2)
+    restored = [
+        record
+        for record in it.store.records
+        if isinstance(record, records.Namespace) and record.restored
+    ]
+    assert [change.name for record in restored for change in record.changes] == ["items"]

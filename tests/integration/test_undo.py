@@ -1,13 +1,24 @@
-"""Undo in a kernel process: names and objects are as they were before a cell, and redo goes forward
-again."""
+"""Undo in a kernel process: names and objects are as before a cell, also at its limits."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from mahtab_tui.kernel.base import KernelError
-from tests.integration.kernels import Cells
+from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost, interpreters
 from tests.integration.undo import kinds, undone
+from tests.waiting import alive, wait_for
+
+# Undo in a kernel process: names and objects are as they were before a cell, and redo goes forward
+# again.
 
 
 def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:
@@ -198,3 +209,227 @@ def test_undo_while_a_cell_runs_is_refused(cells: Cells) -> None:
     cells.run_until("go", undo, "print('go', flush=True)\nimport time\ntime.sleep(60)")
     assert len(refusals) == 1
     assert cells.text("v") == "1\n"
+
+
+# Undo at its limits: processes that are killed, memory that is short, many steps, many names,
+# interrupts.
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a kernel has started, the oldest first."""
+    return sorted(
+        int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    )
+
+
+@pytest.fixture
+def small(project: Path) -> Iterator[Cells]:
+    """A kernel that may keep 5 steps in 20 MB."""
+    host = RecordingHost()
+    kernel = ProcessKernel(undo_steps=5, undo_memory=20)
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+def test_killed_checkpoint_is_reported_and_the_rest_can_be_undone(cells: Cells) -> None:
+    cells.text("v = [1]; n = 1")
+    cells.text("v.append(2); n = 2")
+    last = cells.number
+    for pid in children(cells.kernel.info().pid):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(KernelError, match="Nothing was changed"):
+        cells.kernel.undo(last)
+    preview = cells.kernel.preview_undo(last)
+    assert [change.name for change in preview.changes] == ["n"]
+    assert not preview.exact
+    assert "Changes inside objects stay" in preview.not_restored[0].reason
+    cells.kernel.undo(last)
+    assert cells.text("v, n") == "([1, 2], 1)\n"
+
+
+def test_no_checkpoint_survives_its_kernel(cells: Cells) -> None:
+    for number in range(4):
+        cells.text(f"v = [{number}]; print(v)")
+    pids = children(cells.kernel.info().pid)
+    assert len(pids) == 4
+    os.kill(cells.kernel.info().pid, signal.SIGKILL)
+    cells.host.wait_for_state(KernelState.DEAD)
+    wait_for(lambda: not any(map(alive, pids)))
+    with pytest.raises(KernelError):
+        cells.kernel.undo(1)
+
+
+def test_kernel_killed_during_an_undo_gives_one_sentence(cells: Cells) -> None:
+    cells.text(
+        "class Slow:\n    def __hash__(self):\n        import time\n        if slow: print('hashing', flush=True); time.sleep(60)\n        return 1\nslow = False\nv = {Slow(): 1}"
+    )
+    cells.text("v[1] = 2; slow = True")
+
+    def kill() -> None:
+        cells.host.wait_for_late("hashing")
+        cells.kernel.kill()
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    with pytest.raises(KernelError):
+        cells.kernel.undo(cells.number)
+    killing.join()
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_hanging_reconstruction_is_stopped_and_nothing_changes(
+    cells: Cells,
+) -> None:
+    cells.text(
+        "class Slow:\n    def __hash__(self):\n        while slow: pass\n        return 1\nslow = False\nv = {Slow(): 1}; n = 1"
+    )
+    cells.text("v[1] = 2; slow = True; n = 2")
+    with pytest.raises(KernelError, match="did not end in time"):
+        cells.kernel.undo(cells.number)
+    assert cells.text("slow = False\nlen(v), n") == "(2, 2)\n"
+
+
+def test_a_hundred_steps_respect_the_count_and_memory_limits(small: Cells) -> None:
+    small.text("import array; v = array.array('b', bytes(8_000_000)); w = [0]")
+    for number in range(100):
+        small.text(f"v[:] = array.array('b', bytes([{number}])) * 8_000_000; w.append({number})")
+    small.kernel.preview_undo(small.number)  # it waits for its turn: by then the kernel has settled
+    steps = small.kernel.undo_steps()
+    assert 1 <= len(steps) <= 4
+    assert sum(step.bytes for step in steps) < 40_000_000
+    oldest = steps[0].cell
+    with pytest.raises(KernelError, match="can no longer be undone, because"):
+        small.kernel.undo(oldest - 1)
+    small.kernel.undo(oldest)
+    assert small.text("v[0], len(w)") == f"({oldest - 3}, {oldest - 1})\n"
+
+
+def test_arrays_referenced_only_by_steps_count(small: Cells) -> None:
+    pytest.importorskip("numpy")
+    small.text("import numpy as np")
+    for _ in range(6):
+        small.text("v = np.ones(1_000_000)")
+    assert len(small.kernel.undo_steps()) <= 4
+
+
+def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
+    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    cells.text(f"import resource\n{few}\nv = [1]; n = 1")
+    done = undone(cells, "n = 1", "v.append(2); n = 2")
+    assert kinds(done) == {"n": "rebound"}
+    assert "could not be forked" in done.not_restored[0].reason
+    assert cells.text("v, n") == "([1, 2], 1)\n"
+
+
+def test_twenty_thousand_names_can_be_undone(cells: Cells) -> None:
+    cells.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
+    done = undone(
+        cells, "1", "for i in range(0, 20_000, 100): globals()[f'v{i}'].append(1)\ndel v7"
+    )
+    assert done.exact
+    assert len(done.changes) == 202  # and the loop's own name
+    assert cells.text("v100, v7, v19900") == "([100], [7], [19900])\n"
+
+
+def test_interrupted_undo_leaves_nothing_halfway(cells: Cells) -> None:
+    cells.text("many = {i: [i] for i in range(20_000)}; n = 1")
+    cells.text("for each in many.values(): each.append(1)\nn = 2")
+    stop = threading.Event()
+
+    def interrupt() -> None:
+        while not stop.is_set():
+            os.killpg(cells.kernel.info().pid, signal.SIGINT)
+            stop.wait(0.05)
+
+    pest = threading.Thread(target=interrupt)
+    pest.start()
+    try:
+        cells.kernel.undo(cells.number)
+    finally:
+        stop.set()
+        pest.join()
+    assert cells.text("n, sum(map(len, many.values()))") == "(1, 20000)\n"
+
+
+def test_pipes_and_ports_are_closed(cells: Cells) -> None:
+    code = "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)"
+    cells.text(code)
+    assert cells.text("p.stdin.write(b'x')\np.stdin.close()\np.wait(20)") == "0\n"
+    assert (
+        cells.text(
+            "import socket; s = socket.create_server(('127.0.0.1', 0)); port = s.getsockname()[1]\nport > 0"
+        )
+        == "True\n"
+    )
+    assert (
+        cells.text(
+            "s.close()\ntry:\n    socket.create_connection(('127.0.0.1', port), 5)\nexcept ConnectionRefusedError:\n    print('free')"
+        )
+        == "free\n"
+    )
+
+
+def test_undo_after_reset_knows_only_the_new_kernel(cells: Cells) -> None:
+    cells.text("v = 1")
+    cells.kernel.reset()
+    assert cells.kernel.undo_steps() == ()
+    with pytest.raises(KernelError, match="cannot be undone"):
+        cells.kernel.undo(1)
+
+
+def test_disabled_undo_stores_nothing(project: Path) -> None:
+    kernel = ProcessKernel(undo_steps=0)
+    host = RecordingHost()
+    kernel.start(host)
+    try:
+        cells = Cells(kernel, host)
+        cells.text("v = [1]; v.append(2)")
+        assert kernel.undo_steps() == ()
+        assert children(kernel.info().pid) == []
+        with pytest.raises(KernelError, match="Undo is off"):
+            kernel.undo(1)
+    finally:
+        kernel.close()
+
+
+def test_embedded_kernel_restores_names_and_explains_the_rest() -> None:
+    host = RecordingHost()
+    namespace = {"v": [1], "n": 1}
+    kernel = InProcessKernel(namespace)
+    kernel.start(host)
+    try:
+        cells = Cells(kernel, host)
+        cells.text("v.append(2); n = 2; m = 3")
+        done = kernel.undo(1)
+        assert kinds(done) == {"n": "rebound", "m": "deleted"}
+        assert [each.reason for each in done.not_restored] == [
+            "Changes inside objects stay: the kernel cannot be forked, because it runs inside the program that opened this session."
+        ]
+        assert namespace["v"] == [1, 2]
+        kernel.redo()
+        assert namespace["n"] == 2
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_every_python_version_supports_undo(python: str, project: Path) -> None:
+    host = RecordingHost()
+    kernel = ProcessKernel(python)
+    kernel.start(host)
+    try:
+        cells = Cells(kernel, host)
+        setup = "import os, random\nclass C:\n    def __init__(self): self.x = [1]\nc = C(); d = {'c': c}; random.seed(1); g = (i for i in [1, 2]); it = iter([1, 2]); next(it)"
+        cells.text(setup)
+        look = "c.x, sorted(d), vars(c).keys(), random.getstate()[1][-1], os.environ.get('A'), C.__dict__.get('new')"
+        before = cells.text(look)
+        cells.text(
+            "c.x.append(2); c.y = 1; d['e'] = 1; C.new = 5; os.environ['A'] = 'b'; random.random(); next(g); next(it)"
+        )
+        done = cells.kernel.undo(cells.number)
+        assert [each.name for each in done.not_restored] == ["g"]
+        assert cells.text(look) == before
+        assert cells.text("next(it)") == "2\n"
+    finally:
+        kernel.close()

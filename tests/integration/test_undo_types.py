@@ -1,12 +1,21 @@
-"""Each type of the standard library that can be made is restored by an undo, or named: a digest
-decides that uses nothing of undo."""
+"""Undo by type: the standard library, arrays and tables, libraries; and random programs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.integration.kernels import Cells
+import pytest
+
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.worker.undo.checkpoint import dump_state, load_state
+from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.undo import kinds, undone
+from tests.random_undo import difference, prepared
+
+# Each type of the standard library that can be made is restored by an undo, or named: a digest
+# decides that uses nothing of undo.
 
 _SOURCE = Path(__file__).parents[1] / "undo_types.py"
 _DIGESTS = "__import__('undo_types').write({name: globals()[name] for name in NAMES}, PATH)"
@@ -39,7 +48,7 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
     changed = digests(2)
     done = cells.kernel.undo(cell)
     after = digests(3)
-    named = {each.name for each in done.kept_as_is}
+    named = {each.name for each in done.not_restored}
     differing = {name for name in names if before[name] != changed[name]}
     assert len(differing) > 100
     assert len(differing - named) > 80, "undo names nearly everything"
@@ -48,3 +57,374 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
         for name in names
         if before[name] != after[name] and name not in named
     ] == []
+
+
+# Undo of arrays and tables that were changed in place.
+
+
+@pytest.fixture(scope="module")
+def library_cells() -> Iterator[Cells]:
+    """One kernel for all tests: loading pandas takes long."""
+    host = RecordingHost()
+    kernel = ProcessKernel()
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("setup", "change", "look"),
+    [
+        ("v = np.arange(6.0)", "v[:] = 0", "v.tolist()"),
+        ("v = np.arange(6.0)", "v.shape = (2, 3)", "v.tolist()"),
+        ("v = np.arange(6)", "v.resize(10, refcheck=False); v[:] = 7", "v.tolist()"),
+        ("v = np.arange(6)", "v.flags.writeable = False", "v.flags.writeable"),
+        (
+            "v = np.array([[1], 'x', None], dtype=object)",
+            "v[0].append(2); v[1] = 'y'",
+            "v.tolist()",
+        ),
+        ("v = np.arange(12).reshape(3, 4, order='F')", "v[1] = 0", "v.tolist()"),
+        (
+            "v = np.ma.array([1, 2, 3], mask=[0, 1, 0])",
+            "v[0] = np.ma.masked; v[2] = 9",
+            "v.tolist()",
+        ),
+        ("v = np.zeros(3, dtype=[('a', int), ('b', float)])", "v['a'] = 5", "v.tolist()"),
+        ("v = np.ones(500_000)", "v[400_000:] = 2; v[0] = 3", "v.sum(), v[0]"),
+        (
+            "v = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})",
+            "v.drop(columns='a', inplace=True)",
+            "v.to_dict()",
+        ),
+        (
+            "v = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})",
+            "v['c'] = 1; v.loc[0, 'a'] = 9; v.loc[1, 'b'] = 'z'",
+            "v.to_dict()",
+        ),
+        (
+            "v = pd.DataFrame({'a': [1, 2]})",
+            "v.loc[2] = 5; v.index = [7, 8, 9]; v.columns = ['q']",
+            "v.to_dict()",
+        ),
+        (
+            "v = pd.DataFrame({'a': [3, 1, 2]})",
+            "v.sort_values('a', inplace=True); v.attrs['x'] = 1",
+            "v.to_dict(), v.attrs",
+        ),
+        (
+            "v = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})",
+            "v.insert(0, 'z', 0); del v['a']; v.b *= 2",
+            "v.to_dict()",
+        ),
+        (
+            "v = pd.DataFrame({'a': [1, 2]})",
+            "v.rename(columns={'a': 'b'}, inplace=True); v.index.name = 'i'",
+            "v.to_dict(), v.index.name",
+        ),
+        ("v = pd.Series([1, 2], name='s')", "v.iloc[0] = 5; v.name = 't'", "v.to_dict(), v.name"),
+        ("v = pd.Series(['a', 'b'], dtype='category')", "v.iloc[0] = 'b'", "v.tolist()"),
+        ("v = pd.Series([1, None], dtype='Int64')", "v.iloc[1] = 5", "v.tolist()"),
+        (
+            "v = pd.Series(pd.to_datetime(['2026-01-01', '2026-01-02']))",
+            "v.iloc[0] = pd.NaT",
+            "v.tolist()",
+        ),
+        (
+            "v = pd.DataFrame({'a': pd.array(['x', 'y'], dtype='string')})",
+            "v.iloc[0, 0] = 'q'",
+            "v.to_dict()",
+        ),
+    ],
+)
+def test_changes_inside_tables_and_arrays_are_undone(
+    library_cells: Cells, setup: str, change: str, look: str
+) -> None:
+    library_cells.run(f"import numpy as np, pandas as pd\n{setup}\naddress = id(v)")
+    before = library_cells.text(look)
+    library_cells.text(change)
+    assert library_cells.text(look) != before
+    done = library_cells.kernel.undo(library_cells.number - 1)
+    assert done.exact
+    assert kinds(done)["v"] == "changed"
+    assert (
+        library_cells.text(f"{look}, id(v) == address")
+        == f"({before.strip().removeprefix('(').removesuffix(')') if before.startswith('(') else before.strip()}, True)\n"
+    )
+
+
+def test_view_still_refers_to_its_array(library_cells: Cells) -> None:
+    undone(
+        library_cells,
+        "import numpy as np\nv = np.arange(10)\nw = v[2:5]",
+        "w[:] = 0; v[9] = 1; w = w.copy()",
+    )
+    assert (
+        library_cells.text("w[0] = 70; v.tolist(), np.shares_memory(v, w)")
+        == "([0, 1, 70, 3, 4, 5, 6, 7, 8, 9], True)\n"
+    )
+
+
+def test_column_and_its_frame_are_restored(library_cells: Cells) -> None:
+    undone(
+        library_cells,
+        "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})\nw = v['a']",
+        "v.loc[0, 'a'] = 9; w.iloc[1] = 5; v['b'] = w",
+    )
+    assert library_cells.text("v.to_dict(), w.tolist()") == "({'a': {0: 1, 1: 2}}, [1, 2])\n"
+
+
+def test_a_frame_works_as_before_after_undo(library_cells: Cells) -> None:
+    undone(
+        library_cells,
+        "import pandas as pd\nv = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})",
+        "v['c'] = 0; v.drop(index=0, inplace=True)",
+    )
+    look = "v['d'] = v.a + 1; v.loc[5] = [7, 'q', 8]; v.groupby('b').a.sum().to_dict(), v.shape"
+    assert library_cells.text(look) == "({'q': 7, 'x': 1, 'y': 2}, (3, 3))\n"
+
+
+def test_reading_a_frame_is_not_a_change(library_cells: Cells) -> None:
+    done = undone(
+        library_cells,
+        "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})",
+        "x = v.loc[1], v['a'].sum(), v.describe()",
+    )
+    assert kinds(done) == {"x": "deleted"}
+
+
+def test_parquet_frame_is_compared_exactly(library_cells: Cells) -> None:
+    library_cells.text("import io, pandas as pd\nfile = io.BytesIO()")
+    library_cells.text(
+        "pd.DataFrame({'a': [1.0, 2], 'b': ['x', 'y'], 'c': pd.Categorical(['p', 'q'])}).to_parquet(file)\ndf = pd.read_parquet(file)"
+    )
+    for code in ("df.head()", "df.describe()", "df.groupby('b').a.sum()", "str(df)"):
+        assert [change.name for change in library_cells.run(code).changes] == []
+    assert [
+        (change.name, change.change) for change in library_cells.run("df.loc[0, 'a'] = 5").changes
+    ] == [("df", "changed")]
+    library_cells.kernel.undo(library_cells.number)
+    assert library_cells.text("df.a.tolist()") == "[1.0, 2.0]\n"
+
+
+def test_library_value_at_a_reused_address_is_not_mistaken_for_the_old_one(
+    library_cells: Cells,
+) -> None:
+    library_cells.text(
+        "import numpy as np, pandas as pd\n"
+        "makers = [pd.Timestamp, pd.Timedelta, lambda n: pd.Period(ordinal=n, freq='D'), np.float64, lambda n: np.datetime64(n, 's'), np.str_,"
+        " lambda n: np.dtype([(f'f{n}', int)])]\n"
+        "v = [[make(n) for n in range(1, 1001)] for make in makers]"
+    )
+    before = library_cells.text("repr(v)")
+    library_cells.text(
+        "for values, make in zip(v, makers):\n    del values[500:]\n    values += [make(n) for n in range(2001, 2501)]"
+    )
+    assert library_cells.kernel.undo(library_cells.number).exact
+    assert library_cells.text("repr(v)") == before
+
+
+def test_column_positions_of_a_block_are_copied_by_value() -> None:
+    namespace: dict[str, object] = {}
+    import pandas  # not before: it takes long
+
+    manager = pandas.DataFrame({"a": [1, 2], "b": [3, 4], "c": [0.5, 1.5]})._mgr
+    positions = [block.mgr_locs for block in manager.blocks]
+    again = load_state(
+        dump_state(positions, set(), namespace), dict[int, object]().__getitem__, namespace
+    )
+    assert [position.indexer for position in again] == [position.indexer for position in positions]
+
+
+def test_objects_sharing_data_with_an_index_are_copied_with_it() -> None:
+    import pandas
+
+    series = pandas.Series([1, 2, 3])
+    index = pandas.Index(series)
+    refs = series._mgr.blocks[0].refs
+    again, _, _ = load_state(dump_state([refs, series, index], set(), {}), lambda address: None, {})
+    assert len(again.referenced_blocks) == 2
+
+
+# Undo with the libraries that people work with, each where it is installed. All of them still
+# compute afterwards.
+
+
+def as_before(cells: Cells, setup: str, change: str, look: str) -> None:
+    """Undo of the second cell, after a preview; then redo and undo again."""
+    cells.text(setup)
+    before = cells.text(look)
+    cells.text(change)
+    preview = cells.kernel.preview_undo(cells.number)
+    done = cells.kernel.undo(cells.number)
+    assert preview == done
+    assert done.exact, done.not_restored
+    cells.kernel.redo()
+    cells.kernel.undo(cells.number)
+    assert cells.text(look) == before
+
+
+@pytest.mark.xdist_group("undo with libraries")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "d[0, 'a'] = 9",
+        "d.insert_column(0, pl.Series('z', [0, 0, 0]))",
+        "d.extend(d.clone())",
+        "d = d.with_columns(b=1)",
+        "s.append(s.clone())",
+        "s[0] = 100",
+        "d.drop_in_place('a'); s.rename('t')",
+    ],
+)
+def test_polars(library_cells: Cells, change: str) -> None:
+    pytest.importorskip("polars")
+    as_before(
+        library_cells,
+        "import polars as pl; d = pl.DataFrame({'a': [1, 2, 3], 'b': ['x', 'y', None]}); s = pl.Series('s', [1, 2]); box = [d]",
+        change,
+        "d.to_dict(as_series=False), s.to_list(), s.name, box[0] is d",
+    )
+    assert (
+        library_cells.text(
+            "d.group_by('b').agg(pl.col('a').sum()).height, d.lazy().filter(pl.col('a') > 1).collect().height"
+        )
+        == "(3, 2)\n"
+    )
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_arrow(library_cells: Cells) -> None:
+    pytest.importorskip("pyarrow")
+    as_before(
+        library_cells,
+        "import pyarrow as pa; t = pa.table({'a': [1, 2]}); box = [t]",
+        "t = t.append_column('b', [[3, 4]]); box.clear()",
+        "t.to_pydict(), box[0] is t",
+    )
+
+
+@pytest.mark.xdist_group("undo with libraries")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "t.zero_()",
+        "t.data = torch.ones(5)",
+        "t.resize_(2)",
+        "p.requires_grad_(False); p.grad.fill_(7)",
+        "optimizer.zero_grad(); model(torch.ones(2)).sum().backward(); optimizer.step(); optimizer.step()",
+        "model.add_module('more', torch.nn.Linear(1, 1)); model.eval()",
+        "torch.manual_seed(5); torch.rand(3)",
+        "w[0] = 50",
+    ],
+)
+def test_torch(library_cells: Cells, change: str) -> None:
+    pytest.importorskip("torch")
+    setup = (
+        "import torch; torch.manual_seed(1); t = torch.arange(6.0); w = t[2:4]; p = torch.ones(2, requires_grad=True); (p * 3).sum().backward()\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(2, 2)); optimizer = torch.optim.Adam(model.parameters(), lr=.1)\n"
+        "model(torch.ones(2)).sum().backward(); optimizer.step()"
+    )
+    look = (
+        "t.tolist(), w.tolist(), w.data_ptr() - t.data_ptr(), p.requires_grad, p.grad, [x.tolist() for x in model.state_dict().values()],"
+        " len(optimizer.state), optimizer.state_dict()['state'], model.training, torch.get_rng_state().sum(), [x.grad for x in model.parameters()]"
+    )
+    as_before(library_cells, setup, change, look)
+    library_cells.text("optimizer.step(); torch.ones(500, 500) @ torch.ones(500, 500)")
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_scikit_learn(library_cells: Cells) -> None:
+    pytest.importorskip("sklearn")
+    setup = (
+        "import numpy as np; from sklearn.linear_model import LogisticRegression; from sklearn.ensemble import RandomForestClassifier\n"
+        "x = np.random.default_rng(0).random((200, 3)); y = (x[:, 0] > .5).astype(int)\n"
+        "m = LogisticRegression().fit(x, y); f = RandomForestClassifier(5, random_state=np.random.RandomState(3)).fit(x, y)"
+    )
+    look = "m.coef_.tolist(), f.predict_proba(x).sum(0).tolist(), len(f.estimators_), f.random_state.get_state()[2], f.estimators_[0].tree_.node_count"
+    as_before(
+        library_cells,
+        setup,
+        "m.fit(x, 1 - y); f.fit(x, 1 - y); f.set_params(n_estimators=9); x[:] = 0",
+        look,
+    )
+    library_cells.text(
+        "from sklearn.ensemble import HistGradientBoostingClassifier; HistGradientBoostingClassifier().fit(x, y).score(x, y)"
+    )
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_numpy_random_numbers(library_cells: Cells) -> None:
+    pytest.importorskip("numpy")
+    setup = "import numpy as np; np.random.seed(1); r = np.random.default_rng(2); q = np.random.RandomState(3)"
+    as_before(
+        library_cells,
+        setup,
+        "np.random.rand(); r.random(9); q.rand()",
+        "np.random.get_state()[2], r.bit_generator.state['state'], q.get_state()[2]",
+    )
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_figure_is_restored(library_cells: Cells) -> None:
+    pytest.importorskip("matplotlib")
+    setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; fig, ax = plt.subplots(); line, = ax.plot([1, 2, 3]); ax.set_title('a')"
+    look = (
+        "len(ax.lines), ax.get_title(), line.get_ydata().tolist(), plt.gcf() is fig, ax.get_xlim()"
+    )
+    library_cells.text(setup)
+    before = library_cells.text(look)
+    library_cells.text(
+        "ax.plot([5]); ax.set_title('b'); line.set_ydata([0, 0, 0]); ax.set_xlim(0, 99); fig.canvas.draw()"
+    )
+    library_cells.kernel.undo(library_cells.number)
+    assert library_cells.text(look) == before
+    assert library_cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_open_figures_and_settings_of_matplotlib(library_cells: Cells) -> None:
+    pytest.importorskip("matplotlib")
+    # Leftovers of earlier drawings are collected first: figures have weak references to them.
+    setup = "import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect()"
+    as_before(
+        library_cells,
+        setup,
+        "plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1])",
+        "plt.get_fignums(), plt.rcParams['lines.linewidth']",
+    )
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_duckdb_in_memory_is_named(library_cells: Cells) -> None:
+    pytest.importorskip("duckdb")
+    library_cells.text("import duckdb; c = duckdb.connect(); c.execute('create table t (a int)')")
+    library_cells.text("c.execute('insert into t values (1)'); after = 1")
+    done = library_cells.kernel.undo(library_cells.number)
+    assert [each.name for each in done.not_restored] == ["c"]
+    assert (
+        library_cells.text("c.execute('select count(*) from t').fetchall(), 'after' in globals()")
+        == "([(1,)], False)\n"
+    )
+
+
+@pytest.mark.xdist_group("undo with libraries")
+def test_threads_of_libraries_and_executors_still_work(library_cells: Cells) -> None:
+    library_cells.text(
+        "from concurrent.futures import ThreadPoolExecutor; pool = ThreadPoolExecutor(2); pool.submit(sum, [1]).result()"
+    )
+    library_cells.text("x = pool.submit(sum, [1, 2]).result(); pool.submit(sum, [3]).result()")
+    library_cells.kernel.undo(library_cells.number)
+    assert library_cells.text("pool.submit(sum, [1, 2]).result(timeout=10)") == "3\n"
+
+
+# Random programs are undone without a difference (`python -m tests.random_undo 2000` makes many
+# more).
+
+
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (20, 40, 60))]
+)
+def test_random_undo_leaves_no_difference(cells: Cells, first: int) -> None:
+    prepared(cells)
+    assert [found for seed in range(first, first + 20) if (found := difference(cells, seed))] == []

@@ -1,4 +1,4 @@
-"""Telling clients of the server, and the plug-in that ships with the program."""
+"""Telling clients of the server, the plug-in, and commands for the package manager."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from mahtab_tui.mcp.install import (
     install,
     server_command,
 )
+from mahtab_tui.mcp.packages import PackageError, plan_commands
 from tests import warm
 from tests.mcp.clients import agent
 
@@ -205,3 +206,52 @@ async def test_written_command_starts_the_server(project: Path) -> None:
     assert entry["args"][-1] == "mcp"
     async with agent(cwd=project) as a:
         assert await a.value("import os; os.getcwd()") == repr(str(project))
+
+
+# Which commands stand for what is asked of the package manager.
+
+
+@pytest.fixture
+def packaged_project(tmp_path: Path) -> Path:
+    """A folder with a pyproject.toml and an environment."""
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").touch()
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    (tmp_path / "inner").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("packages", "commands"),
+    [
+        (["."], [["sync"]]),
+        (["inner/.."], [["sync"]]),
+        (["../other"], [["add", "--editable", "{project}/../other"]]),
+        (["../other", "."], [["add", "--editable", "{project}/../other"], ["sync"]]),
+    ],
+)
+def test_project_itself_is_editable_when_installed(
+    packaged_project: Path, packages: list[str], commands: list[list[str]]
+) -> None:
+    steps = plan_commands(
+        "develop",
+        packages,
+        str(packaged_project / ".venv" / "bin" / "python"),
+        packaged_project,
+        uv="uv",
+    )
+    assert steps.commands == [
+        ["uv", *(word.format(project=packaged_project) for word in words)] for words in commands
+    ]
+
+
+def test_missing_packages_are_refused(packaged_project: Path) -> None:
+    with pytest.raises(PackageError, match="or folders"):
+        plan_commands(
+            "develop",
+            [],
+            str(packaged_project / ".venv" / "bin" / "python"),
+            packaged_project,
+            uv="uv",
+        )

@@ -1,12 +1,14 @@
-"""The agent's own session, called as the server calls it: several calls at once, drawing without
-end, a disk that is full."""
+"""The agent's own session, called as the server calls it; its streams and signals."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,7 +20,7 @@ import pytest
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.mcp import connection
-from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
+from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.handlers import (
     AttachOptions,
     EvalArguments,
@@ -33,6 +35,11 @@ from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
+from tests.waiting import alive, wait_for
+from tests.warm import Piped, piped
+
+# The agent's own session, called as the server calls it: several calls at once, drawing without
+# end, a disk that is full.
 
 PID = "__import__('os').getpid()"
 ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
@@ -226,3 +233,78 @@ async def test_agents_worker_log_and_answers_do_not_contain_the_key(
         assert_masked(str(await a.call("info")))
         assert_masked(str(await a.client.read_resource("mahtab://variable/mine")))
     assert_masked((home / ".mahtab" / "logs" / "repl.log").read_text())
+
+
+# Writers of each stream: the protocol's stream, and the log's file.
+
+SERVER = """
+import os
+from mahtab_tui.mcp.server import take_stdio
+streams = take_stdio()
+print("printed", flush=True)
+os.system("echo child; cat")
+streams.stdout.write(f"heard {streams.stdin.readline()}")
+streams.stdout.flush()
+"""
+
+
+def test_nothing_but_the_protocol_reaches_its_streams() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVER], input="a line\n", capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("heard a line\n", "printed\nchild\n")
+
+
+def test_large_log_is_rotated_when_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LARGEST", 10)
+    for text in ("first text\n", "second\n", "third\n"):
+        log = Journal("file")
+        log.output("stdout", text)
+        log.set_mode("off")
+    assert log_file().read_text() == "second\nthird\n"
+    assert log_file().with_name("repl.log.1").read_text() == "first text\n"
+
+
+# A signal ends the server, whatever it does.
+
+CODES = {
+    "waits": "time.sleep(1000)",
+    "computes": "while True: pass",
+    "ignores interrupts": "import signal; signal.signal(signal.SIGINT, lambda *_: None)\nwhile True: pass",
+}
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+def test_signal_ends_a_server_with_running_code(
+    project: Path, number: signal.Signals, code: str
+) -> None:
+    with piped("mcp") as server:
+        pid = worker_of(server, code)
+        os.kill(server.pid, number)
+        assert server.wait() == -number
+        wait_for(lambda: not alive(pid))
+
+
+def worker_of(server: Piped, code: str) -> int:
+    """Have a server run some code; returns the process that does, once it does. Its stdin stays
+    open."""
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    code = f"import os, time, pathlib; pathlib.Path('pid.new').write_text(str(os.getpid())); os.replace('pid.new', 'pid')\n{code}"
+    messages: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "eval", "arguments": {"code": code}}},
+    ]
+    for message in messages:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        server.stdin.flush()
+    found = Path("pid")
+    wait_for(found.exists)
+    return int(found.read_text())

@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session.sharing import running_sessions, share_folder
 from mahtab_tui.worker.frames import FrameReader, encode
+from tests import tags
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 

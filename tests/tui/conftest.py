@@ -31,7 +31,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
 from tests.tui.screens_app import SessionScreensApp
-from tests.tui.story import ScriptedSession
+from tests.tui.story import MakeApp, ScriptedSession
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
+def make_app(project: Path, home: Path) -> Iterator[MakeApp]:
     """The application over a session that was never started: nothing in the picture depends on a
     clock or a machine."""
     sessions: list[ScriptedSession] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,7 +41,20 @@ class Clock:
         return self.now
 
 
-class EditorApp(App[None]):
+class ThemedApp(App[None]):
+    """An application with the program's themes."""
+
+    def __init__(self, theme: str = MAHTAB.name, css_path: Sequence[Path] | None = None) -> None:
+        super().__init__(css_path=None if css_path is None else list(css_path))
+        for each in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(each)
+        self.theme = theme
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+
+class EditorApp(ThemedApp):
     """Keeps what its parts say, as (name of the message, its values)."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -60,17 +73,8 @@ class EditorApp(App[None]):
         chips: FindChips | None = None,
     ) -> None:
         folder = resource_folder("styles")
-        super().__init__(
-            css_path=[
-                folder / "app.tcss",
-                folder / "dialogs.tcss",
-                folder / "editor.tcss",
-                folder / "history_search.tcss",
-            ]
-        )
-        for each in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(each)
-        self.theme = theme
+        names = ("app", "dialogs", "editor", "history_search")
+        super().__init__(theme, [folder / f"{name}.tcss" for name in names])
         self.complete = complete
         self.explain = explain
         self.suggest = suggest
@@ -83,9 +87,6 @@ class EditorApp(App[None]):
         self.rules: tuple[str, ...] = ()
         """The rules that would let waiting code run without asking."""
         self.actions: list[tuple[Any, ...]] = []
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="main"):
@@ -194,6 +195,17 @@ async def press_at_once(pilot: Pilot[Any], *keys: str) -> None:
 def app_of(pilot: Pilot[None]) -> EditorApp:
     assert isinstance(pilot.app, EditorApp)
     return pilot.app
+
+
+def static_text(pilot: Pilot[Any], selector: str) -> str:
+    """Return what a `Static` of the screen shows."""
+    return str(pilot.app.screen.query_one(selector, Static).content)
+
+
+def screen_text(pilot: Pilot[Any]) -> str:
+    """Return the lines of the screen as they are drawn."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips)
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:

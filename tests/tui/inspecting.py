@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen
-from tests.tui.editor_app import until
+from tests.tui.editor_app import screen_text, until
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import drawn
 
@@ -33,7 +33,7 @@ def shown(pilot: Pilot[int], part: str) -> str:
 
 def lines(pilot: Pilot[int]) -> list[str]:
     """The lines of the screen, as they are drawn."""
-    return [strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips()]
+    return screen_text(pilot).splitlines()
 
 
 def ran(app: App[int]) -> list[str]:

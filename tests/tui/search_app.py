@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.search.pane import SearchTreePane
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.key_line import KeyLine
+from tests.tui.editor_app import ThemedApp
 from tests.tui.search_story import START
 
 
@@ -59,7 +59,7 @@ def line_of(number: int) -> str:
     return f"{time} {kind}{number:>{LINE - 2 - len(time) - len(kind)}}\n"
 
 
-class SearchApp(App[None]):
+class SearchApp(ThemedApp):
     """The pane over the whole screen."""
 
     CSS: ClassVar[str] = "SearchTreePane { height: 1fr; }"
@@ -67,17 +67,11 @@ class SearchApp(App[None]):
     def __init__(
         self, records: Sequence[Record] = (), now: float | None = None, theme: str = "mahtab"
     ) -> None:
-        super().__init__(css_path=list(style_sheets()))
+        super().__init__(theme, style_sheets())
         self.records = records
         self.now = now if now is not None else records[-1].time if records else START
         self.control = RecordingControl()
-        for each in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(each)
-        self.theme = theme
         self.animation_level = "none"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield (recursion := SearchTreePane(self.control, lambda: self.now, id="recursion"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from tests import tags
 from tests.records import made
 
 START = 1_000_000.0

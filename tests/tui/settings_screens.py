@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from textual.pilot import Pilot
-from textual.widgets import Static
 
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
-from tests.tui.editor_app import until, write
+from tests.tui.editor_app import static_text, until, write
 from tests.tui.story import drawn
-
-MakeApp = Callable[..., MahtabApp]
-
 
 SIZE = (100, 30)
 
@@ -23,10 +16,6 @@ def screen(pilot: Pilot[int]) -> SettingsScreen:
     found = pilot.app.screen
     assert isinstance(found, SettingsScreen)
     return found
-
-
-def text(pilot: Pilot[int], selector: str) -> str:
-    return str(pilot.app.screen.query_one(selector, Static).content)
 
 
 def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
@@ -64,7 +53,8 @@ async def wait_for_message(pilot: Pilot[int], words: str) -> None:
     await until(
         pilot,
         lambda: (
-            isinstance(pilot.app.screen, SettingsScreen) and words in text(pilot, ".listing-said")
+            isinstance(pilot.app.screen, SettingsScreen)
+            and words in static_text(pilot, ".listing-said")
         ),
     )
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 
+MakeApp = Callable[..., MahtabApp]
+"""The fixture `make_app`."""
 IDLE = {
     "state": "idle",
     "python": "3.12.1",

@@ -12,18 +12,17 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.layout import UiState
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
-from tests.tui.story import IDLE, WAITING, ScriptedSession, drawn, story
+from tests.tui.editor_app import screen_text, until
+from tests.tui.story import IDLE, WAITING, MakeApp, ScriptedSession, drawn, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -43,14 +42,14 @@ def pressing(*keys: str) -> RunBefore:
     "size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}"
 )
 def test_python_mode(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
+    snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     assert snap_compare(make_app(*story()), terminal_size=size, run_before=pressing(*"total = 1"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 46)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_ask_mode_while_code_waits(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
+    snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     app = make_app(*story())
 
@@ -66,27 +65,44 @@ def test_ask_mode_while_code_waits(
     assert snap_compare(app, terminal_size=size, run_before=run)
 
 
-def test_the_light_theme(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
-) -> None:
+def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
     assert snap_compare(
         make_app(*story(), theme="mahtab-day"), terminal_size=(120, 40), run_before=pressing()
     )
 
 
-def test_empty_session_snapshot(
-    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
+async def test_panes_of_an_empty_session_say_what_will_appear_there(
+    make_app: MakeApp,
 ) -> None:
     first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
     idle = made(tags.KERNEL, "", IDLE, 1.0)
-    assert snap_compare(make_app(first, idle), terminal_size=(120, 40), run_before=pressing())
+    async with make_app(first, idle).run_test(size=(120, 40)) as pilot:
+        await pressing()(pilot)
+        shown = screen_text(pilot)
+    assert shown.startswith(" ◐ mahtab  sales  demo  ask first  ")
+    assert "● kernel 3.12 .venv  idle" in shown
+    for line in (
+        "One Python namespace, shared by you and a language model.",
+        "│ Variables appear here as they are\n",
+        '│ rlm("question", text) searches a long\n',
+        "Python · Enter runs · ` asks the model",
+        " f2 Python / Ask  esc Stop  f8 Approval",
+    ):
+        assert line in shown
 
 
-def test_help(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
-    assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=pressing("f1"))
+async def test_help_covers_the_panes_with_topics_and_keys(
+    make_app: MakeApp,
+) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
+        await pressing("f1")(pilot)
+        shown = screen_text(pilot)
+    assert "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes" in shown
+    assert "keys              enter              Run complete code or send a" in shown
+    assert "kernels" in shown
 
 
-async def test_side_panes_hide_and_reappear(make_app: Callable[..., MahtabApp]) -> None:
+async def test_side_panes_hide_and_reappear(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         assert app.query_one("#side").display
@@ -96,7 +112,7 @@ async def test_side_panes_hide_and_reappear(make_app: Callable[..., MahtabApp]) 
         assert app.query_one("#side").display
 
 
-async def test_side_is_a_drawer_on_a_narrow_screen(make_app: Callable[..., MahtabApp]) -> None:
+async def test_side_is_a_drawer_on_a_narrow_screen(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         assert not app.query_one("#side").display
@@ -107,7 +123,7 @@ async def test_side_is_a_drawer_on_a_narrow_screen(make_app: Callable[..., Mahta
         assert app.query_one("#side").display
 
 
-async def test_chosen_theme_is_saved(make_app: Callable[..., MahtabApp]) -> None:
+async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.press("f10")
@@ -123,7 +139,7 @@ def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
     assert list(UiState.path().parent.iterdir()) == [UiState.path()]
 
 
-async def test_users_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:
+async def test_users_keymap_changes_a_binding(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
     async with app.run_test() as pilot:
@@ -134,7 +150,7 @@ async def test_users_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]
 
 
 async def test_unknown_slash_command_is_reported_and_not_sent(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     sent: list[str] = []
@@ -147,7 +163,7 @@ async def test_unknown_slash_command_is_reported_and_not_sent(
 
 
 async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     sent: list[tuple[str, str]] = []
@@ -162,7 +178,7 @@ async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
 
 
 async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -174,7 +190,7 @@ async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
 
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
 async def test_new_input_scrolls_the_transcript_to_its_end(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
     app = make_app(*story())
     sent: list[str] = []
@@ -192,7 +208,7 @@ async def test_new_input_scrolls_the_transcript_to_its_end(
 
 
 async def test_broken_input_history_is_reported_once(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     messages: list[str] = []
@@ -208,7 +224,7 @@ async def test_broken_input_history_is_reported_once(
 
 @pytest.mark.parametrize(("height", "rows"), [(12, 1), (24, 3), (40, 3)])
 async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
-    make_app: Callable[..., MahtabApp], height: int, rows: int
+    make_app: MakeApp, height: int, rows: int
 ) -> None:
     app = make_app()
     async with app.run_test(size=(80, height)) as pilot:
@@ -225,7 +241,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
 @pytest.mark.parametrize("mode", ["python", "ask"])
 @pytest.mark.parametrize("size", [(80, 24), (80, 31), (200, 50), (40, 12)])
 async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
-    make_app: Callable[..., MahtabApp], size: tuple[int, int], mode: Mode
+    make_app: MakeApp, size: tuple[int, int], mode: Mode
 ) -> None:
     app = make_app(*story())
     async with app.run_test(size=size) as pilot:
@@ -243,7 +259,7 @@ async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
 
 
 async def test_long_code_being_edited_leaves_no_blank_below_it(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)  # The key comes at once after the focus.
     app = make_app(*story())
@@ -264,7 +280,7 @@ async def test_long_code_being_edited_leaves_no_blank_below_it(
 
 
 async def test_input_that_cannot_be_written_for_the_editor_stays(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
@@ -284,7 +300,7 @@ async def test_input_that_cannot_be_written_for_the_editor_stays(
 
 
 async def test_input_is_visible_in_the_smallest_terminal(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test(size=MIN_SIZE) as pilot:
@@ -298,7 +314,7 @@ async def test_input_is_visible_in_the_smallest_terminal(
 
 
 async def test_unknown_command_or_theme_in_the_configuration_is_reported(
-    make_app: Callable[..., MahtabApp], home: Path
+    make_app: MakeApp, home: Path
 ) -> None:
     path = home / ".mahtab" / "config.toml"
     path.parent.mkdir()
@@ -316,9 +332,7 @@ async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     ]
 
 
-def test_a_crash_shows_no_values(
-    make_app: Callable[..., MahtabApp], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crash_shows_no_values(make_app: MakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     app = make_app()
     secret = "-".join(["sk", "1234"])
     try:
@@ -333,7 +347,7 @@ def test_a_crash_shows_no_values(
 
 
 async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attrs = {"cell": 7, "party": "you"}
     failed = made(

@@ -1,4 +1,4 @@
-"""Completion in the editor: as one types, on Tab, and while the kernel does not answer."""
+"""Completion in the editor, the card with a signature, and the grey suggestion."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.values import Completion, Completions
+from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, CompletionRequest
+from mahtab_tui.tui.editor.help_card import HelpCard
 from mahtab_tui.worker.completion.complete import complete
-from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
+from mahtab_tui.worker.completion.cursor import explain_at
+from tests.tui.editor_app import SIZE, EditorApp, app_of, screen_text, until, write
+
+# Completion in the editor: as one types, on Tab, and while the kernel does not answer.
 
 NAMESPACE = {
     "price": 3,
@@ -55,7 +59,7 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture
-async def pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
+async def completion_pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home, complete=kernel.complete)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
@@ -72,179 +76,189 @@ async def opened(pilot: Pilot[None], first: str) -> None:
     await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first)
 
 
-async def test_list_opens_while_typing_and_tab_inserts_its_first_item(pilot: Pilot[None]) -> None:
-    await write(pilot, "x = pri")
-    await opened(pilot, "price")
-    await pilot.press("tab")
-    assert app_of(pilot).editor.text == "x = price"
-    assert not shown(pilot).is_open
+async def test_list_opens_while_typing_and_tab_inserts_its_first_item(
+    completion_pilot: Pilot[None],
+) -> None:
+    await write(completion_pilot, "x = pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press("tab")
+    assert app_of(completion_pilot).editor.text == "x = price"
+    assert not shown(completion_pilot).is_open
 
 
-async def test_enter_runs_the_code_if_the_list_was_not_requested(pilot: Pilot[None]) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.press("enter")
-    assert app_of(pilot).actions == [("submitted", "python", "pri")]
-    assert not shown(pilot).is_open
+async def test_enter_runs_the_code_if_the_list_was_not_requested(
+    completion_pilot: Pilot[None],
+) -> None:
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press("enter")
+    assert app_of(completion_pilot).actions == [("submitted", "python", "pri")]
+    assert not shown(completion_pilot).is_open
 
 
-async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.press("down", "enter")
-    assert app_of(pilot).editor.text == "prices"
-    assert app_of(pilot).actions == []
+async def test_arrows_choose_and_enter_inserts(completion_pilot: Pilot[None]) -> None:
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press("down", "enter")
+    assert app_of(completion_pilot).editor.text == "prices"
+    assert app_of(completion_pilot).actions == []
 
 
 @pytest.mark.parametrize("before", ["", "日本 "])
 async def test_list_appears_under_the_start_of_the_completed_text(
-    pilot: Pilot[None], before: str
+    completion_pilot: Pilot[None], before: str
 ) -> None:
-    begin = app_of(pilot).area.cursor_screen_offset.x
-    await write(pilot, f'"{before}日本" + table["日')
-    await opened(pilot, "日本人")
-    assert shown(pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
+    begin = app_of(completion_pilot).area.cursor_screen_offset.x
+    await write(completion_pilot, f'"{before}日本" + table["日')
+    await opened(completion_pilot, "日本人")
+    assert shown(completion_pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
 
 
-async def test_tab_requests_and_inserts_a_single_match_at_once(pilot: Pilot[None]) -> None:
-    await write(pilot, "u")
-    await pilot.press("tab")
-    await opened(pilot, "unique_name")
-    await write(pilot, "niq")
-    await pilot.press("escape", "tab")
-    await until(pilot, lambda: app_of(pilot).editor.text == "unique_name")
+async def test_tab_requests_and_inserts_a_single_match_at_once(
+    completion_pilot: Pilot[None],
+) -> None:
+    await write(completion_pilot, "u")
+    await completion_pilot.press("tab")
+    await opened(completion_pilot, "unique_name")
+    await write(completion_pilot, "niq")
+    await completion_pilot.press("escape", "tab")
+    await until(completion_pilot, lambda: app_of(completion_pilot).editor.text == "unique_name")
 
 
-async def test_tab_indents_at_the_start_of_a_line(pilot: Pilot[None], kernel: Kernel) -> None:
-    await pilot.press("tab")
-    assert app_of(pilot).editor.text == "    "
+async def test_tab_indents_at_the_start_of_a_line(
+    completion_pilot: Pilot[None], kernel: Kernel
+) -> None:
+    await completion_pilot.press("tab")
+    assert app_of(completion_pilot).editor.text == "    "
     assert kernel.asked == []
 
 
-async def test_escape_closes_the_list_and_nothing_else(pilot: Pilot[None]) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.press("escape")
-    assert not shown(pilot).is_open
-    assert (app_of(pilot).editor.text, app_of(pilot).actions) == ("pri", [])
+async def test_escape_closes_the_list_and_nothing_else(completion_pilot: Pilot[None]) -> None:
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press("escape")
+    assert not shown(completion_pilot).is_open
+    assert (app_of(completion_pilot).editor.text, app_of(completion_pilot).actions) == ("pri", [])
 
 
 @pytest.mark.parametrize("key", ["left", "home", "space"])
-async def test_moving_elsewhere_closes_the_list(pilot: Pilot[None], key: str) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.press(key)
-    assert not shown(pilot).is_open
+async def test_moving_elsewhere_closes_the_list(completion_pilot: Pilot[None], key: str) -> None:
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press(key)
+    assert not shown(completion_pilot).is_open
 
 
-async def test_dict_keys_are_completed_in_the_second_line(pilot: Pilot[None]) -> None:
-    await write(pilot, "x = 1")
-    await pilot.press("ctrl+j")
-    await write(pilot, "table['")
-    await opened(pilot, "[bold]")
-    await pilot.press("down", "tab")
-    assert app_of(pilot).editor.text == "x = 1\ntable['first'"
+async def test_dict_keys_are_completed_in_the_second_line(completion_pilot: Pilot[None]) -> None:
+    await write(completion_pilot, "x = 1")
+    await completion_pilot.press("ctrl+j")
+    await write(completion_pilot, "table['")
+    await opened(completion_pilot, "[bold]")
+    await completion_pilot.press("down", "tab")
+    assert app_of(completion_pilot).editor.text == "x = 1\ntable['first'"
 
 
 async def test_typing_does_not_wait_and_a_stale_reply_is_dropped(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
     kernel.free.clear()
-    await write(pilot, "pri")
-    await until(pilot, lambda: bool(kernel.asked))
-    await write(pilot, "nt(table[")
-    assert app_of(pilot).editor.text == "print(table["
+    await write(completion_pilot, "pri")
+    await until(completion_pilot, lambda: bool(kernel.asked))
+    await write(completion_pilot, "nt(table[")
+    assert app_of(completion_pilot).editor.text == "print(table["
     kernel.free.set()
-    await opened(pilot, "'[bold]'")
+    await opened(completion_pilot, "'[bold]'")
     assert kernel.asked[0] == "pr"
     assert len(kernel.asked) <= 3
 
 
 async def test_tab_before_the_reply_inserts_nothing_that_does_not_fit(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(pilot, "tab")
-    await opened(pilot, "table")
+    await write(completion_pilot, "tab")
+    await opened(completion_pilot, "table")
     kernel.free.clear()
-    await write(pilot, "le.popi")
-    assert not shown(pilot).is_open
-    await pilot.press("tab")
-    assert app_of(pilot).editor.text == "table.popi"
+    await write(completion_pilot, "le.popi")
+    assert not shown(completion_pilot).is_open
+    await completion_pilot.press("tab")
+    assert app_of(completion_pilot).editor.text == "table.popi"
     kernel.free.set()
-    await until(pilot, lambda: app_of(pilot).editor.text == "table.popitem")
+    await until(completion_pilot, lambda: app_of(completion_pilot).editor.text == "table.popitem")
 
 
 async def test_list_waiting_for_its_reply_shows_only_fitting_items(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
     kernel.free.clear()
-    await write(pilot, "ces")
-    assert [item.label for item in shown(pilot).items] == ["prices"]
-    await pilot.press("tab")
-    assert app_of(pilot).editor.text == "prices"
+    await write(completion_pilot, "ces")
+    assert [item.label for item in shown(completion_pilot).items] == ["prices"]
+    await completion_pilot.press("tab")
+    assert app_of(completion_pilot).editor.text == "prices"
 
 
 async def test_completions_of_a_starting_server_are_requested_again(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
     kernel.pending = 3
-    await write(pilot, "pri")
-    await opened(pilot, "price")
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
     assert kernel.pending == 0
 
 
-async def test_click_on_a_vanished_row_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    gone = shown(pilot).items[1]
-    await write(pilot, "ce(")
-    app_of(pilot).area.completer.accept(gone)
-    assert app_of(pilot).editor.text == "price("
+async def test_click_on_a_vanished_row_changes_nothing(
+    completion_pilot: Pilot[None], kernel: Kernel
+) -> None:
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    gone = shown(completion_pilot).items[1]
+    await write(completion_pilot, "ce(")
+    app_of(completion_pilot).area.completer.accept(gone)
+    assert app_of(completion_pilot).editor.text == "price("
 
 
 async def test_last_list_of_a_busy_kernel_is_shown_as_stale(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.press("escape")
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press("escape")
     kernel.busy = True
-    await write(pilot, "c")
-    await opened(pilot, "price")
-    assert [item.label for item in shown(pilot).items] == ["price", "prices"]
-    foot = str(shown(pilot).render()).splitlines()[-1]
+    await write(completion_pilot, "c")
+    await opened(completion_pilot, "price")
+    assert [item.label for item in shown(completion_pilot).items] == ["price", "prices"]
+    foot = str(shown(completion_pilot).render()).splitlines()[-1]
     assert foot.endswith("the kernel is busy")
-    assert shown(pilot).size.width >= len(foot)
-    await pilot.press("escape")
-    await write(pilot, " + pri")
-    await opened(pilot, "price")
+    assert shown(completion_pilot).size.width >= len(foot)
+    await completion_pilot.press("escape")
+    await write(completion_pilot, " + pri")
+    await opened(completion_pilot, "price")
 
 
-async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -> None:
-    await write(pilot, "`pri")
-    await pilot.press("tab")
+async def test_questions_are_not_completed(completion_pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(completion_pilot, "`pri")
+    await completion_pilot.press("tab")
     assert kernel.asked == []
 
 
-async def test_click_inserts_a_row(pilot: Pilot[None]) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.pause()
-    await pilot.click(CompletionList, offset=(3, 1))
-    assert app_of(pilot).editor.text == "prices"
+async def test_click_inserts_a_row(completion_pilot: Pilot[None]) -> None:
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.pause()
+    await completion_pilot.click(CompletionList, offset=(3, 1))
+    assert app_of(completion_pilot).editor.text == "prices"
 
 
-async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> None:
-    shown(pilot).open(
+async def test_markup_and_controls_in_a_list_are_text(completion_pilot: Pilot[None]) -> None:
+    shown(completion_pilot).open(
         (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),),
         0,
-        app_of(pilot).area.cursor_screen_offset,
+        app_of(completion_pilot).area.cursor_screen_offset,
         requested=True,
         stale=False,
     )
-    text = str(shown(pilot).render())
+    text = str(shown(completion_pilot).render())
     assert "[red]a" in text
     assert "\x1b" not in text
 
@@ -262,21 +276,248 @@ def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: 
 
 
 async def test_closed_string_requests_no_automatic_completion(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(pilot, "'x' in (")
+    await write(completion_pilot, "'x' in (")
     assert kernel.asked[-1] != "'x' in ("
-    await write(pilot, ")")
+    await write(completion_pilot, ")")
     assert kernel.asked[-1] != "'x' in ()"
 
 
 async def test_reply_to_an_outdated_request_opens_nothing(
-    pilot: Pilot[None], kernel: Kernel
+    completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(pilot, "pri")
-    await opened(pilot, "price")
-    await pilot.press("escape")
+    await write(completion_pilot, "pri")
+    await opened(completion_pilot, "price")
+    await completion_pilot.press("escape")
     late = CompletionRequest(0, "pri", 3, by_key=True, python=True)
-    app_of(pilot).area.completer.handle_response(late, kernel.complete("pri", 3))
+    app_of(completion_pilot).area.completer.handle_response(late, kernel.complete("pri", 3))
+    await completion_pilot.pause()
+    assert not shown(completion_pilot).is_open
+
+
+# The card with signature and docstring of the call under the cursor.
+
+
+def mean(
+    values: list[float], /, weights: list[float] | None = None, *, robust: bool = False
+) -> float:
+    """The mean of [bold]values[/bold].
+
+    Weighted, if there are weights.
+    """
+    return 0.0
+
+
+def explain(code: str, cursor: int) -> Explanation | None:
+    if "dead" in code:
+        raise KernelError("The kernel has ended.")
+    found = explain_at({"mean": mean}, code, cursor)
+    return (
+        None
+        if found is None
+        else Explanation(**{**found._asdict(), "where": "/home/ada/stats.py:12"})
+    )
+
+
+@pytest.fixture
+async def help_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home, explain=explain)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        yield pilot
+
+
+async def explained(pilot: Pilot[None], code: str) -> str:
+    """Return the card's text for a text with the cursor at its end."""
+    app = pilot.app
+    assert isinstance(app, EditorApp)
+    await write(pilot, code)
     await pilot.pause()
-    assert not shown(pilot).is_open
+    app.editor.explain()
+    card = app.query_one(HelpCard)
+    await until(pilot, lambda: card.display)
+    return str(card.content)
+
+
+@pytest.mark.parametrize("code", ["x = mean(1, ", "mean", "mean([(1, 2), ", "mean(x)"])
+async def test_call_is_explained(help_pilot: Pilot[None], code: str) -> None:
+    text = await explained(help_pilot, code)
+    assert "mean(\n    values: list[float],\n    /," in text
+    assert "The mean of [bold]values[/bold]." in text
+
+
+async def test_unknown_code_gives_one_sentence(help_pilot: Pilot[None]) -> None:
+    assert await explained(help_pilot, "nobody(") == "No help for the code at the cursor."
+
+
+async def test_unresponsive_kernel_is_reported(help_pilot: Pilot[None]) -> None:
+    assert await explained(help_pilot, "dead(") == "The kernel has ended."
+
+
+@pytest.mark.parametrize("key", ["escape", "a", "left", "backspace"])
+async def test_card_closes(help_pilot: Pilot[None], key: str) -> None:
+    await explained(help_pilot, "mean(")
+    await help_pilot.press(key)
+    await until(help_pilot, lambda: not help_pilot.app.query_one(HelpCard).display)
+    app = help_pilot.app
+    assert isinstance(app, EditorApp)
+    assert app.actions == []
+
+
+async def test_card_appears_above_the_call(help_pilot: Pilot[None]) -> None:
+    await explained(help_pilot, "m = mean(")
+    shown = screen_text(help_pilot)
+    card, _, line = shown.partition("╰")
+    assert "│ mean(    " in card
+    assert "│     weights: list[float] | None = None,  " in card
+    assert "│ The mean of [bold]values[/bold].  " in card
+    assert "│ /home/ada/stats.py:12  " in card
+    assert "❯ m = mean(" in line
+
+
+async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
+    free, replied = threading.Event(), threading.Event()
+
+    def explain_late(code: str, cursor: int) -> None:
+        assert free.wait(60)
+        replied.set()
+
+    app = EditorApp(home, explain=explain_late)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        await write(pilot, "mean(")
+        app.editor.explain()
+        await write(pilot, "x")
+        free.set()
+        await until(pilot, replied.is_set)
+        await pilot.pause(0.1)
+        assert not app.query_one(HelpCard).display
+
+
+# The grey suggestion behind the cursor.
+
+
+class Model:
+    """Goes on with ``rint(x)`` after a p; can be made to wait."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.free.set()
+        self.asked: list[tuple[str, bool]] = []
+        self.unwanted = 0
+
+    def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+        self.asked.append((text, python))
+        assert self.free.wait(30)
+        self.unwanted += not wanted()
+        return "rint(x)" if text.endswith("p") else " and so on"
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def suggestion_pilot(home: Path, model: Model) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home, suggest=model.suggest)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        yield pilot
+        model.free.set()
+
+
+async def suggested(pilot: Pilot[None], text: str) -> None:
+    await until(pilot, lambda: app_of(pilot).area.suggestion == text)
+
+
+@pytest.mark.parametrize("key", ["right", "tab"])
+async def test_suggestion_appears_after_a_pause_and_a_key_accepts_it(
+    suggestion_pilot: Pilot[None], key: str
+) -> None:
+    await write(suggestion_pilot, "p")
+    await suggested(suggestion_pilot, "rint(x)")
+    assert app_of(suggestion_pilot).editor.text == "p"
+    await suggestion_pilot.press(key)
+    assert app_of(suggestion_pilot).editor.text == "print(x)"
+    assert not app_of(suggestion_pilot).area.suggestion
+
+
+async def test_suggestion_appears_at_once_on_a_key(
+    suggestion_pilot: Pilot[None], model: Model
+) -> None:
+    await write(suggestion_pilot, "p")
+    assert app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, "rint(x)")
+
+
+async def test_matching_input_keeps_the_suggestion_and_other_input_removes_it(
+    suggestion_pilot: Pilot[None],
+) -> None:
+    await write(suggestion_pilot, "p")
+    app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, "rint(x)")
+    await write(suggestion_pilot, "ri")
+    assert app_of(suggestion_pilot).area.suggestion == "nt(x)"
+    await write(suggestion_pilot, "z")
+    assert app_of(suggestion_pilot).area.suggestion == ""
+    assert app_of(suggestion_pilot).editor.text == "priz"
+
+
+async def test_late_suggestion_is_not_shown(suggestion_pilot: Pilot[None], model: Model) -> None:
+    model.free.clear()
+    await write(suggestion_pilot, "p")
+    app_of(suggestion_pilot).editor.suggest()
+    await until(suggestion_pilot, lambda: bool(model.asked))
+    await write(suggestion_pilot, "q")
+    model.free.set()
+    await suggested(suggestion_pilot, " and so on")
+    assert model.unwanted == 1
+
+
+@pytest.mark.parametrize("key", ["left", "home", "escape", "backspace"])
+async def test_other_keys_do_not_accept_it(suggestion_pilot: Pilot[None], key: str) -> None:
+    await write(suggestion_pilot, "xp")
+    app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, "rint(x)")
+    await suggestion_pilot.press(key)
+    assert "rint" not in app_of(suggestion_pilot).editor.text
+
+
+async def test_enter_submits_only_the_typed_text(suggestion_pilot: Pilot[None]) -> None:
+    await write(suggestion_pilot, "p")
+    app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, "rint(x)")
+    await suggestion_pilot.press("enter")
+    assert app_of(suggestion_pilot).actions == [("submitted", "python", "p")]
+
+
+async def test_questions_get_suggestions_too(suggestion_pilot: Pilot[None], model: Model) -> None:
+    await write(suggestion_pilot, "`why")
+    app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, " and so on")
+    assert ("why", False) in model.asked
+
+
+async def test_no_suggestions_without_a_model(home: Path) -> None:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "p")
+        assert not app.editor.suggest()
+        assert app.area.suggester is None
+
+
+async def test_suggestion_follows_the_typed_text_in_grey(suggestion_pilot: Pilot[None]) -> None:
+    await write(suggestion_pilot, "p")
+    area = app_of(suggestion_pilot).area
+    app_of(suggestion_pilot).editor.suggest()
+    await suggested(suggestion_pilot, "rint(x)")
+    assert "❯ print(x)\n" in screen_text(suggestion_pilot)
+    typed, *_, grey = [
+        (segment.text.strip(), segment.style and segment.style.color)
+        for segment in area.render_line(0)
+        if segment.text.strip()
+    ]
+    assert grey[0].endswith("int(x)"), "behind the cursor, which stands on the first letter"
+    assert grey[1] != typed[1]

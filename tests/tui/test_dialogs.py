@@ -1,27 +1,39 @@
-"""Dialogs are answered once, whatever comes in one bunch."""
+"""Dialogs and lists to pick from, and the view of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
 from textual.command import CommandList, CommandPalette
+from textual.content import Content
 from textual.css.query import NoMatches
-from textual.events import Click, MouseDown
-from textual.geometry import Offset
+from textual.events import Click, MouseDown, Resize
+from textual.geometry import Offset, Size
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 from textual.worker import WorkerFailed
 
+from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import HistoryEntry
-from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.option_list import SafeCommandPalette
+from mahtab_tui.tui.option_list import Options, SafeCommandPalette, ignores_removed
 from mahtab_tui.tui.palette import JumpScreen
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.listing import ChooseOne, HistorySearch
-from tests.tui.editor_app import press_at_once, until
+from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, HistorySearch
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.theme import Palette, get_palette
+from tests.tui.editor_app import ThemedApp, press_at_once, until
+from tests.tui.story import MakeApp
+
+# Dialogs are answered once, whatever comes in one bunch.
 
 
 @pytest.mark.parametrize(
@@ -29,7 +41,7 @@ from tests.tui.editor_app import press_at_once, until
     [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)],
 )
 async def test_bunched_keys_close_a_dialog_once(
-    make_app: Callable[..., MahtabApp], key: str, opened: type[Dialog[object]]
+    make_app: MakeApp, key: str, opened: type[Dialog[object]]
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -42,7 +54,7 @@ async def test_bunched_keys_close_a_dialog_once(
         assert app.is_running
 
 
-async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) -> None:
+async def test_a_dialog_is_dismissed_once(make_app: MakeApp) -> None:
     app = make_app()
     results: list[str | None] = []
     async with app.run_test() as pilot:
@@ -66,7 +78,7 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
     ],
 )
 async def test_no_key_opens_another_screen_over_a_dialog(
-    make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]
+    make_app: MakeApp, keys: list[str], opened: type[Screen[object]]
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -75,7 +87,7 @@ async def test_no_key_opens_another_screen_over_a_dialog(
         assert [type(screen) for screen in app.screen_stack[1:]] == [opened]
 
 
-async def test_help_key_closes_the_help(make_app: Callable[..., MahtabApp]) -> None:
+async def test_help_key_closes_the_help(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -84,7 +96,7 @@ async def test_help_key_closes_the_help(make_app: Callable[..., MahtabApp]) -> N
 
 
 async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -104,7 +116,7 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
     ids=["confirm", "query"],
 )
 async def test_quitting_while_a_dialog_opens_quits(
-    make_app: Callable[..., MahtabApp], dialog: Callable[[], Dialog[object]]
+    make_app: MakeApp, dialog: Callable[[], Dialog[object]]
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -116,7 +128,7 @@ async def test_quitting_while_a_dialog_opens_quits(
 
 
 async def test_two_clicks_outside_the_palette_close_it_once(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -132,7 +144,7 @@ async def test_two_clicks_outside_the_palette_close_it_once(
 
 
 async def test_click_beyond_the_screen_leaves_the_palette_open(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -146,7 +158,7 @@ async def test_click_beyond_the_screen_leaves_the_palette_open(
 
 
 async def test_press_on_a_vanished_widget_is_ignored(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -164,7 +176,7 @@ async def test_press_on_a_vanished_widget_is_ignored(
 
 
 async def test_late_events_of_a_closing_palette_do_not_crash(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -183,7 +195,7 @@ async def test_late_events_of_a_closing_palette_do_not_crash(
 
 
 async def test_page_key_in_a_palette_without_room_does_nothing(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -208,7 +220,7 @@ async def test_page_key_in_a_palette_without_room_does_nothing(
 
 
 async def test_history_entry_chosen_during_shutdown_is_dropped(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -223,7 +235,7 @@ async def test_history_entry_chosen_during_shutdown_is_dropped(
 
 
 async def test_click_on_a_vanished_option_is_ignored(
-    make_app: Callable[..., MahtabApp],
+    make_app: MakeApp,
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -240,7 +252,7 @@ async def test_click_on_a_vanished_option_is_ignored(
 
 
 async def test_press_after_all_screens_closed_is_ignored(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -253,7 +265,7 @@ async def test_press_after_all_screens_closed_is_ignored(
 
 @pytest.mark.parametrize("wrapped", [False, True])
 async def test_missing_widgets_during_shutdown_do_not_crash(
-    make_app: Callable[..., MahtabApp], wrapped: bool
+    make_app: MakeApp, wrapped: bool
 ) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -262,3 +274,199 @@ async def test_missing_widgets_during_shutdown_do_not_crash(
         app.exit(0)
         app._handle_exception(WorkerFailed(missing) if wrapped else missing)
     assert (app.crash, app.return_code) == (None, 0)
+
+
+# The lists to pick from: themes that are seen at once, and a row at the cursor that can be read.
+
+
+class ThemesApp(TerminalApp[None]):
+    def __init__(self) -> None:
+        super().__init__(css_path=[resource_folder("styles") / "dialogs.tcss"])
+
+
+async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> None:
+    app = ThemesApp()
+    async with app.run_test() as pilot:
+        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+        await pilot.pause()
+        await pilot.press("down")
+        await pilot.pause()
+        assert app.theme == "mahtab-day"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.theme == "mahtab"
+        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+        await pilot.pause()
+        await pilot.press("n", "o", "r", "enter")
+        await pilot.pause()
+        assert app.theme == "nord"
+
+
+class OptionsApp(ThemedApp):
+    def compose(self) -> ComposeResult:
+        yield Options(
+            *(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)),
+            compact=True,
+        )
+
+
+async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
+    app = OptionsApp()
+    async with app.run_test() as pilot:
+        await pilot.press("down")
+        options, muted = app.query_one(Options), get_palette(app).muted.color
+        options.highlighted = 1
+        await pilot.pause()
+        quiet = [
+            [
+                style.color == muted
+                for text, style, _ in options.render_line(y)
+                if "quiet" in text and style
+            ]
+            for y in range(2)
+        ]
+        assert quiet == [[True], [False]]
+
+
+# The view of the kit over a source of rows: only the rows that are seen are made, and the cursor
+# stays in sight.
+
+MANY = 10_000_000
+HEIGHT = 20
+
+
+class Numbers:
+    """A source that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.made = self.laid_out = 0
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self.laid_out += 1
+        self.style = palette.text
+
+    def __len__(self) -> int:
+        return MANY
+
+    def __getitem__(self, index: int) -> Row:
+        self.made += 1
+        return Row([(f"row {index}", self.style)])
+
+
+class NumbersView(RowsView, can_focus=True):
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
+
+    @property
+    def head(self) -> int:
+        return 1
+
+    def head_row(self, y: int) -> Row:
+        return Row([("title", self._source[0].spans[0][1])])
+
+
+class NumbersApp(ThemedApp):
+    CSS = "NumbersView { overflow-x: hidden; overflow-y: scroll; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = Numbers()
+
+    def compose(self) -> ComposeResult:
+        yield NumbersView(self.numbers)
+
+    @property
+    def lines(self) -> list[str]:
+        view = self.query_one(NumbersView)
+        return [view.render_line(y).text.strip() for y in range(view.size.height)]
+
+
+async def test_only_visible_rows_are_built_and_the_cursor_stays_visible() -> None:
+    app = NumbersApp()
+    async with app.run_test(size=(40, HEIGHT)) as pilot:
+        view = app.query_one(NumbersView)
+        view.focus()
+        await pilot.press("down", "down")
+        assert (view.cursor, app.lines[:3]) == (1, ["title", "row 0", "row 1"])
+        await pilot.press("end")
+        await pilot.pause()
+        assert (view.cursor, app.lines[0], app.lines[-1]) == (MANY - 1, "title", f"row {MANY - 1}")
+        await pilot.press("pageup")
+        assert view.cursor == MANY - 1 - (HEIGHT - 2)
+        assert app.numbers.made < 50 * HEIGHT
+
+
+async def test_cursor_is_visible_while_the_view_has_the_focus() -> None:
+    app = NumbersApp()
+    async with app.run_test(size=(40, HEIGHT)) as pilot:
+        view = app.query_one(NumbersView)
+        view.focus()
+        view.go_to(3)
+        await pilot.pause()
+        assert view.marked_row == 3
+        marked, other = (next(iter(view.render_line(y))).style for y in (4, 5))
+        assert marked != other
+        app.screen.set_focus(None)
+        await pilot.pause()
+        assert view.marked_row == -1
+
+
+async def test_rows_are_rebuilt_only_for_a_new_width_or_theme() -> None:
+    app = NumbersApp()
+    async with app.run_test(size=(40, HEIGHT)) as pilot:
+        await pilot.pause()
+        before = app.numbers.laid_out
+        view = app.query_one(NumbersView)
+        view.focus()
+        app.screen.set_focus(None)
+        view.refresh_view()
+        await pilot.pause()
+        assert app.numbers.laid_out == before
+        await pilot.resize_terminal(60, HEIGHT)
+        await pilot.pause()
+        assert app.numbers.laid_out == before + 1
+        app.theme = "mahtab-day"
+        await pilot.pause()
+        assert app.numbers.laid_out == before + 2
+
+
+# A widget that is removed before it is mounted, or while events for it are under way, raises
+# nothing.
+
+
+@ignores_removed
+class Composed(Widget):
+    """Needs its child at every event."""
+
+    def compose(self) -> ComposeResult:
+        yield Static("as it was", id="part")
+
+    def on_mount(self) -> None:
+        self.look()
+
+    def on_resize(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        self.query_one("#part", Static).update("as it is")
+
+
+class Host(App[None]):
+    pass
+
+
+@pytest.mark.parametrize("stands", [False, True], ids=["before it was put together", "later"])
+async def test_removed_widget_ignores_late_callbacks(stands: bool) -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        widget = Composed()
+        mounted = app.screen.mount(widget)
+        if stands:
+            await mounted
+        for _ in range(3):
+            widget.call_after_refresh(widget.look)
+        removed = widget.remove()
+        widget.post_message(Resize(Size(3, 3), Size(3, 3)))
+        widget.call_after_refresh(widget.look)
+        await removed
+        await pilot.pause()
+        assert not widget.is_attached  # what fails is raised at the end of the block

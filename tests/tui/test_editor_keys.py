@@ -1,17 +1,20 @@
-"""Keys in the editor's text."""
+"""Keys in the editor's text, large pastes, and finding in the input."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Static, TextArea
 from textual.widgets.text_area import Selection
 
-from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, write
+from mahtab_tui.tui.find import FindRow
+from tests.tui.editor_app import SIZE, EditorApp, app_of, editing, press_at_once, until, write
 
 
 @pytest.fixture
@@ -302,3 +305,221 @@ async def test_undo_works_beyond_the_visible_lines(pilot: Pilot[None]) -> None:
     assert app.editor.is_empty
     await pilot.press("ctrl+y")
     assert app.editor.text == "x\n" * 40
+
+
+# Large pasted texts, which stand in the editor as one word each.
+
+
+@pytest.fixture
+async def paste_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    async with editing(home, ("an old input", "ask"), ("old = 1", "python")) as pilot:
+        yield pilot
+
+
+LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
+
+
+async def test_large_paste_is_shown_as_one_word_and_submitted_whole(
+    paste_pilot: Pilot[None],
+) -> None:
+    app = app_of(paste_pilot)
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    assert app.area.text == "[Pasted 312 lines]"
+    assert app.editor.text == LARGE
+    await paste_pilot.press("enter")
+    assert app.actions == [("submitted", "python", LARGE)]
+
+
+async def test_folded_text_is_expanded_and_refolded_by_undo(paste_pilot: Pilot[None]) -> None:
+    app = app_of(paste_pilot)
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    await paste_pilot.press("alt+e")
+    assert app.area.text == LARGE
+    await paste_pilot.press("ctrl+z")
+    assert app.area.text == "[Pasted 312 lines]"
+
+
+async def test_backspace_deletes_a_folded_text_at_once(paste_pilot: Pilot[None]) -> None:
+    app = app_of(paste_pilot)
+    await write(paste_pilot, "a ")
+    app.area.post_message(Paste(LARGE))
+    app.area.post_message(Paste(LARGE.replace("x", "y")))
+    await paste_pilot.pause()
+    assert app.area.text == "a [Pasted 312 lines][Pasted 312 lines, 2]"
+    await paste_pilot.press("backspace", "backspace")
+    assert app.area.text == "a "
+
+
+@pytest.mark.parametrize("to_it", [(), ("space",)])
+async def test_deleting_a_word_deletes_a_folded_text_at_once(
+    paste_pilot: Pilot[None], to_it: tuple[str, ...]
+) -> None:
+    app = app_of(paste_pilot)
+    await write(paste_pilot, "a b ")
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    await paste_pilot.press(*to_it, "ctrl+w")
+    assert app.area.text == "a b "
+    await paste_pilot.press("ctrl+w")
+    assert app.area.text == "a "
+
+
+@pytest.mark.parametrize("key", ["delete", "alt+delete"])
+async def test_deleting_to_the_right_deletes_a_folded_text_at_once(
+    paste_pilot: Pilot[None], key: str
+) -> None:
+    app = app_of(paste_pilot)
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    await write(paste_pilot, "cd")
+    await paste_pilot.press("home", key)
+    assert app.area.text == "cd"
+    await paste_pilot.press("delete")
+    assert app.area.text == "d"
+
+
+async def test_folded_open_block_is_not_complete(paste_pilot: Pilot[None]) -> None:
+    app = app_of(paste_pilot)
+    app.area.post_message(Paste(LARGE + "\nif x:"))
+    await paste_pilot.pause()
+    await paste_pilot.press("enter")
+    assert app.actions == []
+
+
+async def test_fold_word_is_removed_when_its_text_is_forgotten(paste_pilot: Pilot[None]) -> None:
+    app = app_of(paste_pilot)
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    await paste_pilot.press("up")
+    app.editor.toggle_mode()
+    await paste_pilot.press("enter")
+    app.editor.toggle_mode()
+    await paste_pilot.press("down")
+    assert app.editor.is_empty
+
+
+async def test_text_stays_folded_in_a_question_with_more_mentions(
+    paste_pilot: Pilot[None],
+) -> None:
+    app = app_of(paste_pilot)
+    app.editor.mode = "ask"
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    app.editor.mention("@cell:3")
+    assert app.area.text == "[Pasted 312 lines] @cell:3 "
+    assert app.editor.text == f"{LARGE} @cell:3 "
+
+
+async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[None]) -> None:
+    app = app_of(paste_pilot)
+    pasted = "# [Pasted 312 lines]\n" * 60
+    app.area.post_message(Paste(pasted))
+    app.area.post_message(Paste(LARGE))
+    await paste_pilot.pause()
+    assert app.editor.text == pasted + LARGE
+
+
+# Finding a text in the input, and the colours of the prompt's own lines.
+
+
+@pytest.fixture
+async def find_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        app.editor.text = "price = 1\nprint(Price)\n[red] = price"
+        app.area.move_cursor((0, 0))
+        yield pilot
+
+
+def selected(pilot: Pilot[None]) -> tuple[tuple[int, int], str]:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app.area.selection.start, pilot.app.area.selected_text
+
+
+async def test_text_is_found_by_a_pattern(find_pilot: Pilot[None]) -> None:
+    app = find_pilot.app
+    assert isinstance(app, EditorApp)
+    app.editor.find()
+    await write(find_pilot, r"^.r[a-z]+t")
+    assert selected(find_pilot) == ((0, 0), "")
+    app.post_message(Key("alt+r", "r"))  # as a terminal sends it: with a character
+    await until(find_pilot, lambda: selected(find_pilot) == ((1, 0), "print"))
+
+
+async def test_matches_are_found_and_stepped_through(find_pilot: Pilot[None]) -> None:
+    app = find_pilot.app
+    assert isinstance(app, EditorApp)
+    app.editor.find()
+    await write(find_pilot, "pric")
+    assert selected(find_pilot) == ((0, 0), "pric")
+    found = []
+    for key in ("enter", "down", "down", "up"):
+        await find_pilot.press(key)
+        found.append(selected(find_pilot)[0])
+    assert found == [(1, 6), (2, 8), (0, 0), (2, 8)]
+    assert str(app.query_one("#find-count").render()) == "3 of 3"
+    await find_pilot.press("escape")
+    assert not app.query_one(FindRow).display
+    await until(find_pilot, lambda: app.focused is app.area)
+    assert selected(find_pilot) == ((2, 8), "pric")
+    assert app.actions == []
+
+
+async def test_missing_match_is_reported_and_nothing_moves(find_pilot: Pilot[None]) -> None:
+    app = find_pilot.app
+    assert isinstance(app, EditorApp)
+    app.editor.find()
+    await write(find_pilot, "[red].")
+    assert str(app.query_one("#find-count").render()) == "nothing found"
+    assert selected(find_pilot)[1] == "[red]"
+
+
+async def test_selection_is_searched_for(find_pilot: Pilot[None]) -> None:
+    app = find_pilot.app
+    assert isinstance(app, EditorApp)
+    await find_pilot.press(*["shift+right"] * 5)
+    app.editor.find()
+    await find_pilot.press("enter")
+    assert selected(find_pilot) == ((1, 6), "Price")
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("!ls", 0, 1),
+        ("x = !ls", 4, 5),
+        ("  %time f(x)", 2, 7),
+        ("%%time", 0, 6),
+        ("df.head??", 7, 9),
+        ("?df", 0, 1),
+        ("größe?", 7, 8),
+    ],
+)
+async def test_prompt_signs_are_coloured(
+    find_pilot: Pilot[None], text: str, start: int, end: int
+) -> None:
+    app = find_pilot.app
+    assert isinstance(app, EditorApp)
+    app.editor.text = text
+    await until(find_pilot, lambda: (start, end, "keyword") in app.area._highlights[0])
+
+
+# Text that was in the editor does not stay in memory.
+
+
+async def test_replaced_text_is_freed(project: Path) -> None:
+    app = EditorApp(project)
+    async with app.run_test(size=SIZE) as pilot:
+        area = app.query_one("#code", TextArea)
+        seen = []
+        for number in range(5):
+            await write(pilot, f"x = {number}")
+            seen.append(weakref.ref(area.document))
+            area.text = f"y = {number}"
+        await pilot.pause()
+        gc.collect()
+        assert [document() for document in seen] == [None] * 5
+        assert area.text == "y = 4"

@@ -1,18 +1,40 @@
-"""The editor's modes, its draft, and its history."""
+"""The editor's modes, its draft, its history, and mentions."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, OptionList, Static
 
-from mahtab_tui.store.history import History
-from tests.tui.editor_app import EditorApp, app_of, editing, press_at_once, until, write
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Completion, Completions
+from mahtab_tui.session import attached as mentions_module
+from mahtab_tui.session.attached import MentionChip, find_mentions
+from mahtab_tui.store.history import History, HistoryEntry
+from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
+from mahtab_tui.tui.editor.pane import Hint
+from mahtab_tui.tui.screens.listing import HistorySearch
+from tests.tui.editor_app import (
+    SIZE,
+    EditorApp,
+    app_of,
+    editing,
+    press_at_once,
+    remember,
+    static_text,
+    until,
+    write,
+)
 
 
 @pytest.fixture
@@ -213,3 +235,430 @@ async def test_quitting_waits_briefly_for_the_last_input_to_be_written(home: Pat
     assert [entry.text for entry in History(home / "history.db", "a project").entries()] == [
         "last = 1"
     ]
+
+
+# Search over the input history.
+
+BLOCK = "def median(day):\n    return day.median()"
+INPUTS = [
+    ("import pandas as pd", "python"),
+    (BLOCK, "python"),
+    ("which days [/x] are far off?", "ask"),
+    ("x\x1b]0;t\x07 = [1]", "python"),
+]
+
+
+@pytest.fixture
+async def history_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    remember(home, INPUTS)
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await open_search(pilot)
+        yield pilot
+
+
+async def open_search(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, EditorApp)
+    await app.push_screen(
+        HistorySearch(app.history), lambda entry: app.actions.append(("chosen", entry))
+    )
+    await until(pilot, lambda: found(pilot) != [])
+
+
+def has_result(pilot: Pilot[None]) -> bool:
+    """Whether the search has told what was chosen."""
+    assert isinstance(pilot.app, EditorApp)
+    return bool(pilot.app.actions)
+
+
+def chosen(pilot: Pilot[None]) -> HistoryEntry | None:
+    assert isinstance(pilot.app, EditorApp)
+    (action,) = pilot.app.actions
+    entry = action[1]
+    assert entry is None or isinstance(entry, HistoryEntry)
+    return entry
+
+
+def found(pilot: Pilot[None]) -> list[str]:
+    return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
+
+
+def whole(pilot: Pilot[None]) -> CodeArea:
+    return pilot.app.screen.query_one("#whole", CodeArea)
+
+
+async def search(pilot: Pilot[None], query: str) -> None:
+    await write(pilot, query)
+    screen = pilot.app.screen
+    assert isinstance(screen, HistorySearch)
+    await until(pilot, lambda: screen._found_for == query)
+    await pilot.pause()
+
+
+async def test_all_inputs_are_listed_newest_first(history_pilot: Pilot[None]) -> None:
+    assert found(history_pilot) == [
+        "❯ x = [1]",
+        "◈ which days [/x] are far off?",
+        "❯ def median(day):  +1 line",
+        "❯ import pandas as pd",
+    ]
+    assert whole(history_pilot).text == "x = [1]"
+
+
+async def test_typing_searches_and_shows_the_whole_entry(history_pilot: Pilot[None]) -> None:
+    await search(history_pilot, "median")
+    assert found(history_pilot) == ["❯ def median(day):  +1 line"]
+    assert whole(history_pilot).text == BLOCK
+    assert whole(history_pilot).python
+    assert static_text(history_pilot, ".listing-count") == "1 found"
+
+
+async def test_letters_are_matched_in_order(history_pilot: Pilot[None]) -> None:
+    await search(history_pilot, "ipd")
+    assert "❯ import pandas as pd" in found(history_pilot)
+
+
+async def test_enter_inserts_the_entry(history_pilot: Pilot[None]) -> None:
+    await search(history_pilot, "median")
+    await history_pilot.press("enter")
+    entry = chosen(history_pilot)
+    assert entry is not None
+    assert (entry.text, entry.mode) == (BLOCK, "python")
+
+
+async def test_enter_ignores_results_of_an_earlier_query(history_pilot: Pilot[None]) -> None:
+    query = history_pilot.app.screen.query_one(Input)
+    query.value = "pandas"
+    await query.action_submit()
+    await until(
+        history_pilot,
+        lambda: (
+            not isinstance(history_pilot.app.screen, HistorySearch) and has_result(history_pilot)
+        ),
+    )
+    entry = chosen(history_pilot)
+    assert entry is not None
+    assert entry.text == "import pandas as pd"
+
+
+async def test_arrows_choose(history_pilot: Pilot[None]) -> None:
+    await history_pilot.press("down")
+    assert whole(history_pilot).text == "which days [/x] are far off?"
+    assert not whole(history_pilot).python
+    await history_pilot.press("up", "up")
+    assert whole(history_pilot).text == "import pandas as pd"
+    await history_pilot.press("enter")
+    entry = chosen(history_pilot)
+    assert entry is not None
+    assert entry.text == "import pandas as pd"
+
+
+async def test_click_inserts_the_entry(history_pilot: Pilot[None]) -> None:
+    await history_pilot.click(OptionList, offset=(3, 1))
+    entry = chosen(history_pilot)
+    assert entry is not None
+    assert entry.mode == "ask"
+
+
+async def test_escape_changes_nothing(history_pilot: Pilot[None]) -> None:
+    await search(history_pilot, "median")
+    await history_pilot.press("escape")
+    assert chosen(history_pilot) is None
+    assert isinstance(history_pilot.app, EditorApp)
+    assert history_pilot.app.editor.is_empty
+
+
+async def test_empty_result_is_reported_and_enter_does_nothing(history_pilot: Pilot[None]) -> None:
+    await search(history_pilot, "zzz")
+    assert static_text(history_pilot, ".listing-count") == "nothing found"
+    await history_pilot.press("enter")
+    assert isinstance(history_pilot.app.screen, HistorySearch)
+    assert whole(history_pilot).text == ""
+
+
+async def test_search_unfinished_at_closing_changes_nothing(
+    history_pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = history_pilot.app.screen
+    assert isinstance(screen, HistorySearch)
+    begun, ended = threading.Event(), threading.Event()
+    search = screen._history.search
+
+    def search_slowly(query: str, limit: int = 100) -> list[HistoryEntry]:
+        begun.set()
+        ended.wait()
+        return search(query, limit)
+
+    monkeypatch.setattr(screen._history, "search", search_slowly)
+    finding = asyncio.create_task(screen._find("median"))
+    await until(history_pilot, begun.is_set)
+    await history_pilot.press("escape")
+    await until(history_pilot, lambda: not screen.is_running)
+    ended.set()
+    await finding
+    assert chosen(history_pilot) is None
+
+
+async def test_row_of_the_old_list_is_not_looked_up_in_the_new_one(
+    history_pilot: Pilot[None],
+) -> None:
+    options = history_pilot.app.screen.query_one(OptionList)
+    late = OptionList.OptionHighlighted(options, options.get_option_at_index(3), 3)
+    await write(history_pilot, "median")
+    await until(history_pilot, lambda: len(found(history_pilot)) == 1)
+    options.post_message(late)
+    await history_pilot.pause()
+    assert whole(history_pilot).text == BLOCK
+
+
+# A question that points at something: completion, and what would go with it.
+
+
+class Found:
+    """Mentions on offer: two files in a folder, and a variable."""
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.begun = threading.Event()
+        """It is looked up what a question points at."""
+        self.free = threading.Event()
+        self.free.set()
+
+    def complete(self, question: str, cursor: int) -> Completions:
+        if self.busy:
+            raise KernelError("The kernel does not answer.")
+        stem = question[:cursor].rpartition("@")[2].rpartition("/")[2]
+        there = (
+            Completion("notes.txt", "notes.txt", "file", ""),
+            Completion("src/", "src/", "folder", ""),
+        )
+        return Completions(
+            cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0
+        )
+
+    def chips(self, question: str) -> Sequence[MentionChip]:
+        self.begun.set()
+        assert self.free.wait(30)
+        return [
+            MentionChip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt")
+            for mention in find_mentions(question)
+        ]
+
+
+@pytest.fixture
+def finder() -> Found:
+    return Found()
+
+
+@pytest.fixture
+async def mention_pilot(home: Path, finder: Found) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home, complete_question=finder.complete, chips=finder.chips)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        yield pilot
+        finder.free.set()
+
+
+def completion_list(pilot: Pilot[None]) -> CompletionList:
+    return pilot.app.query_one(CompletionList)
+
+
+def hint(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#hint", Static).render())
+
+
+async def test_files_are_offered_while_typing_and_folders_continue(
+    mention_pilot: Pilot[None],
+) -> None:
+    await write(mention_pilot, "`see @")
+    await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
+    await mention_pilot.press("s")
+    await until(
+        mention_pilot,
+        lambda: (
+            completion_list(mention_pilot).is_open
+            and completion_list(mention_pilot).items[0].label == "src/"
+        ),
+    )
+    await mention_pilot.press("tab")
+    assert app_of(mention_pilot).editor.text == "see @src/"
+    await until(
+        mention_pilot,
+        lambda: (
+            completion_list(mention_pilot).is_open
+            and len(completion_list(mention_pilot).items) == 2
+        ),
+    )
+    await mention_pilot.press("down", "tab")
+    await mention_pilot.press("escape")
+    assert app_of(mention_pilot).editor.text == "see @src/src/"
+
+
+async def test_ordinary_words_are_left_alone(mention_pilot: Pilot[None]) -> None:
+    await write(mention_pilot, "`mail a@b or")
+    await mention_pilot.pause()
+    assert not completion_list(mention_pilot).is_open
+    await mention_pilot.press("tab")
+    assert not completion_list(mention_pilot).is_open
+    await write(mention_pilot, " @")
+    await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
+    await mention_pilot.press("space")
+    assert not completion_list(mention_pilot).is_open
+    await mention_pilot.press("enter")
+    assert app_of(mention_pilot).actions[-1][0] == "submitted"
+
+
+async def test_unresponsive_kernel_offers_nothing(
+    mention_pilot: Pilot[None], finder: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[Completions | None] = []
+    answered = Completer.handle_response
+
+    def noted(
+        completing: Completer, request: CompletionRequest, answer: Completions | None
+    ) -> None:
+        answered(completing, request, answer)
+        received.append(answer)
+
+    monkeypatch.setattr(Completer, "handle_response", noted)
+    await write(mention_pilot, "`see @n")
+    await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
+    finder.busy = True
+    await mention_pilot.press("o")
+    await until(mention_pilot, lambda: received[-1] is None)
+    assert not completion_list(mention_pilot).is_open
+    assert app_of(mention_pilot).editor.text == "see @no"
+
+
+async def test_attachments_are_shown_with_their_size(mention_pilot: Pilot[None]) -> None:
+    before = hint(mention_pilot)
+    await write(mention_pilot, "`see @notes.txt ")
+    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
+    assert hint(mention_pilot) == " @notes.txt [b]3 B[/b] "
+    await write(mention_pilot, "and $df !")
+    await until(mention_pilot, lambda: "$df" in hint(mention_pilot))
+    for _ in range(len(app_of(mention_pilot).editor.text)):
+        await mention_pilot.press("backspace")
+    assert "Ask" in hint(mention_pilot)
+    await mention_pilot.press("backspace")
+    assert hint(mention_pilot) == before
+
+
+async def test_python_mode_looks_up_no_mentions(mention_pilot: Pilot[None]) -> None:
+    await write(mention_pilot, "`@notes.txt")
+    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
+    app_of(mention_pilot).editor.mode = "python"
+    await mention_pilot.pause()
+    assert "Python" in hint(mention_pilot)
+    app_of(mention_pilot).editor.mode = "ask"
+    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
+
+
+async def test_python_text_is_scanned_for_mentions_in_ask_mode(mention_pilot: Pilot[None]) -> None:
+    await write(mention_pilot, "x @notes.txt")
+    app_of(mention_pilot).editor.mode = "ask"
+    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
+
+
+async def test_reply_for_an_older_text_is_dropped(
+    mention_pilot: Pilot[None], finder: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hints: list[str] = []
+    update = Hint.update
+
+    def updated(hint: Hint, content: Content) -> None:
+        hints.append(content.plain)
+        update(hint, content)
+
+    monkeypatch.setattr(Hint, "update", updated)
+    finder.free.clear()
+    await write(mention_pilot, "`@notes.txt")
+    await until(mention_pilot, finder.begun.is_set)
+    await mention_pilot.press("escape", "enter")
+    finder.free.set()
+    await write(mention_pilot, "$df ")
+    await until(mention_pilot, lambda: "$df" in hint(mention_pilot))
+    assert app_of(mention_pilot).actions[-1] == ("submitted", "ask", "@notes.txt")
+    assert not any("@notes.txt" in each for each in hints)
+
+
+async def test_long_question_is_scanned_off_the_main_thread(
+    mention_pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    class Pattern:
+        def finditer(self, text: str) -> Iterator[re.Match[str]]:
+            threads.append(threading.current_thread())
+            return iter(())
+
+    monkeypatch.setattr(mentions_module, "_MENTION", Pattern())
+    await write(mention_pilot, "`see @notes.txt")
+    await until(mention_pilot, lambda: bool(threads))
+    assert threading.main_thread() not in threads
+
+
+async def test_mention_joins_the_question_being_written(mention_pilot: Pilot[None]) -> None:
+    editor = app_of(mention_pilot).editor
+    await write(mention_pilot, "x = 1")
+    editor.mention("@cell:3")
+    assert (editor.mode, editor.text) == ("ask", "@cell:3 ")
+    await mention_pilot.press("ctrl+z")
+    assert editor.text == "x = 1", "what stood there can be had back"
+    editor.text = "what is "
+    editor.mention("@cell:4")
+    assert editor.text == "what is @cell:4 "
+    await until(mention_pilot, lambda: "@cell:4" in hint(mention_pilot))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
+def test_many_mentions_are_inserted_together(
+    snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]
+) -> None:
+    async def run(pilot: Pilot[None]) -> None:
+        await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
+        app_of(pilot).area.insert("`git diff --stat`")
+        await until(pilot, lambda: "git" in hint(pilot))
+        await pilot.pause()
+
+    class Sizes(Found):
+        def chips(self, question: str) -> Sequence[MentionChip]:
+            return [
+                MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt")
+                for mention in find_mentions(question)
+            ]
+
+    sizes = Sizes()
+    assert snap_compare(
+        EditorApp(home, complete_question=sizes.complete, chips=sizes.chips),
+        terminal_size=size,
+        run_before=run,
+    )
+
+
+async def test_slash_at_the_start_of_a_question_completes_commands(
+    mention_pilot: Pilot[None],
+) -> None:
+    app = app_of(mention_pilot)
+    app.editor.toggle_mode()
+    await write(mention_pilot, "/")
+    shown = app.query_one(CompletionList)
+    await until(mention_pilot, lambda: shown.is_open)
+    assert [item.label for item in shown.items] == sorted(
+        f"/{each.slash} {each.argument}".rstrip() for each in COMMANDS if each.slash
+    )
+    await write(mention_pilot, "mo")
+    await until(mention_pilot, lambda: [item.label for item in shown.items] == ["/model NAME"])
+    assert shown.items[0].doc
+    await mention_pilot.press("tab")
+    assert app.area.text == "/model "
+    assert not shown.is_open
+    await write(mention_pilot, "demo")
+    await mention_pilot.press("enter")
+    assert app.actions[-1] == ("submitted", "ask", "/model demo")
+
+
+@pytest.mark.parametrize("text", ["what is a/", "why?\n/", "/model x", "/Model", "1/"])
+def test_slash_elsewhere_starts_no_command(text: str) -> None:
+    assert SlashCompletions(COMMANDS).complete(text, len(text)) is None

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.screens.listing import HistorySearch
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+from tests import tags
+from tests.tui.editor_app import SIZE, EditorApp, remember, screen_text, until, write
 
 CODE = """def outliers(day, limit=3):
     \"\"\"Days far from the median.\"\"\"
@@ -29,6 +29,20 @@ async def ready(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     await until(pilot, lambda: app.focused is app.area)
+
+
+def ask_approval(app: EditorApp, blocks: int) -> None:
+    app.fold(
+        tags.APPROVAL,
+        CODE,
+        request="1",
+        turn=1,
+        block=0,
+        blocks=blocks,
+        state="waiting",
+        reason="",
+        party="claude",
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,44 +75,39 @@ def test_approval(snap_compare: Compare, home: Path) -> None:
 
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
-        app.fold(
-            tags.APPROVAL,
-            CODE,
-            request="1",
-            turn=1,
-            block=0,
-            blocks=3,
-            state="waiting",
-            reason="",
-            party="claude",
-        )
+        ask_approval(app, 3)
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-@pytest.mark.parametrize("key", ["e", "n"])
-def test_approval_edit_and_reason(snap_compare: Compare, home: Path, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        (
+            "e",
+            ' ▌ 1/3  def outliers(day, limit=3):     """Days  · Enter at the end runs what\n'
+            " ▌ you wrote, F5 from anywhere · Ctrl+J new line · Esc back\n"
+            " ▌ def outliers(day, limit=3):\n",
+        ),
+        (
+            "n",
+            ' ▌ 1/3  def outliers(day, limit=3):     """Days  · say why, or nothing · Enter\n'
+            " ▌ skips · Esc back\n"
+            " ▌ why not?\n",
+        ),
+    ],
+)
+async def test_approval_edit_and_reason(home: Path, key: str, wanted: str) -> None:
     app = EditorApp(home)
-
-    async def before(pilot: Pilot[None]) -> None:
+    async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        app.fold(
-            tags.APPROVAL,
-            CODE,
-            request="1",
-            turn=1,
-            block=0,
-            blocks=3,
-            state="waiting",
-            reason="",
-            party="claude",
-        )
+        ask_approval(app, 3)
         await pilot.pause()
         app.clock.now += 1
         app.query_one(ApprovalRow).focus()  # so that the letter need not wait for others behind it
         await pilot.press(key)
-
-    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+        await pilot.pause()
+        assert wanted in screen_text(pilot)
 
 
 def test_rows_next_to_a_draft(snap_compare: Compare, home: Path) -> None:
@@ -107,17 +116,7 @@ def test_rows_next_to_a_draft(snap_compare: Compare, home: Path) -> None:
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await write(pilot, "half a thou")
-        app.fold(
-            tags.APPROVAL,
-            CODE,
-            request="1",
-            turn=1,
-            block=0,
-            blocks=1,
-            state="waiting",
-            reason="",
-            party="claude",
-        )
+        ask_approval(app, 1)
         app.fold(tags.INPUT, "Your name: ", request="1", cell=2, password=False, state="waiting")
         app.fold(
             tags.QUEUE,
@@ -126,18 +125,6 @@ def test_rows_next_to_a_draft(snap_compare: Compare, home: Path) -> None:
                 {"id": 2, "code": "and why?", "mode": "ask"},
             ],
         )
-
-    assert snap_compare(app, terminal_size=SIZE, run_before=before)
-
-
-def test_input(snap_compare: Compare, home: Path) -> None:
-    app = EditorApp(home)
-
-    async def before(pilot: Pilot[None]) -> None:
-        await ready(pilot)
-        app.fold(tags.INPUT, "Password: ", request="1", cell=2, password=True, state="waiting")
-        await pilot.pause()
-        await write(pilot, "secret")
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 

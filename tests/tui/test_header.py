@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import UndoStep
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import IDLE, ScriptedSession, drawn
+from tests.tui.story import IDLE, MakeApp, ScriptedSession, drawn
 
-MakeApp = Callable[..., MahtabApp]
 SESSION = made(
     tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"}
 )
@@ -112,15 +110,6 @@ async def test_last_of_many_states_is_shown_with_time_since_its_start(
         )
         await pilot.pause()
         assert line(pilot).endswith("idle")
-        assert header._ticking is None
-
-
-async def test_elapsed_time_updates_by_itself(make_app: MakeApp) -> None:
-    async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
-        await emit_records(pilot, kernel("busy"))
-        header = pilot.app.query_one(HeaderBar)
-        assert header._ticking is not None
-        await emit_records(pilot, kernel("dead"))
         assert header._ticking is None
 
 

@@ -4,14 +4,13 @@ take out."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from rich.segment import Segment
 from textual.color import Color
 from textual.pilot import Pilot
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.values import Completion
 from mahtab_tui.tui.app import MahtabApp
@@ -20,13 +19,12 @@ from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
 from mahtab_tui.tui.terminal_driver import TextOnly
+from tests import tags
 from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
 from tests.tui.search_story import LIMITS, Scribe
-from tests.tui.story import IDLE, ScriptedSession, change, drawn
-
-MakeApp = Callable[..., MahtabApp]
+from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn
 
 
 @pytest.fixture(autouse=True)

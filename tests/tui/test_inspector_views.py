@@ -1,15 +1,17 @@
-"""The inspector's other views: seen and used with keys, over a real kernel."""
+"""The inspector's views: seen and used with keys, over a real kernel."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
-from mahtab_tui.tui.inspector import array
+from mahtab_tui.tui.inspector import InspectorScreen, array
 from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
+from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
 
 SIZE = (100, 30)
 
@@ -238,3 +240,268 @@ async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
         night = colours()
         await pilot.press("f10")
         await until(pilot, lambda: bool(colours()) and not colours() & night)
+
+
+# The inspector's table: seen, sorted, filtered and walked into with keys.
+
+FRAME = """
+import pandas as pd
+df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": [n / 2 for n in range(1000)]})
+"""
+
+
+async def test_frame_is_shown_with_header_and_statistics(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), FRAME, "df") as pilot:
+        await reads(
+            pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
+        )
+        assert shown(pilot, "crumbs") == "◐ df"
+        assert shown(pilot, "facts") == "DataFrame  1000 × 3"
+        assert "—" in lines(pilot)[7]
+
+
+async def test_sorting_filtering_and_resetting_work(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), FRAME, "df") as pilot:
+        await reads(pilot, "Bonn")
+        await pilot.press("s", "s")
+        await reads(pilot, "[bold] ▼", "999")
+        await pilot.press("right", "slash", *"bonn", "enter")
+        await reads(pilot, "city /", "998", "match 1 of 500 (of 1,000 rows)")
+        assert not any("999" in line for line in lines(pilot)[6:])
+        await pilot.press("x")
+        await reads(pilot, "row 1 of 1,000", "—")
+
+
+async def test_last_row_is_one_key_away_and_a_cell_can_be_opened(screens_app: MakeApp) -> None:
+    app = screens_app()
+    async with looking_at(app, FRAME, "df") as pilot:
+        await pilot.press("ctrl+end")
+        await reads(pilot, "row 1,000 of 1,000", "499.5")
+        await pilot.press("right", "up", "enter")
+        await reads(pilot, "df › city of 998")
+        await until(pilot, lambda: shown(pilot, "facts").startswith("str"))
+        await pilot.press("escape")
+        await reads(pilot, "row 999 of 1,000")
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, InspectorScreen))
+
+
+async def test_missing_variable_is_reported(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "x = 1", "nothing") as pilot:
+        assert shown(pilot, "status") == "There is no variable named nothing."
+        assert inspector(pilot).view is None
+
+
+async def test_unusable_filter_is_reported_and_changes_nothing(
+    screens_app: MakeApp,
+) -> None:
+    app = screens_app()
+    async with looking_at(app, FRAME, "df") as pilot:
+        await reads(pilot, "Bonn")
+        await pilot.press("slash", *"> many", "enter")
+        await until(
+            pilot,
+            lambda: (
+                [notification.message for notification in app._notifications]
+                == ["many cannot be compared with values of int64."]
+            ),
+        )
+        await reads(pilot, "row 1 of 1,000", "Bonn")
+
+
+SEEN = """
+import pandas as pd
+df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
+"""
+
+
+async def test_export_offers_visible_or_all_rows_of_a_sorted_filtered_table(
+    screens_app: MakeApp,
+) -> None:
+    app = screens_app()
+    async with looking_at(app, SEEN, "df") as pilot:
+        await reads(pilot, "Bonn")
+        await pilot.press("s", "right", "slash", *"bonn", "enter")
+        await reads(pilot, "match 1 of 2 (of 4 rows)")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: any("2 of 4 rows, sorted by n" in line for line in lines(pilot)))
+        assert any("All of it: DataFrame 4 × 2" in line for line in lines(pilot))
+        await pilot.press("enter")
+        await reads(pilot, "df.csv")
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(ran(app)))
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())"
+        )
+        assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
+        await pilot.press("ctrl+s", "down", "enter")
+        await reads(pilot, "df.csv")
+        await pilot.press(*["backspace"] * 6, *"all.csv", "enter")
+        await until(pilot, lambda: len(ran(app)) == 2)
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[1]}\nprint(open('all.csv').read())"
+        )
+        assert result.output.split() == [",n,city", "0,3,Bonn", "1,1,", "2,2,Bonn", "3,4,Köln"]
+        await pilot.press("ctrl+s", "escape")
+        assert inspector(pilot).view is not None
+        assert len(ran(app)) == 2
+
+
+async def test_visible_rows_become_a_variable_through_a_cell(screens_app: MakeApp) -> None:
+    app = screens_app()
+    async with looking_at(app, SEEN, "df") as pilot:
+        await reads(pilot, "Bonn")
+        await pilot.press("s", "s", "v")
+        await reads(pilot, "df_view")
+        await pilot.press(*["backspace"] * 7, *"not a name", "enter")
+        await reads(pilot, "not a name is not a valid variable name.")
+        await pilot.press("v", "enter")
+        await until(
+            pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"]
+        )
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])"
+        )
+        assert result.output == "[4, 3, 2, 1]\n"
+
+
+async def test_statistics_of_a_filtered_table_are_marked_as_covering_all_rows(
+    screens_app: MakeApp,
+) -> None:
+    async with looking_at(screens_app(), SEEN, "df") as pilot:
+        await reads(pilot, "1 … 4, mean 2.5")
+        assert not any("of all" in line for line in lines(pilot))
+        await pilot.press("slash", *"> 2", "enter")
+        await reads(pilot, "match 1 of 2 (of 4 rows)", "of all rows:  1 … 4, mean 2.5")
+        assert any(line.startswith(" of all ") for line in lines(pilot))
+        await pilot.press("x")
+        await reads(pilot, "row 1 of 4")
+        assert not any("of all" in line for line in lines(pilot))
+
+
+async def test_export_offers_the_visible_slice_or_the_whole_array(
+    screens_app: MakeApp,
+) -> None:
+    app = screens_app()
+    async with looking_at(
+        app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube"
+    ) as pilot:
+        await reads(pilot, "slice")
+        await pilot.press("full_stop")
+        await reads(pilot, "[ 1, :, : ]")
+        await until(
+            pilot,
+            lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"),  # type: ignore[union-attr]
+        )
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: any("What is shown: [1, :, :]" in line for line in lines(pilot)))
+        await pilot.press("enter")
+        await reads(pilot, "cube.csv")
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(ran(app)))
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[0]}\nprint(open('cube.csv').read())"
+        )
+        assert result.output.split() == ["4,5", "6,7"]
+
+
+SMALL, MIDDLE = (80, 24), (120, 36)
+PICTURED_FRAME = """
+import pandas as pd
+df = pd.DataFrame({
+    "day": pd.date_range("2026-03-01", periods=500, freq="h"),
+    "shop": [n * 7919 % 13 for n in range(500)],
+    "revenue": [None if n % 50 == 7 else (n * 7919 % 1000) ** 2 / 250 for n in range(500)],
+    "city": [("Bonn", "Ulm", "Aachen", None)[n % 4] for n in range(500)],
+    "[bold]": [n % 3 == 0 for n in range(500)],
+})
+"""
+CUBE = "import numpy as np; cube = np.add.outer(np.arange(3.0), np.add.outer(np.sin(np.arange(60) / 6), np.cos(np.arange(80) / 9)))"
+WAVE = "import numpy as np; wave = np.sin(np.arange(10_000) / 700)"
+TREE = """
+conf = {"name": "mahtab", "list": [1, 2.5, None, b"x"], "nested": {"a": (1, "two"), "[/b]": {3}}, 7: range(9)}
+conf["self"] = conf
+"""
+TEXT = 'import json; text = json.dumps({"days": [{"day": "2026-03-29", "revenue": 112.0, "ok": False, "note": None}] * 4}, indent=2)'
+SOURCE = '''
+def far(days: list, limit: int = 3) -> list:
+    """Days far from the median."""
+    # Far is more than so many deviations.
+    return [day for day in days if abs(day.z) > limit]
+'''
+PICTURE = """
+import numpy as np
+rgb = np.zeros((60, 100, 3), dtype="uint8")
+rgb[:, :, 0] = np.arange(100) * 2
+rgb[:, :, 2] = np.arange(60)[:, None] * 4
+"""
+
+VIEWS = {
+    "table": (PICTURED_FRAME, "df", SMALL, (), ("row 1 of 500", "2026-03-21 19:00, mean")),
+    "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "± ")),
+    "heat": (CUBE, "cube", SMALL, ("tab",), ("heat map",)),
+    "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
+    "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),
+    "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_snapshot_of_each_view(
+    snap_compare: Callable[..., bool], make_app: MakeApp, view: str
+) -> None:
+    code, name, size, keys, wanted = VIEWS[view]
+
+    async def run(pilot: Pilot[int]) -> None:
+        await look(pilot, code, name)
+        await pilot.press(*keys)
+        await reads(pilot, *wanted)
+        await pilot.pause()
+
+    assert snap_compare(make_app(), terminal_size=size, run_before=run)
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "keys", "wanted"),
+    [
+        (
+            PICTURED_FRAME,
+            "df",
+            ("right", "right", "s", "s"),
+            ("revenue ▼", " 321      2026-03-14 09:00         5    3992.004  Ulm"),
+        ),
+        (
+            TEXT,
+            "text",
+            ("slash", *"2026", "enter"),
+            (' 5        "revenue": 112.0,', "json  / 2026"),
+        ),
+        (
+            SOURCE,
+            "far",
+            (),
+            (
+                " far(days: list, limit: int = 3) -> list\n In [1]:2\n\n Days far from the median.",
+                " 4      # Far is more than so many deviations.",
+                "line 2  ·  179 characters  ·  python",
+            ),
+        ),
+        (
+            "class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()",
+            "day",
+            ("3",),
+            (" 1  Day(29)", "line 1  ·  7 characters"),
+        ),
+    ],
+    ids=["table-sorted", "text", "source", "repr"],
+)
+async def test_text_of_a_view(
+    make_app: MakeApp,
+    code: str,
+    name: str,
+    keys: Sequence[str],
+    wanted: Sequence[str],
+) -> None:
+    async with looking_at(make_app(), code, name, (200, 50)) as pilot:
+        await pilot.press(*keys)
+        await reads(pilot, *wanted)

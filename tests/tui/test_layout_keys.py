@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.search.pane import SearchTreePane
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
-from tests.tui.story import WAITING, drawn, story
-
-MakeApp = Callable[..., MahtabApp]
+from tests.tui.story import WAITING, MakeApp, drawn, story
 
 
 def focus_is_seen(app: MahtabApp) -> bool:

@@ -1,4 +1,4 @@
-"""All of a long output in a pager, and a cell's pictures on the whole screen."""
+"""A long output in a pager, pictures on the whole screen, and sources of frames."""
 
 from __future__ import annotations
 
@@ -7,57 +7,54 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
-from textual.app import App
+from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.inspector import array
 from mahtab_tui.tui.inspector.array import PictureView
+from mahtab_tui.tui.inspector.tree import TreeView
+from mahtab_tui.tui.screens import output as frames_module
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.output import (
     DisplayedPicture,
+    FramesScreen,
     PagerScreen,
     PicturesScreen,
+    _cut_start,
     write_new_file,
 )
-from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
-from tests.tui.story import drawn
+from tests.tui.editor_app import ThemedApp, static_text, until
+from tests.tui.inspecting import lines, reads
+from tests.tui.story import MakeApp, drawn
 
 SIZE = (80, 24)
 
 
-class OutputApp(App[None]):
+class OutputApp(ThemedApp):
     """Something to put a screen over."""
 
     def __init__(self) -> None:
-        super().__init__(css_path=list(style_sheets()))
-        self.register_theme(MAHTAB)
-        self.theme = MAHTAB.name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
+        super().__init__(css_path=style_sheets())
 
 
 @pytest.fixture
 def look() -> InspectorClient:
     """Return a client of a kernel that was never started: nothing is asked of it."""
     return InspectorClient(ProcessKernel())
-
-
-def text(pilot: Pilot[None], selector: str) -> str:
-    return str(pilot.app.screen.query_one(selector, Static).content)
 
 
 def seen(pilot: Pilot[None]) -> str:
@@ -88,7 +85,7 @@ async def test_long_output_can_be_searched_wrapped_copied_and_saved(
         await opened(
             pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path)
         )
-        assert text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
+        assert static_text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
         await until(pilot, lambda: "line 0 " in seen(pilot))
         assert "32m" not in seen(pilot)
         await pilot.press("end")
@@ -96,16 +93,18 @@ async def test_long_output_can_be_searched_wrapped_copied_and_saved(
         await pilot.press("home", "slash", *"line 777777", "enter")
         await until(pilot, lambda: "line 777777" in seen(pilot))
         await pilot.press("y")
-        await until(pilot, lambda: "too many for the clipboard" in text(pilot, "#viewing-status"))
+        await until(
+            pilot, lambda: "too many for the clipboard" in static_text(pilot, "#viewing-status")
+        )
         await pilot.press("ctrl+s")
         await pilot.press("enter")
-        await until(pilot, lambda: "Saved to" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "Saved to" in static_text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-3.txt").read_text() == "".join(
             f"line {number}\n" for number in range(1_000_000)
         )
         await pilot.press("ctrl+s")
         await pilot.press("enter")
-        await until(pilot, lambda: "already" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "already" in static_text(pilot, "#viewing-status"))
         await pilot.press("escape")
         assert len(pilot.app.screen_stack) == 1
 
@@ -120,15 +119,20 @@ async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_pat
         await until(pilot, lambda: "line 200007" in seen(pilot))
         await pilot.press("N")
         await until(pilot, lambda: "line 299997" in seen(pilot))
-        assert r"pattern ^line 2\d{4}7$" in text(pilot, "#viewing-status")
+        assert r"pattern ^line 2\d{4}7$" in static_text(pilot, "#viewing-status")
         await pilot.press("slash", *["backspace"] * 20, "(", "enter")
         await until(
-            pilot, lambda: text(pilot, "#viewing-status").startswith("Invalid regular expression: ")
+            pilot,
+            lambda: static_text(pilot, "#viewing-status").startswith(
+                "Invalid regular expression: "
+            ),
         )
         await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
         await until(pilot, lambda: "line 5 " in seen(pilot))
         await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
-        await until(pilot, lambda: text(pilot, "#viewing-status") == "Not found in the text.")
+        await until(
+            pilot, lambda: static_text(pilot, "#viewing-status") == "Not found in the text."
+        )
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
@@ -141,7 +145,7 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
                 "Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path
             ),
         )
-        assert text(pilot, "#output-title").endswith("2 lines")
+        assert static_text(pilot, "#output-title").endswith("2 lines")
         await pilot.press("y")
         assert pilot.app.clipboard == "two\nthree"
         await pilot.press("slash", "escape")
@@ -165,7 +169,7 @@ async def test_impossible_file_name_is_refused_with_a_sentence(
         await pilot.press("ctrl+s")
         pilot.app.screen.query_one(Input).value = name
         await pilot.press("enter")
-        await until(pilot, lambda: "cannot be written: " in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
         assert list(tmp_path.iterdir()) == []
 
 
@@ -199,7 +203,7 @@ async def test_unreadable_output_is_reported(
         await pilot.app.push_screen(
             PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path)
         )
-        await until(pilot, lambda: message in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
         await pilot.press("y", "ctrl+s")
         assert isinstance(pilot.app.screen, PagerScreen)
 
@@ -213,17 +217,17 @@ async def test_pictures_are_shown_one_by_one_and_saved(
     ]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
-        assert text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
-        await until(pilot, lambda: "4 × 40 pixels" in text(pilot, "#viewing-status"))
+        assert static_text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
+        await until(pilot, lambda: "4 × 40 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("right", "left")
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(
             pilot,
             lambda: (
                 (tmp_path / "cell-2-1.png").exists()
-                and "Saved to" in text(pilot, "#viewing-status")
+                and "Saved to" in static_text(pilot, "#viewing-status")
             ),
         )
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
@@ -236,12 +240,12 @@ async def test_a_picture_opens_in_the_systems_viewer(
     async with OutputApp().run_test(size=SIZE) as pilot:
         monkeypatch.setattr(array, "KEY_REPEAT_S", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("o", "o")
         monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
         await pilot.press("o")
         await until(
-            pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status")
+            pilot, lambda: desktop.exists() and "Opened as" in static_text(pilot, "#viewing-status")
         )
         [path] = map(Path, desktop.read_text().split())
         assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture.data))
@@ -258,9 +262,9 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
         await opened(
             pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)
         )
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
         await pilot.press("o")
-        await until(pilot, lambda: "Ctrl+S saves it" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "Ctrl+S saves it" in static_text(pilot, "#viewing-status"))
         assert not desktop.exists()
 
 
@@ -284,11 +288,11 @@ async def test_damaged_picture_is_reported(look: InspectorClient, tmp_path: Path
         await pilot.app.push_screen(
             PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
         )
-        await until(pilot, lambda: "damaged" in text(pilot, "#viewing-status"))
+        await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
 
 
 async def test_enter_on_a_cell_opens_its_output_or_its_picture(
-    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = "".join(f"{number}\n" for number in range(5_000))
     about = {"status": "ok", "duration": 0.1}
@@ -330,3 +334,275 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
         pane.marker.entry = pane.viewport.transcript._cells[1]
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))
+
+
+# From the frame of a traceback to its source, by keys and by the mouse.
+
+FRAME_SIZE = (100, 30)
+
+
+def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
+    """A cell that made a function, and one in which it failed in a file, so many frames deep."""
+    frames: list[tuple[str, int, str]] = [
+        ("In [2]", 2, "<module>"),
+        ("In [1]", 3, "f"),
+        *[(str(lib), 4, "outer")] * deep,
+        (str(lib), 2, "divide"),
+    ]
+    text = ["Traceback (most recent call last):"]
+    for file, line, function in frames:
+        text += [f'  File "{file}", line {line}, in {function}', "    some source"]
+    text.append('ZeroDivisionError: division by zero, as in\n  File "/etc/passwd", line 1, in root')
+    output = "\n".join(text) + "\n"
+    whole = output.split("\n")
+    frame_rows = [[*frame, len(whole) - 2 - 2 * number] for number, frame in enumerate(frames)]
+    about: dict[str, Any] = {
+        "status": "error",
+        "duration": 0.1,
+        "kinds": [["stdout", len(printed)], ["traceback", len(output)]],
+        "frames": frame_rows,
+    }
+    return [
+        made(
+            tags.USER_REPL_IN,
+            "import lib\ndef f():\n    lib.divide(1, 0)",
+            {"cell": 1, "party": "you"},
+            1.0,
+        ),
+        made(
+            tags.USER_REPL_OUT,
+            "",
+            {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []},
+            1.0,
+        ),
+        made(tags.USER_REPL_IN, "x = 1\nf()", {"cell": 2, "party": "you"}, 1.0),
+        made(tags.USER_REPL_OUT, printed + output, {"cell": 2, "party": "you", **about}, 1.0),
+    ]
+
+
+@pytest.fixture
+def lib(tmp_path: Path) -> Path:
+    file = tmp_path / "lib.py"
+    file.write_text("def divide(a, b):\n    return a / b\ndef outer():\n    return divide(1, 0)\n")
+    return file
+
+
+async def shown(pilot: Pilot[int]) -> TranscriptPane:
+    await drawn(pilot)
+    pane = pilot.app.query_one(TranscriptPane)
+    pane.focus()
+    await pilot.pause()
+    return pane
+
+
+def screen(pilot: Pilot[int]) -> FramesScreen:
+    assert isinstance(pilot.app.screen, FramesScreen)
+    return pilot.app.screen
+
+
+def title(pilot: Pilot[int]) -> str:
+    return str(screen(pilot).query_one("#output-title", Static).content)
+
+
+def marked(pilot: Pilot[int]) -> list[str]:
+    """The lines of the source that bear the mark."""
+    return [line.strip() for line in lines(pilot) if "▸ " in line and "  in " not in line]
+
+
+@pytest.mark.parametrize("deep", [0, 20], ids=["whole", "folded"])
+@pytest.mark.parametrize("key", ["enter", "f"])
+async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
+    make_app: MakeApp, lib: Path, deep: int, key: str
+) -> None:
+    async with make_app(*records(lib, deep=deep)).run_test(size=FRAME_SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("enter", key)
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await until(pilot, lambda: "    return a / b" in "\n".join(marked(pilot)))
+        assert title(pilot) == f"Error of cell 2  ·  line 2 of {lib}"
+        heading = str(screen(pilot).query_one(".exception", Static).content)
+        assert heading.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
+        await pilot.press("v")
+        assert isinstance(pilot.app.focused, TreeView)
+        await until(
+            pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text
+        )  # there is none that knows them
+        await pilot.press("enter", "right", "escape")
+        await pilot.press(*["up"] * (deep + 1))
+        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+        assert title(pilot) == "Error of cell 2  ·  line 3 of In [1]"
+        await pilot.press("home")
+        await until(
+            pilot, lambda: "f()" in "\n".join(marked(pilot)) and "line 2 of In [2]" in title(pilot)
+        )
+        await pilot.press("enter", "escape", "escape")
+        assert len(pilot.app.screen_stack) == 1
+
+
+async def test_click_opens_only_real_frames(make_app: MakeApp, lib: Path) -> None:
+    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
+        pane = await shown(pilot)
+        rows = [pane.render_line(y).text for y in range(pane.size.height)]
+        forged = next(y for y, row in enumerate(rows) if "/etc/passwd" in row)
+        await pilot.click(pane, (10, forged))
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 1
+        await pilot.click(
+            pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row))
+        )
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+
+
+async def test_frames_drawn_while_the_cell_ran_can_be_clicked(make_app: MakeApp, lib: Path) -> None:
+    *begin, end = records(lib)
+    stream = made(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
+    async with make_app(*begin, stream).run_test(size=FRAME_SIZE) as pilot:
+        pane = await shown(pilot)
+        y = next(
+            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
+        )
+        pane.fold([end])
+        await pilot.click(pane, (10, y))
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+
+
+async def test_dragging_over_a_frame_selects_it(make_app: MakeApp, lib: Path) -> None:
+    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
+        pane = await shown(pilot)
+        y = next(
+            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
+        )
+        # As the terminal tells it: Pilot's own mouse makes no click of this.
+        for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
+            position = (pane.region.x + x, pane.region.y + y)
+            pilot.app.post_message(kind(None, *position, 0, 0, 1, False, False, False, *position))
+            await pilot.pause()
+        await until(pilot, lambda: bool(pane.text_selection))
+        assert len(pilot.app.screen_stack) == 1
+        assert pilot.app.screen.get_selected_text()
+
+
+async def test_cell_code_opens_in_our_editor_and_a_file_in_the_users(
+    make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited: list[tuple[str, int]] = []
+
+    def edit(app: MahtabApp, path: str, line: int) -> None:
+        edited.append((path, line))
+        Path(path).write_text("def divide(a, b):\n    return 0 if not b else a / b\n")
+
+    monkeypatch.setattr(frames_module, "open_in_editor", edit)
+    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        await shown(pilot)
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: isinstance(app.screen, FramesScreen))
+        await reads(pilot, "return a / b")
+        await pilot.press("e")
+        await until(pilot, lambda: edited == [(str(lib), 2)])
+        await reads(pilot, "return 0 if not b else a / b")
+        await pilot.press("home")
+        await reads(pilot, "x = 1")
+        await pilot.press("e")
+        await until(pilot, lambda: len(app.screen_stack) == 1 and app.editor.text == "x = 1\nf()")
+
+
+async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Path) -> None:
+    error_records = records(lib)
+    lib.write_text("x")
+    async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await reads(pilot, "The source has changed: it has no line 2 now.")
+        await pilot.press("up")
+        lib.unlink()
+        await pilot.press("down")
+        await reads(pilot, "The file cannot be read: No such file or directory.")
+        await pilot.press("e", "s")
+        assert isinstance(pilot.app.screen, FramesScreen)
+
+
+async def test_cleared_cells_are_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
+    error_records = records(lib)
+    async with make_app(*error_records[:2]).run_test(size=FRAME_SIZE) as pilot:
+        pane = await shown(pilot)
+        pane.clear()
+        pane.fold(error_records[2:])
+        await pilot.press("enter", "enter", "up")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+
+
+async def test_full_output_is_one_key_away_and_first_if_partly_visible(
+    make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_app(*records(lib, printed="line\n" * 2000)).run_test(size=FRAME_SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        monkeypatch.setattr(app.session, "output", lambda cell: "all of it")
+        await shown(pilot)
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
+        await pilot.press("q", "enter", "f")
+        await until(pilot, lambda: isinstance(app.screen, FramesScreen))
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
+        await reads(pilot, "all of it")
+
+
+async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
+    hostile = "/x/\x1b]0;y\x07[/red][@click=app.quit]\nz" + "é" * 300
+    error_records = records(tmp_path / "lib.py")
+    frames = [[hostile, 10**9, hostile, 4], ["\ud800", 0, "", 10**6], [hostile, 3, hostile, 0]]
+    error_records[-1] = made(
+        tags.USER_REPL_OUT,
+        error_records[-1].text,
+        {**error_records[-1].attrs, "frames": frames},
+        1.0,
+    )
+    async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("enter", "f", "up", "up")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await reads(pilot, "cannot be read")
+        assert not set("\n".join(lines(pilot)).replace("\n", "")) & set("\x1b\x07\ud800")
+
+
+@pytest.mark.timeout(60)
+def test_end_of_a_long_file_name_is_shown() -> None:
+    assert _cut_start("x" * 1_000_000 + "/lib.py:3", 12) == "…xx/lib.py:3"
+    assert _cut_start("字" * 1_000_000, 6) == "…字字"
+    assert _cut_start("lib.py:3", 12) == "lib.py:3"
+
+
+async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, lib: Path) -> None:
+    error_records = records(lib)
+    error_records[-1] = made(
+        tags.USER_REPL_OUT,
+        error_records[-1].text,
+        {name: value for name, value in error_records[-1].attrs.items() if name != "frames"},
+        1.0,
+    )
+    async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("enter", "f")
+        await until(
+            pilot,
+            lambda: (
+                [error_records.message for error_records in pilot.app._notifications]
+                == ["The location of this error is not known."]
+            ),
+        )
+
+
+async def test_very_long_name_is_shown_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
+    async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(
+        size=FRAME_SIZE
+    ) as pilot:
+        await shown(pilot)
+        await pilot.press("enter", "f")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await reads(pilot, "▸ …", "数/lib.py:2  in divide", "In [1]:3  in f")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import io
 import threading
-from collections.abc import Callable
 
 import pytest
 from PIL import Image
@@ -14,18 +13,17 @@ from textual.geometry import Offset, Region
 from textual.pilot import Pilot
 from textual.selection import Selection
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
 from mahtab_tui.tui.graphics.overlay import encode_kitty as kitty_encoded
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal
-from tests.tui.story import drawn
+from tests.tui.story import MakeApp, drawn
 
-MakeApp = Callable[..., MahtabApp]
 pytestmark = pytest.mark.terminal
 LONG_REST = 1_000.0
 

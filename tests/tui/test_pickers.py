@@ -1,72 +1,242 @@
-"""The lists to pick from: themes that are seen at once, and a row at the cursor that can be
-read."""
+"""The lists of kernels and of models."""
 
 from __future__ import annotations
 
-from textual.app import App, ComposeResult
-from textual.content import Content
-from textual.widgets.option_list import Option
+from collections.abc import Sequence
+from pathlib import Path
 
-from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.option_list import Options
-from mahtab_tui.tui.screens.listing import ChooseTheme
-from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, get_palette, role_variables
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from mahtab_tui.llm import providers
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.commands.registry import BY_ID
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
+from tests.fake_claude import InstallClaude
+from tests.services import serving
+from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.story import MakeApp, drawn, story
+
+# The list of kernels to go on with.
+
+HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
+OTHERS = (
+    KernelChoice("here", "here", "this machine"),
+    KernelChoice("python", ".venv", "an environment of this machine"),
+    KernelChoice("session", "1a2b3c4d", "runs cell 3: opens its session"),
+    KernelChoice("address", "ssh://me@[b]host\x1b]0;x\x07", "used before"),
+)
 
 
-class ThemesApp(TerminalApp[None]):
-    def __init__(self) -> None:
-        super().__init__(css_path=[resource_folder("styles") / "dialogs.tcss"])
+def opened(app: MahtabApp, picker: KernelPicker) -> bool:
+    return app.screen is picker and len(picker.listing.rows) == len(OTHERS)
 
 
-async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> None:
-    app = ThemesApp()
-    async with app.run_test() as pilot:
-        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
+    app = make_app()
+    picker = KernelPicker(HERE, lambda: OTHERS)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(picker)
+        await until(pilot, lambda: opened(app, picker))
         await pilot.pause()
-        await pilot.press("down")
-        await pilot.pause()
-        assert app.theme == "mahtab-day"
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.theme == "mahtab"
-        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
-        await pilot.pause()
-        await pilot.press("n", "o", "r", "enter")
-        await pilot.pause()
-        assert app.theme == "nord"
+        shown = screen_text(pilot)
+    for line in (
+        "● here                               Python 3.12.1, /usr/bin/python3",
+        ".venv                              an environment of this machine",
+        "1a2b3c4d                           runs cell 3: opens its session",
+        "ssh://me@[b]host                   used before",
+        "Enter switches · or type ssh://host · Esc cancels",
+    ):
+        assert line in shown
 
 
-class OptionsApp(App[None]):
-    def __init__(self) -> None:
-        super().__init__()
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
+async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
+    app = make_app()
+    chosen: list[KernelChoice | None] = []
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
+    async def choose(pilot: Pilot[int], keys: Sequence[str]) -> None:
+        picker = KernelPicker(HERE, lambda: OTHERS)
+        app.push_screen(picker, chosen.append)
+        await until(pilot, lambda: opened(app, picker))
+        await pilot.press(*keys)
 
-    def compose(self) -> ComposeResult:
-        yield Options(
-            *(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)),
-            compact=True,
+    async with app.run_test(size=(80, 24)) as pilot:
+        await choose(pilot, ["enter"])
+        await until(
+            pilot,
+            lambda: (
+                "This kernel is in use"
+                in str(app.screen.query_one(".listing-said", Static).content)
+            ),
         )
+        await pilot.press("escape")
+        await until(pilot, lambda: len(chosen) == 1)
+        await choose(pilot, ["down", "enter"])
+        await until(pilot, lambda: len(chosen) == 2)
+        await choose(pilot, [*"ssh", "colon", "slash", "slash", *"new", "enter"])
+        await until(pilot, lambda: len(chosen) == 3)
+    assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
 
 
-async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
-    app = OptionsApp()
-    async with app.run_test() as pilot:
-        await pilot.press("down")
-        options, muted = app.query_one(Options), get_palette(app).muted.color
-        options.highlighted = 1
-        await pilot.pause()
-        quiet = [
-            [
-                style.color == muted
-                for text, style, _ in options.render_line(y)
-                if "quiet" in text and style
-            ]
-            for y in range(2)
-        ]
-        assert quiet == [[True], [False]]
+def test_command_line_address_counts_as_used_before(
+    make_app: MakeApp,
+) -> None:
+    assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)
+
+
+# Choosing a model on the screen, with a fake `claude` and no network.
+
+
+@pytest.fixture(autouse=True)
+def claude(install_claude: InstallClaude) -> None:
+    """A `claude` that is there, no server, no key."""
+    install_claude("answers", answers=["Hi."])
+
+
+def picker(pilot: Pilot[int]) -> ModelPicker:
+    screen = pilot.app.screen
+    assert isinstance(screen, ModelPicker)
+    return screen
+
+
+def specs(pilot: Pilot[int]) -> list[str]:
+    return [row.spec for row in picker(pilot).listing.rows]
+
+
+async def open_models(pilot: Pilot[int]) -> None:
+    """Open the picker as a slash command does, and wait until everybody was asked."""
+    await drawn(pilot)
+    await pilot.press("f2", *"/model", "enter")
+    await until(
+        pilot, lambda: isinstance(pilot.app.screen, ModelPicker) and bool(pilot.app.screen._models)
+    )
+    await until(
+        pilot, lambda: static_text(pilot, ".listing-count") == "" and "ollama:" in specs(pilot)
+    )
+    await pilot.pause()
+
+
+async def left(pilot: Pilot[int]) -> None:
+    await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
+
+
+async def test_model_picker_says_how_each_model_is_reached(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        shown = screen_text(pilot)
+    for line in (
+        "● demo                       chosen now",
+        "claude:opus                the claude program, with your login",
+        "✗ anthropic:…                anthropic:NAME needs a key: set ANTHRO…",
+        "✗ openai:…                   openai:NAME needs a key: set OPENAI_AP…",
+        "ollama:…                   type a model's name after it; no serve…",
+        "Enter chooses · any name can be typed · Esc cancels",
+    ):
+        assert line in shown
+
+
+async def test_available_models_are_listed_and_missing_ones_explained(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_models(pilot)
+        assert specs(pilot)[:2] == ["demo", "claude"]
+        assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
+        rows = {row.spec: row for row in picker(pilot).listing.rows}
+        assert "ANTHROPIC_API_KEY" in rows["anthropic:"].problem
+        assert "no server answers on this machine" in rows["ollama:"].about
+        await write(pilot, "anthropic")
+        await pilot.press("enter")
+        assert "ANTHROPIC_API_KEY" in static_text(pilot, ".listing-said")
+        assert isinstance(app.screen, ModelPicker)
+        assert app.session.model == "demo"
+
+
+async def test_models_of_local_servers_are_listed(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as llama, serving() as ollama:
+        monkeypatch.setattr(providers, "_LISTING_S", 30.0)
+        monkeypatch.setenv("LLAMACPP_HOST", llama.url)
+        monkeypatch.setenv("OLLAMA_HOST", ollama.url)
+        llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}
+        ollama.documents = {"/api/tags": {"models": []}}
+        app = make_app()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await open_models(pilot)
+            listed = specs(pilot)
+            assert listed.index("llamacpp:org/[b]x:8b") + 1 == listed.index("anthropic:")
+            rows = {row.spec: row.about for row in picker(pilot).listing.rows}
+            assert rows["llamacpp:org/[b]x:8b"] == f"at {llama.url}"
+            assert rows["ollama:"] == "type a model's name after it", "it has none yet"
+            await write(pilot, "org/")
+            await pilot.press("enter")
+            await left(pilot)
+            assert app.session.model == "llamacpp:org/[b]x:8b"
+
+
+async def test_typing_filters_and_enter_selects_the_model(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        await write(pilot, "opus")
+        await until(pilot, lambda: specs(pilot) == ["claude:opus", "opus"])
+        await pilot.press("enter")
+        await left(pilot)
+        assert app.session.model == "claude:opus"
+        assert app.ui_state.models[:2] == ("claude:opus", "demo")
+
+
+async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        await write(pilot, "[/x]nonsense")
+        await pilot.press("enter")
+        await until(
+            pilot, lambda: "There is no model '[/x]nonsense'" in static_text(pilot, ".listing-said")
+        )
+        app.screen.query_one(LineInput).value = ""
+        await write(pilot, "claude-opus-9")
+        await pilot.press("enter")
+        await left(pilot)
+        assert app.session.model == "claude-opus-9"
+
+
+async def test_choosing_a_provider_asks_for_the_model_name(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        await write(pilot, "ollama")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen.query_one(LineInput).value == "ollama:")
+        await write(pilot, "tiny")
+        await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
+        await pilot.press("enter")
+        await left(pilot)
+        assert app.session.model == "ollama:tiny"
+
+
+async def test_escape_changes_nothing(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        await pilot.press("down", "escape")
+        await left(pilot)
+        assert app.session.model == "demo"
+
+
+async def test_previously_used_models_are_offered_again(make_app: MakeApp, project: Path) -> None:
+    (project / "a.jsonl").write_text('{"text": "a"}\n')
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        BY_ID["model"].run(app.command_context, "replay:a.jsonl")
+        await until(pilot, lambda: app.session.model == "replay:a.jsonl")
+    app.ui_state.save()
+    again = make_app()
+    async with again.run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        assert specs(pilot)[:2] == ["demo", "replay:a.jsonl"]
+        assert "used before" in str(pilot.app.screen.query_one(OptionList).options[1].prompt)

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import lock_session
@@ -21,7 +22,6 @@ from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
-from mahtab_tui.tui.transcript.entries import Cell, entry_text
 from tests.tui.editor_app import until, write
 from tests.tui.screens_app import ScreensApp
 
@@ -86,7 +86,7 @@ def read(screen: SessionsScreen) -> str:
     if not screen.query(PreviewTranscript):
         return ""
     entries = screen.query_one(PreviewTranscript).viewport.transcript.entries
-    return "\n".join(entry_text(entry) for entry in entries)
+    return "\n".join(entry.plain_text for entry in entries)
 
 
 async def opened(
@@ -100,9 +100,8 @@ async def opened(
     return screen, answers
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_list_and_preview_are_shown_together_where_they_fit(
-    size: tuple[int, int], snap_compare: Callable[..., bool]
+    snap_compare: Callable[..., bool],
 ) -> None:
     async def run(pilot: Pilot[int]) -> None:
         screen, _ = await opened(pilot)
@@ -111,7 +110,7 @@ def test_list_and_preview_are_shown_together_where_they_fit(
         await until(pilot, lambda: screen.query_one(PreviewTranscript).search.pattern is not None)
         await pilot.pause()
 
-    assert snap_compare(ScreensApp(), terminal_size=size, run_before=run)
+    assert snap_compare(ScreensApp(), terminal_size=(200, 50), run_before=run)
 
 
 async def test_typing_searches_and_a_key_changes_the_scope() -> None:
@@ -352,7 +351,7 @@ async def test_unopenable_database_is_not_called_empty_or_retried_forever(
             lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.",
         )
         assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
-        assert screen._finder._waiting is None
+        assert "sessions" not in screen._fetcher._timers
         assert len(tried) == 1
         await write(pilot, "month")
         await until(pilot, lambda: len(tried) > 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -15,19 +17,17 @@ from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import ChooseOne, ModelPicker
 from mahtab_tui.tui.screens.settings import GROUPS, EditSetting, SettingsScreen
-from tests.tui.editor_app import until, write
+from tests.tui.editor_app import screen_text, static_text, until, write
 from tests.tui.settings_screens import (
     SIZE,
-    MakeApp,
     chosen,
     entered,
     opened,
     screen,
-    text,
     value,
     wait_for_message,
 )
-from tests.tui.story import story
+from tests.tui.story import MakeApp, drawn, story
 
 
 def test_settings_screen_snapshot(
@@ -48,24 +48,23 @@ def test_settings_screen_snapshot(
     assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=run)
 
 
-def test_wrong_value_snapshot(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
-    async def run(pilot: Pilot[int]) -> None:
+async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await entered(pilot, "max_turns", "many")
-        await until(pilot, lambda: "valid integer" in text(pilot, ".setting-wrong"))
+        await until(pilot, lambda: "valid integer" in static_text(pilot, ".setting-wrong"))
+        rows = [line.strip(" ▌▁▔") for line in screen_text(pilot).splitlines()]
+    start = rows.index("many")
+    assert rows[start + 1] == "max_turns: input should be a valid integer, unable to parse"
+    assert "Enter saves · empty unsets it · Esc cancels" in rows
 
-    assert snap_compare(
-        make_app(*story(), theme="mahtab-day"), terminal_size=(80, 24), run_before=run
-    )
 
-
-def test_nothing_found_snapshot(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
-    async def run(pilot: Pilot[int]) -> None:
+async def test_filter_that_matches_nothing_says_so(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await write(pilot, "zzz")
         await until(pilot, lambda: not screen(pilot).listing.rows)
-
-    assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run)
+        await until(pilot, lambda: "No setting matches." in screen_text(pilot))
 
 
 async def test_every_setting_is_listed_with_its_source(
@@ -135,7 +134,7 @@ async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mi
                 pilot,
                 lambda found=found: [row.key for row in screen(pilot).listing.rows] == found,  # type: ignore[misc]
             )
-        assert text(pilot, ".listing-about") == "No setting matches."
+        assert static_text(pilot, ".listing-about") == "No setting matches."
         assert screen(pilot).rows("MAX")[0].key == "max_turns", (
             "what begins so is first, though others are before it"
         )
@@ -210,10 +209,12 @@ async def test_number_and_text_are_validated_before_saving(make_app: MakeApp, mi
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await entered(pilot, "max_turns", "0")
-        await until(pilot, lambda: "greater than or equal to 1" in text(pilot, ".setting-wrong"))
+        await until(
+            pilot, lambda: "greater than or equal to 1" in static_text(pilot, ".setting-wrong")
+        )
         assert app.session.settings.max_turns == 9
         await pilot.press("backspace", "3")
-        assert text(pilot, ".setting-wrong") == ""
+        assert static_text(pilot, ".setting-wrong") == ""
         await pilot.press("enter")
         await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
@@ -221,7 +222,9 @@ async def test_number_and_text_are_validated_before_saving(make_app: MakeApp, mi
             3,
         )
         await entered(pilot, "code_dir", "[/x]missing")
-        await until(pilot, lambda: "[/x]missing is not a folder" in text(pilot, ".setting-wrong"))
+        await until(
+            pilot, lambda: "[/x]missing is not a folder" in static_text(pilot, ".setting-wrong")
+        )
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
         await entered(pilot, "python", "python3")
@@ -267,7 +270,7 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
         await until(pilot, lambda: isinstance(app.screen, EditSetting))
         await write(pilot, "jmp=f4")
         await pilot.press("enter")
-        await until(pilot, lambda: "Did you mean jump?" in text(pilot, ".setting-wrong"))
+        await until(pilot, lambda: "Did you mean jump?" in static_text(pilot, ".setting-wrong"))
         app.screen.query_one(LineInput).value = "quit=ctrl+f12"
         await pilot.press("enter")
         await wait_for_message(pilot, "Saved. It takes effect at once.")
@@ -287,3 +290,132 @@ async def test_secret_is_typed_invisibly_and_written(make_app: MakeApp, mine: Pa
         await pilot.press("enter")
         await wait_for_message(pilot, "Saved.")
         assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
+
+
+# Files that the settings screen writes, and its sentence if it cannot.
+
+
+async def test_setting_is_removed_from_the_file(make_app: MakeApp, mine: Path) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await write(pilot, "max_turns")
+        await until(pilot, lambda: len(screen(pilot).listing.rows) == 2)
+        await pilot.press("ctrl+r")
+        await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
+        assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
+        await pilot.press("ctrl+r")
+        await wait_for_message(pilot, "does not set max_turns")
+
+
+async def test_project_file_is_written_if_chosen(
+    make_app: MakeApp, mine: Path, project: Path
+) -> None:
+    before = mine.read_text()
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        assert static_text(pilot, ".listing-count") == "written to ~/.mahtab/config.toml"
+        await pilot.press("tab")
+        assert static_text(pilot, ".listing-count") == "written to ./.mahtab/config.toml"
+        await entered(pilot, "rlm_small", "5")
+        await wait_for_message(pilot, "Saved. It takes effect at once.")
+        assert (project / ".mahtab" / "config.toml").read_text() == "rlm_small = 5\n"
+        await pilot.press("tab")
+        await entered(pilot, "rlm_small", "6")
+        await wait_for_message(pilot, "overrides it from the next start")
+        assert app.session.settings.rlm_small == 6
+        assert mine.read_text() != before
+
+
+async def test_unwritable_file_is_reported_and_the_session_still_changes(
+    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    before = mine.read_text()
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await chosen(pilot, "reload")
+        await wait_for_message(pilot, "Changed for this session only; it was not saved.")
+        assert (app.session.settings.reload, value(pilot, "reload")) == (
+            True,
+            ("true", "this session"),
+        )
+        await chosen(pilot, "share")
+        await wait_for_message(pilot, "No space left on device")
+        assert app.session.settings.share is True
+    assert mine.read_text() == before
+
+
+async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: Path) -> None:
+    app = make_app()
+    mine.write_text("a = [\n")
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await wait_for_message(pilot, "not valid TOML")
+        await chosen(pilot, "reload")
+        await wait_for_message(pilot, "Changed for this session only; it was not saved.")
+    assert mine.read_text() == "a = [\n"
+
+
+async def test_other_broken_file_is_reported_after_the_successful_change(
+    make_app: MakeApp, mine: Path, project: Path
+) -> None:
+    app = make_app()
+    other = project / ".mahtab" / "config.toml"
+    other.parent.mkdir()
+    other.write_text("a = [\n")
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await chosen(pilot, "reload")
+        await wait_for_message(
+            pilot, f"Saved. It takes effect at once. But {other}: not valid TOML"
+        )
+        assert tomllib.loads(mine.read_text())["reload"] is True
+        await pilot.press("ctrl+r")
+        await wait_for_message(
+            pilot,
+            f"reload from the file, but this session keeps its value. {other}: not valid TOML",
+        )
+        assert "reload" not in mine.read_text()
+        assert app.session.settings.reload is True
+
+
+async def test_change_finished_after_closing_the_screen_is_reported(
+    make_app: MakeApp, mine: Path, may_write: threading.Event
+) -> None:
+    notifications: list[Any] = []
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        screen(pilot)._notify = lambda *words: notifications.append(words)
+        await chosen(pilot, "reload")
+        await until(pilot, lambda: app.session.settings.reload)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
+        may_write.set()
+        await until(pilot, lambda: bool(notifications))
+    assert notifications == [("Saved. It takes effect at once.", "information")]
+    assert tomllib.loads(mine.read_text())["reload"] is True
+
+
+@pytest.mark.parametrize("command", ["settings", "skills"])
+async def test_screen_survives_deletion_of_its_start_folder(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        folder.rmdir()
+        notifications: list[str] = []
+        monkeypatch.setattr(app, "notify", lambda text, *level: notifications.append(text))
+        await app.run_action(f"command('{command}')")
+        await pilot.pause()
+        assert notifications == ["The folder in which the program was started no longer exists."]

@@ -1,4 +1,4 @@
-"""The skills on a screen: found as one types, read, loaded and unloaded, edited, begun."""
+"""The skills on a screen, and loaded skills outside of it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Prompt
+from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
+from mahtab_tui.tui.widgets.header import HeaderBar
+from tests import tags
+from tests.records import made
 from tests.skills import trust_skills, write_skill
-from tests.tui.editor_app import until, write
-from tests.tui.story import drawn, story
+from tests.tui.editor_app import screen_text, until, write
+from tests.tui.story import MakeApp, drawn, story
 
-MakeApp = Callable[..., MahtabApp]
+# The skills on a screen: found as one types, read, loaded and unloaded, edited, begun.
+
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
 SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "write-tests"]
@@ -382,30 +389,90 @@ async def test_hostile_markdown_is_drawn(
         assert "\x1b" not in text(pilot)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "size"), [("", (80, 24)), ("tidy", (200, 50))], ids=["-80x24", "tidy-200x50"]
-)
 def test_skills_screen_snapshot(
-    make_app: MakeApp,
-    snap_compare: Callable[..., bool],
-    skills: Path,
-    size: tuple[int, int],
-    wanted: str,
-    monkeypatch: pytest.MonkeyPatch,
+    make_app: MakeApp, snap_compare: Callable[..., bool], skills: Path
 ) -> None:
-    write_skill(skills, "broken", text="x")
-    monkeypatch.setattr(
-        "mahtab_tui.session.knowledge.Knowledge._warn", lambda *args: None
-    )  # it names the test's own folder, behind the screen
-
     async def before(pilot: Pilot[int]) -> None:
         await opened(pilot)
-        if wanted:
-            await write(pilot, wanted)
-            await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
-        if wanted == "tidy":
-            await pilot.press("enter")
-            await until(pilot, lambda: "is loaded" in status(pilot))
+        await write(pilot, "tidy")
+        await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
+        await pilot.press("enter")
+        await until(pilot, lambda: "is loaded" in status(pilot))
         await pilot.pause()
 
-    assert snap_compare(make_app(*story()), terminal_size=size, run_before=before)
+    assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=before)
+
+
+async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.pause()
+        shown = screen_text(pilot)
+    for line in (
+        "Skills                                  0 of 60,000 characters loaded",
+        "debug           Find the cause of an exception or a wrong result,…",
+        "Find the cause of an exception or a wrong result, using the\n",
+        "718 characters · bundled with the program",
+        "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves",
+    ):
+        assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
+
+
+# Loaded skills outside of their list: the header tells them, a command unloads them.
+
+__all__ = ["skills"]
+
+
+async def test_header_lists_loaded_skills(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        header = pilot.app.query_one(HeaderBar)
+        header.tokens, header.cost = 0, None
+        header.fold(
+            [
+                made(
+                    tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}
+                )
+                for name in ("tidy", "[b]debug")
+            ]
+        )
+        assert isinstance(header.tooltip, Content)  # a text would be read as markup
+        assert (
+            str(header.tooltip)
+            == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
+        )
+        for name in ("tidy", "[b]debug"):
+            header.fold(
+                [
+                    made(
+                        tags.SKILL,
+                        "",
+                        {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000},
+                    )
+                ]
+            )
+        assert header.tooltip is None
+
+
+async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        app.session.knowledge.loaded.load("tidy")
+        app.session.knowledge.loaded.load("debug")
+        BY_ID["unload-skill"].run(app.command_context, "tidy")
+        assert loaded(pilot) == ["debug"]
+        BY_ID["unload-skill"].run(app.command_context, "tidy")
+        BY_ID["unload-skill"].run(app.command_context, "")
+        await until(
+            pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.listing.rows)
+        )
+        await pilot.press("enter")
+        await until(pilot, lambda: loaded(pilot) == [])
+        BY_ID["unload-skill"].run(app.command_context, "")
+        await pilot.pause()
+        assert [note.message for note in app._notifications] == [
+            "The skill 'tidy' is not loaded. Loaded: debug.",
+            "No skill is loaded.",
+        ]

@@ -1,4 +1,4 @@
-"""Walking the transcript's entries by keys, and what can be done with one."""
+"""The transcript by keys: its entries, what can be done with one, and searching."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.find import FindRow
+from mahtab_tui.tui import find as tui_find
+from mahtab_tui.tui.find import TOO_SLOW, FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.transcript.entries import entry_text
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
+from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
@@ -53,7 +54,7 @@ def conversation() -> list[Record]:
 
 def marked(app: PaneApp) -> str:
     entry = app.pane.marker.marked
-    return "" if entry is None else entry_text(entry)
+    return "" if entry is None else entry.plain_text
 
 
 def mark_rows(app: PaneApp) -> list[int]:
@@ -67,6 +68,14 @@ def offered(app: PaneApp) -> set[str]:
     """The commands of the menu that is open."""
     assert isinstance(app.screen, ActionMenu)
     return {command.id for command in app.screen.commands}
+
+
+def focused(pilot: Pilot[None]) -> KeysApp:
+    """Return the application, after its transcript got the focus."""
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    app.pane.focus()
+    return app
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
@@ -105,9 +114,7 @@ async def test_long_entry_is_walked_line_by_line() -> None:
     async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up")
         assert marked(app) == lines
         top = app.pane.scroll_y
@@ -123,9 +130,7 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "home")
         assert (marked(app), mark_rows(app)[0]) == ("cell_1", 1)
         await press(pilot, "pagedown", "pagedown")
@@ -139,9 +144,7 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
 
 async def test_mark_stays_visible_while_output_arrives() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         for number in range(2, 30):
             app.pane.fold(cell(number))
             await pilot.pause()
@@ -151,9 +154,7 @@ async def test_mark_stays_visible_while_output_arrives() -> None:
 async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
     notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
     async with KeysApp([*cell(1), *notices]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "home", "down")
         assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
 
@@ -162,9 +163,7 @@ async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
     async with KeysApp(
         [*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]
     ).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await pilot.pause()
         assert marked(app) == "Words"
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
@@ -176,9 +175,7 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "home")
         for _ in range(20):
             app.pane.action_walk(1)
@@ -203,18 +200,14 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
 )
 async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...]) -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, *keys.split())
         assert app.calls == [call]
 
 
 async def test_keys_do_nothing_in_an_empty_transcript() -> None:
     async with KeysApp().run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up", "down", "space", "enter", "escape")
         assert app.calls == []
 
@@ -223,9 +216,7 @@ async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> 
     async with KeysApp(
         [*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]
     ).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "up")
         before, height = (
             [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)],
@@ -295,18 +286,14 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
     async with KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)]).run_test(
         size=SIZE
     ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("refused", "This entry is hidden from the model.")]
 
 
 async def test_successful_cell_has_no_error_to_explain() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await press(pilot, "enter")
         assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
@@ -327,9 +314,7 @@ async def test_only_cells_offer_questions_about_their_pictures() -> None:
         ),
     ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
+        app = focused(pilot)
         await pilot.pause()
         assert marked(app) == "plt.show()"
         await press(pilot, "enter", "a")
@@ -371,3 +356,209 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
         assert app.calls == [("value", "0123456789abcdef")]
         await pilot.click(TranscriptPane, offset=(12, y))
         assert app.calls == [("value", "0123456789abcdef")] * 2
+
+
+async def find(pilot: Pilot[None], words: str) -> str:
+    """Search for words; what the row says."""
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    row = app.query_one(FindRow)
+    row.open()
+    await press(pilot, *words)
+    return str(row.query_one("#find-count", Static).content)
+
+
+async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
+    late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
+    async with KeysApp([*cell(1, "start()"), late]).run_test(size=SIZE) as pilot:
+        app = focused(pilot)
+        await press(pilot, "enter", "Y")
+        assert app.calls == [("copy", "output 1\nfrom a thread")]
+        assert await find(pilot, "thread") == "1 of 1"
+
+
+async def test_search_counts_all_matches_starts_at_the_end_and_continues_by_keys() -> None:
+    records = [
+        one
+        for number in range(1, 60)
+        for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")
+    ]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert await find(pilot, "straw") == f"{59 + 30} of {59 + 30}"
+        assert marked(app) == "name_59 = 'Straw'"
+        await press(pilot, "up", "up")
+        assert marked(app) == "name_58 = 'Straw'"
+        await press(pilot, "up")
+        assert marked(app) == "name_57 = 'Straw'"
+        assert any("straw" in app.pane.render_line(y).text for y in range(SIZE[1]))
+        await press(pilot, "down", "down", "down", "enter", "escape")
+        assert app.pane.has_focus
+        assert marked(app) == "name_1 = 'Straw'"
+        assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
+
+
+async def test_matches_are_marked_while_the_row_is_open_or_the_pane_has_focus() -> None:
+    async with KeysApp(cell(1, "straw", "none\n")).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+
+        def marks() -> list[str]:
+            strips = [app.pane.render_line(y) for y in range(app.pane.size.height)]
+            return [
+                segment.text
+                for strip in strips
+                for segment in strip
+                if segment.style is not None and segment.style.reverse
+            ]
+
+        await find(pilot, "straw")
+        assert marks() == ["straw"]
+        await press(pilot, "escape")
+        assert marks() == ["straw"]
+        await press(pilot, "tab")
+        assert not app.pane.has_focus
+        assert marks() == []
+
+
+async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
+    records = [
+        record(tags.USER_REPL_IN, "run()", cell=1, party="you"),
+        record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout"),
+    ]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert await find(pilot, "straw") == "1 of 1"
+        app.pane.fold(
+            [
+                record(
+                    tags.USER_REPL_OUT_STREAM,
+                    "a straw\n\x1b]52;c;straw\x07Straw\n",
+                    cell=1,
+                    kind="stdout",
+                ),
+                *cell(2, "straw"),
+            ]
+        )
+        await press(pilot, "escape")
+        app.query_one(FindRow).open()
+        await pilot.pause()
+        assert str(app.query_one("#find-count", Static).content) == "4 of 4"
+        await press(pilot, "up")
+        assert str(app.query_one("#find-count", Static).content) == "3 of 4"
+        app.pane.clear()
+        await press(pilot, "enter")
+        assert str(app.query_one("#find-count", Static).content) == "nothing found"
+        app.pane.fold(cell(3, "straw"))
+        await press(pilot, "enter")
+        assert str(app.query_one("#find-count", Static).content) == "1 of 1"
+
+
+async def test_missing_match_is_reported_and_an_empty_search_is_silent() -> None:
+    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
+        assert await find(pilot, "nowhere") == "nothing found"
+        await press(pilot, *["backspace"] * 7)
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert str(app.query_one("#find-count", Static).content) == ""
+        assert app.pane.search.pattern is None
+
+
+async def test_withdrawn_text_is_not_found() -> None:
+    words = record(tags.ASSISTANT_CHAT_STREAM, "straw", turn=1, step=0)
+    async with KeysApp(
+        [words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]
+    ).run_test(size=SIZE) as pilot:
+        assert await find(pilot, "straw") == "nothing found"
+
+
+# The transcript searched by regular expressions.
+
+
+def count_text(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#find-count", Static).content)
+
+
+def title(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#find-title", Static).content)
+
+
+async def opened(pilot: Pilot[None]) -> KeysApp:
+    app = focused(pilot)
+    await pilot.pause()
+    app.query_one(FindRow).open()
+    await pilot.pause()
+    return app
+
+
+async def test_key_toggles_between_pattern_and_plain_words() -> None:
+    records = [
+        *cell(1, "first = 1", "a.c\n"),
+        *cell(2, "second = 2", "abc\n"),
+        *cell(3, "third = 3", "xyz\n"),
+    ]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press(*"a.c")
+        assert count_text(pilot) == "1 of 1"
+        assert marked(app) == "first = 1"
+        await pilot.press("alt+r")
+        assert (title(pilot), count_text(pilot)) == ("Regex", "1 of 2")
+        await pilot.press("down")
+        assert marked(app) == "second = 2"
+        await pilot.press("alt+r")
+        assert (title(pilot), count_text(pilot)) == ("Find", "1 of 1")
+        await pilot.press("alt+r", *["backspace"] * 3, *r"^\w+ = \d$")
+        await until(pilot, lambda: count_text(pilot) == "1 of 3")
+        await pilot.press("down")
+        assert marked(app) == "second = 2"
+
+
+async def test_invalid_or_slow_pattern_is_reported_and_keys_still_work() -> None:
+    async with KeysApp([*cell(1, "x = 1", "a" * 50 + "b\n")]).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press("alt+r", "(")
+        await until(pilot, lambda: count_text(pilot).startswith("Invalid regular expression: "))
+        await pilot.press(*"a|aa)+$")
+        await until(pilot, lambda: count_text(pilot) == TOO_SLOW)
+        await pilot.press("escape", "up")
+        assert app.focused is app.pane
+        app.query_one(FindRow).open()
+        await pilot.press(*"x = .")
+        await until(pilot, lambda: count_text(pilot) == "1 of 1")
+
+
+async def test_row_ending_differently_from_its_text_does_not_block_the_screen() -> None:
+    # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are
+    # tried for it.
+    async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(
+        size=SIZE
+    ) as pilot:
+        app = await opened(pilot)
+        await pilot.press("alt+r", *"(a|aa)+b")
+        await until(pilot, lambda: count_text(pilot) == "2 of 2")
+        await pilot.press("up")
+        assert count_text(pilot) == "1 of 2"
+        assert marked(app) == "x = 1"
+        assert all(
+            app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width
+            for y in range(app.pane.size.height)
+        )
+
+
+async def test_pattern_is_searched_when_keys_pause_or_act_on_a_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tui_find, "PAUSE", 1_000.0)
+    async with KeysApp([*cell(1, "x = 1"), *cell(2, "x = 2")]).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press("alt+r", *"x = .")
+        assert count_text(pilot) == ""
+        await pilot.press("enter")
+        assert (count_text(pilot), marked(app)) == ("2 of 2", "x = 2")
+        await pilot.press("enter")
+        assert (count_text(pilot), marked(app)) == ("1 of 2", "x = 1")
+        await pilot.press("backspace", "2", "escape")
+        assert marked(app) == "x = 2"

@@ -1,16 +1,27 @@
-"""The transcript's widget: what it shows, and gives to the clipboard."""
+"""The transcript's widget: what it shows, its scroll position, and pictures of it."""
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
 import pytest
+from PIL import Image
+from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown
+from tests import tags
+from tests.records import made
+from tests.tui.editor_app import screen_text, until
+from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
 
 
 async def press_on(
@@ -220,3 +231,399 @@ async def test_clearing_empties_the_transcript() -> None:
         assert "F1" in "\n".join(shown(app.pane))
         app.pane.fold(cells(1, first=31))
         assert shown(app.pane)[2] == " ▌ cell_31"
+
+
+# Scroll position of the transcript: at its tail, or where the person has scrolled to.
+
+
+async def test_transcript_follows_the_tail() -> None:
+    app = PaneApp()
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(1, 30):
+            app.pane.fold(cell(number))
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 29"
+
+
+async def test_scrolled_up_transcript_stays_and_counts_new_entries() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.press("pageup", "pageup")
+        before = shown(app.pane)
+        app.pane.fold(cells(2, first=31))
+        await pilot.pause()
+        after = shown(app.pane)
+        assert after[:-1] == before[:-1]
+        assert after[-1].endswith("↓ 2 new")
+        await pilot.press("end")
+        await pilot.pause()
+        assert shown(app.pane)[-1].endswith("▌ output 32")
+
+
+async def test_user_actions_and_foreign_records_do_not_count_as_new() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.press("home", "space")
+        await pilot.pause()
+        assert app.pane.marker.marked is not None
+        assert app.pane.marker.marked.collapsed
+        app.pane.fold([record(tags.USAGE, cost=0.1)])
+        assert "↓" not in shown(app.pane)[-1]
+        app.pane.fold(cells(1, first=31))
+        assert shown(app.pane)[-1].endswith("↓ 1 new")
+
+
+async def test_clicking_the_hint_goes_to_the_tail() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.action_page_up()
+        app.pane.fold(cells(1, first=31))
+        await pilot.pause()
+        await pilot.click(app.pane, offset=(app.pane.size.width - 4, app.pane.size.height - 1))
+        await pilot.pause()
+        assert shown(app.pane)[-1].endswith("▌ output 31")
+
+
+async def test_scroll_position_stays_while_entries_above_it_grow() -> None:
+    app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(30)])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.action_page_up()
+        await pilot.pause()
+        before = shown(app.pane)
+        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout")])
+        await pilot.pause()
+        assert shown(app.pane)[:-1] == before[:-1]
+
+
+async def test_paging_up_shows_every_row_once_despite_estimated_heights() -> None:
+    long = "word " * 60
+    records = [
+        each
+        for number in range(1, 20)
+        for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")
+    ]
+    app = PaneApp(records)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        pages = [shown(app.pane)[1:]]
+        while app.pane.scroll_offset.y:
+            app.pane.action_page_up()
+            await pilot.pause()
+            pages.append(shown(app.pane)[1:])
+        tail = [row.strip(" ▌") for row in "\n".join("\n".join(page) for page in pages).split("\n")]
+        for number in range(1, 20):
+            assert f"first {number}" in tail
+            assert f"last {number}" in tail
+        for earlier, later in pairwise(pages):
+            if later[0].startswith(" ▌ In 1 ·"):
+                break
+            assert earlier[0] == later[-1]
+
+
+async def test_top_line_stays_when_the_width_changes() -> None:
+    text = "".join(f"{number} " + "x" * 70 + "\n" for number in range(200))
+    app = PaneApp(cell(1, output=text))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.scroll_to(y=101, animate=False)
+        await pilot.pause()
+        line = top_text(app.pane).split()[0]
+        for width in (100, 40, 60):
+            await pilot.resize_terminal(width, 20)
+            await pilot.pause()
+            assert top_text(app.pane).split()[0] == line
+
+
+async def test_tail_is_still_followed_after_a_resize() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        for size in ((30, 20), (80, 12), (60, 30)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert shown(app.pane)[-1] == " ▌ output 30"
+
+
+async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> None:
+    app = PaneApp(cells(5_000))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 5000"
+        app.pane.action_scroll_home()
+        await pilot.pause()
+        assert shown(app.pane)[2] == " ▌ cell_1"
+
+
+async def test_the_wheel_scrolls() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        before = app.pane.scroll_offset.y
+        app.pane._on_mouse_scroll_up(MouseScrollUp(app.pane, 5, 5, 0, 0, 0, False, False, False))
+        await pilot.pause()
+        assert app.pane.scroll_offset.y < before
+
+
+# Texts that are read from their beginning, such as help: the transcript shows that, not their end.
+
+LINES = 100
+
+
+def reading(number: int, code: str, mime: str, *, after: str = "") -> list[Record]:
+    """A cell that shows a long text, and prints something after it."""
+    text = "".join(f"line {line}\n\n" for line in range(LINES))
+    whole, kinds = text + after, [["display", len(text)], ["stdout", len(after)]]
+    return [
+        record(tags.USER_REPL_IN, code, cell=number, party="you"),
+        record(
+            tags.DISPLAY, text, cell=number, mime=mime, data="" if mime == "text/plain" else text
+        ),
+        record(
+            tags.USER_REPL_OUT,
+            whole,
+            cell=number,
+            status="ok",
+            duration=0.1,
+            kinds=kinds if after else kinds[:1],
+        ),
+    ]
+
+
+@pytest.mark.parametrize("mime", ["text/plain", "text/markdown"])
+@pytest.mark.parametrize("after", ["", "\n"])
+async def test_long_text_is_shown_from_its_start_with_the_code_above(mime: str, after: str) -> None:
+    app = PaneApp(cells(10))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.fold(reading(11, "df?", mime, after=after))
+        await pilot.pause()
+        rows = shown(app.pane)
+        assert rows[3].endswith("df?")
+        assert rows[5] == " ▌ line 0"
+        assert rows[-1].endswith("↓ more")
+
+
+async def test_text_below_long_code_is_shown_at_the_top() -> None:
+    app = PaneApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.fold(reading(1, "\n".join(["x = 1"] * 30), "text/plain"))
+        await pilot.pause()
+        assert shown(app.pane)[1] == " ▌ line 0"
+
+
+async def test_keys_reach_the_end_of_the_text_and_the_next_cell_replaces_it() -> None:
+    app = PaneApp(reading(1, "df?", "text/plain"))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.press("end")
+        await pilot.pause()
+        assert shown(app.pane)[-1].endswith(f"▌ line {LINES - 1}")
+        app.pane.fold(reading(2, "other?", "text/plain"))
+        await pilot.pause()
+        assert "other?" in shown(app.pane)[3]
+        await pilot.press("pagedown")
+        await pilot.pause()
+        assert shown(app.pane)[2].endswith("▌ line 6")
+        app.pane.action_scroll_end()
+        app.pane.fold(cells(1, first=3))
+        await pilot.pause()
+        assert shown(app.pane)[-1].endswith("▌ output 3")
+
+
+async def test_output_after_the_text_is_followed() -> None:
+    app = PaneApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.fold(reading(1, "df?; print('done')", "text/plain", after="done\n"))
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ done"
+
+
+ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
+
+1. Sum the revenue of each day.
+2. Compare with the median, a robust measure: a few wild days would pull the mean towards themselves.
+   - nested, with `code`
+
+| day | revenue | why |
+|:----|--------:|-----|
+| 2026-03-14 | 48211.50 | a campaign in the north |
+| 2026-03-29 | 112.00 | database timeout |
+
+> Somebody said so.
+
+```sql
+SELECT day, sum(revenue) FROM sales GROUP BY day; -- all
+```
+
+```python
+outliers = daily[z.abs() > 3]  # three deviations
+f"{outliers!r}"
+```
+"""
+
+TRACEBACK = """Traceback (most recent call last):
+  File "<cell 1>", line 1, in <module>
+    1 / 0
+    ~~^~~
+ZeroDivisionError: division by zero
+"""
+
+CHANGES = [
+    {"name": "daily", "change": "added", "type": "Series", "summary": "(31,)"},
+    {"name": "df", "change": "perhaps", "type": "DataFrame", "summary": "10000 × 5"},
+    {"name": "tmp", "change": "deleted", "type": "", "summary": ""},
+]
+
+
+def past_record(tag: str, text: str = "", /, **attrs: Any) -> Record:
+    """Time in the past: nothing in the picture depends on the clock."""
+    return made(tag, text, attrs)
+
+
+SESSION = [
+    past_record(tags.USER_REPL_IN, "1 / 0", cell=1, party="you"),
+    past_record(
+        tags.USER_REPL_OUT,
+        TRACEBACK,
+        cell=1,
+        status="error",
+        duration=0.002,
+        kinds=[["traceback", len(TRACEBACK)]],
+    ),
+    past_record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you"),
+    past_record(
+        tags.USER_REPL_OUT, "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", cell=3, status="ok", duration=0.08
+    ),
+    past_record(tags.USER_CHAT, "which days are outliers, and why?", turn=1),
+    past_record(tags.ASSISTANT_CHAT, ANSWER, turn=1, step=0, party="claude"),
+    past_record(
+        tags.ASSISTANT_REPL_IN,
+        "outliers = daily[z.abs() > 3]",
+        cell=4,
+        turn=1,
+        step=0,
+        block=0,
+        party="claude",
+    ),
+    past_record(
+        tags.ASSISTANT_REPL_OUT, "day\n2026-03-14    48211.50\n", cell=4, status="ok", duration=0.21
+    ),
+    past_record(tags.NAMESPACE, cell=4, party="claude", changes=CHANGES),
+    past_record(
+        tags.NOTICE,
+        "The conversation is back; the namespace is not: run again what you need.",
+        level="info",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("theme", "size"),
+    [("mahtab", (80, 24)), ("mahtab-day", (120, 46))],
+    ids=["mahtab-80x24", "mahtab-day-120x46"],
+)
+def test_session_snapshot(
+    snap_compare: Callable[..., bool], size: tuple[int, int], theme: str
+) -> None:
+    app = PaneApp(SESSION)
+    app.theme = theme
+    assert snap_compare(app, terminal_size=size)
+
+
+def _gradient() -> str:
+    """A picture whose pixels are known."""
+    image, file = Image.new("RGB", (240, 120)), io.BytesIO()
+    image.putdata([(x, 2 * y, 128) for y in range(120) for x in range(240)])
+    image.save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_displays_snapshot(snap_compare: Callable[..., bool]) -> None:
+    columns = "".join(f"<th>column {number}</th>" for number in range(12))
+    lines = "".join(
+        f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>"
+        for line in range(4)
+    )
+    frame = f"<table><tr><th></th>{columns}</tr>{lines}</table><p>4 rows × 12 columns</p>"
+    displays = [
+        ("text/html", frame),
+        ("text/markdown", "## Found\n\n- *one*\n- `two`"),
+        ("image/png", _gradient()),
+    ]
+    records = [past_record(tags.USER_REPL_IN, "display(df, words, figure)", cell=1, party="you")]
+    records += [
+        past_record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in displays
+    ]
+    records.append(
+        past_record(
+            tags.USER_REPL_OUT,
+            "text\n" * 3,
+            cell=1,
+            status="ok",
+            duration=0.2,
+            kinds=[["display", 5]] * 3,
+        )
+    )
+
+    async def pictured(pilot: Pilot[None]) -> None:
+        pane = pilot.app.query_one(TranscriptPane)
+        await until(pilot, lambda: any("▀" in row for row in shown(pane)))
+
+    assert snap_compare(PaneApp(records), terminal_size=(120, 46), run_before=pictured)
+
+
+async def test_tool_calls_are_folded_and_show_their_arguments() -> None:
+    """Folded to three rows; the arguments as they run, nothing of them read as markup."""
+
+    def call(
+        number: int, state: str, text: str, name: str = "search_code", **arguments: Any
+    ) -> list[Record]:
+        about = {
+            "call": f"1.0.{number}",
+            "turn": 1,
+            "step": 0,
+            "party": "claude",
+            "name": name,
+            "arguments": json.dumps(arguments),
+        }
+        return [
+            past_record(tags.ASSISTANT_TOOL, "", **about, state="running"),
+            past_record(tags.ASSISTANT_TOOL, text, **about, state=state),
+        ]
+
+    found = "app.py\n     3: def load_rows():\n     4-     return [red]x[/red]\n--\n    90: def load_all():"
+    records = [
+        past_record(tags.USER_CHAT, "where are rows loaded?", turn=1),
+        past_record(
+            tags.ASSISTANT_CHAT, "Let me look.", turn=1, step=0, party="claude", stopped=False
+        ),
+        *call(0, "ok", found, pattern="def load_\\w+", file_pattern="*.py"),
+        *call(1, "error", "File not found: xyz.cbl", "read_file", path="xyz.cbl"),
+        *call(
+            2,
+            "refused",
+            "Not called: one question may have 25 calls of tools.",
+            "read_file",
+            path="[b]app.py[/b]" * 12,
+        ),
+        past_record(tags.SKILL, "", name="tidy", loaded=True, chars=1_200, budget=60_000),
+        past_record(
+            tags.ASSISTANT_CHAT,
+            "In `load_rows`, in `app.py`.",
+            turn=1,
+            step=1,
+            party="claude",
+            stopped=False,
+        ),
+    ]
+    async with PaneApp(records).run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        drawn = screen_text(pilot)
+    assert (
+        ' ▌ ⚒ search_code  pattern="def load_\\\\w+"  file_pattern="*.py"\n'
+        " ▌   app.py\n"
+        " ▌ … 4 rows collapsed\n"
+    ) in drawn
+    assert ' ▌ ✗ read_file  path="xyz.cbl"  error\n ▌   File not found: xyz.cbl\n' in drawn
+    assert ' ▌ ■ read_file\n ▌   path="[b]app.py[/b][b]app.py[/b]' in drawn
+    assert "· the skill tidy is loaded (1,200 characters)" in drawn

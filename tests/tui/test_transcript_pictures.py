@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.graphics import pictures
 from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png

@@ -6,17 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.widgets import Input
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
-from mahtab_tui.tui.transcript.entries import Cell
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests import tags
 from tests.records import made
+from tests.tui.editor_app import ThemedApp
 
 SIZE = (60, 20)
 
@@ -80,7 +80,7 @@ class NotedPort:
         self.calls.append(("find",))
 
 
-class PaneApp(App[None]):
+class PaneApp(ThemedApp):
     """The pane alone, above something else that can have the focus."""
 
     CSS = "TranscriptPane { height: 1fr; }"
@@ -89,12 +89,6 @@ class PaneApp(App[None]):
         super().__init__(css_path=[resource_folder("styles") / "transcript.tcss"])
         self.records = records
         self.port = NotedPort()
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield TranscriptPane(self.port, id="transcript")

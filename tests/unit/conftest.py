@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fake_claude import FakeClaude, install_fake_claude
-
 if TYPE_CHECKING:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+    from tests.agents import Desk
     from tests.recursion_scripts import Bench
     from tests.unit.notebook_bench import Bench as NotebookBench
 
-InstallClaude = Callable[..., FakeClaude]
-"""Takes what `install_fake_claude` takes after the folder."""
 MakeClaude = Callable[..., "ChatClaudeCLI"]
 """Takes the fields of `ChatClaudeCLI`."""
+
+
+@pytest.fixture
+def desk(project: Path) -> Iterator[Desk]:
+    """A session without a screen, whose agent is made by the test."""
+    from tests.agents import Desk  # it loads the models' libraries, which most tests do without
+
+    desk = Desk(project)
+    yield desk
+    desk.session.close()
 
 
 @pytest.fixture
@@ -32,18 +38,6 @@ def bench() -> Iterator[Bench]:
     bench = Bench()
     yield bench
     bench.close()
-
-
-@pytest.fixture
-def install_claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallClaude:
-    """Put a fake `claude` on the PATH."""
-
-    def install(behaviour: str, **options: Any) -> FakeClaude:
-        fake = install_fake_claude(tmp_path / "bin", behaviour, **options)
-        monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-        return fake
-
-    return install
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.sqlite import load_records
+from tests import tags
 from tests.records import made
 
 

@@ -1,12 +1,15 @@
-"""The form of an answer: as the model is told, and as it is read from what the model says."""
+"""The form of an answer of a search: as the model is told, as it is read, and how often it is sent
+back."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import enum
 import json
+import pickle
 from collections import OrderedDict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -31,7 +34,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from mahtab_tui.worker.answers import WrongForm, describe_form, read_as
+from mahtab_tui.worker.answers import (
+    Answer,
+    Result,
+    SearchUsage,
+    WrongForm,
+    describe_form,
+    needs_code,
+    read_as,
+    search_for_form,
+)
 from mahtab_tui.worker.sandbox.names import materialize, readable
 
 
@@ -215,7 +227,7 @@ def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value
 @pytest.mark.parametrize(
     ("wanted", "text", "message"),
     [
-        (int, "There are 20.", 'the answer must be an integer, not "There are 20."'),
+        (int, "There are 20 or 30.", 'the answer must be an integer, not "There are 20 or 30."'),
         (int, "true", "must be an integer, not true"),
         (int, "2.5", "must be an integer, not 2.5"),
         (list[int], '[1, "a"]', r"the answer\[1\] must be an integer"),
@@ -282,3 +294,129 @@ def test_value_cannot_drive_a_terminal_unless_requested_raw() -> None:
 def test_any_text_is_parsed_or_refused(text: str, wanted: Any) -> None:
     with contextlib.suppress(WrongForm):
         read_as(wanted, text)
+
+
+USAGE = SearchUsage(3, 100, 0.5, 2.0)
+
+
+class Failed(Exception):
+    """The search failed."""
+
+
+def result(text: str, *, partial: bool = False) -> Result:
+    return Result(text, partial, "The time is up." if partial else "", USAGE, ((1, 5),))
+
+
+def searching(
+    *texts: str | Exception, partial: bool = False
+) -> tuple[list[str], Callable[[str], Result]]:
+    """A search that answers so, one query after the other, and its queries."""
+    queries: list[str] = []
+
+    def search(query: str) -> Result:
+        queries.append(query)
+        text = texts[len(queries) - 1]
+        if isinstance(text, Exception):
+            raise text
+        return result(text, partial=partial)
+
+    return queries, search
+
+
+def test_untyped_answer_is_the_text() -> None:
+    queries, search = searching("about twenty", partial=True)
+    answer = search_for_form("how many?", None, search, ())
+    assert (answer, answer.value, answer.state, answer.why) == (
+        "about twenty",
+        "about twenty",
+        "partial",
+        "The time is up.",
+    )
+    assert (answer.usage, answer.spans) == (USAGE, ((1, 5),))
+    assert queries == ["how many?"]
+
+
+def test_answer_of_the_wrong_type_is_sent_back_with_the_problem() -> None:
+    queries, search = searching("about twenty", "20")
+    answer = search_for_form("how many?", int, search, ())
+    assert (answer, answer.value, answer.state, answer.why) == ("20", 20, "answered", "")
+    assert "data of this form, in JSON: an integer." in queries[0]
+    assert 'the answer must be an integer, not "about twenty"' in queries[1]
+    assert queries[1].startswith(queries[0])
+    assert queries[1].endswith("It was:\nabout twenty")
+
+
+def test_answer_is_sent_back_at_most_twice() -> None:
+    queries, search = searching("a", "b", "c", "7")
+    with pytest.warns(
+        UserWarning,
+        match='does not have the requested form: the answer must be an integer, not "c"',
+    ):
+        answer = search_for_form("how many?", int, search, ())
+    assert (answer, answer.value, answer.state) == ("c", None, "partial")
+    assert 'not "c"' in answer.why
+    assert len(queries) == 3
+
+
+def test_partial_answer_is_not_sent_back() -> None:
+    queries, search = searching("about twenty", partial=True)
+    with pytest.warns(UserWarning, match="form"):
+        assert search_for_form("how many?", int, search, ()).value is None
+    assert len(queries) == 1
+    _, search = searching("20", partial=True)
+    answer = search_for_form("how many?", int, search, ())
+    assert (answer.value, answer.state, answer.why) == (20, "partial", "The time is up.")
+
+
+def test_late_failure_keeps_the_answer_and_first_failure_is_raised() -> None:
+    _, search = searching("about twenty", Failed("The budget is used up."))
+    with pytest.warns(UserWarning, match="budget"):
+        answer = search_for_form("how many?", int, search, (Failed,))
+    assert (answer, answer.value) == ("about twenty", None)
+    _, search = searching(Failed("no"))
+    with pytest.raises(Failed):
+        search_for_form("how many?", int, search, (Failed,))
+    queries, search = searching()
+    with pytest.raises(TypeError, match="cannot describe an answer"):
+        search_for_form("how many?", len, search, (Failed,))
+    assert queries == []
+
+
+def test_answer_keeps_its_value_when_copied_or_pickled() -> None:
+    _, search = searching("[1]")
+    answer = search_for_form("which?", list[int], search, ())
+    for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
+        assert (type(other), other, other.value, other.usage) == (Answer, "[1]", [1], USAGE)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "value"),
+    [
+        (int, "There are 20 of them.", 20),
+        (int, "The sum of c117's orders is 1,234,567 EUR.", 1_234_567),
+        (float, "About -2.5 degrees.", -2.5),
+        (int, "20 lines: 20.", 20),
+        (Literal["spam", "ham"], "It is Spam, clearly.", "spam"),
+        (Level, "The level is low.", Level.LOW),
+    ],
+)
+def test_words_with_only_one_value_are_that_value(wanted: Any, text: str, value: Any) -> None:
+    assert read_as(wanted, text) == value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [(int, "20 of 30"), (int, "c117"), (Literal["spam", "ham"], "spam or ham"), (int, "1.2.3")],
+)
+def test_words_with_several_values_or_none_are_no_answer(wanted: Any, text: str) -> None:
+    with pytest.raises(WrongForm):
+        read_as(wanted, text)
+
+
+def test_exact_queries_containers_and_tools_need_code() -> None:
+    assert needs_code("How many errors are there?", None, ())
+    assert needs_code("Which is the largest?", None, ())
+    assert needs_code("Who?", list[str], ())
+    assert needs_code("Who?", None, [print])
+    assert not needs_code("Who has signed?", str, ())
+    assert not needs_code("Is it spam?", Literal["spam", "ham"], ())

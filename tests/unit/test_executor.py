@@ -1,9 +1,16 @@
-"""The parts around a cell: the limited stream, what is kept of long output, tracebacks."""
+"""The parts around a cell: magics, shell lines and tools, output and its limits."""
 
 from __future__ import annotations
 
+import ast
+import builtins
+import contextlib
 import io
+import json
+import os
+import warnings
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -13,8 +20,16 @@ from hypothesis import strategies as st
 from mahtab_tui.kernel import cells
 from mahtab_tui.kernel.cells import Chunks, TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
+from mahtab_tui.tui.editor.pasting import is_complete
+from mahtab_tui.worker import magics, toolbox
 from mahtab_tui.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
+from mahtab_tui.worker.magic_commands import duration
+from mahtab_tui.worker.magics import transform
+from mahtab_tui.worker.text_tools import grep, partition, peek
+from mahtab_tui.worker.toolbox import create, edit, load_claude_sessions, needs_terminal, read
 from mahtab_tui.worker.tracebacks import format_safely
+
+# The parts around a cell: the limited stream, what is kept of long output, tracebacks.
 
 
 @given(st.lists(st.text(max_size=12), max_size=12), st.integers(0, 40))
@@ -112,3 +127,298 @@ def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:
             raise SystemExit
 
     assert "Trap" in format_safely(Trap())
+
+
+# Lines of a cell that are no Python, and how far a cell with them is complete.
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        ("!ls -l", "__mahtab_shell__('ls -l')"),
+        ("s = '''\n!no\n'''\n!yes", "s = '''\n!no\n'''\n__mahtab_shell__('yes')"),
+        ("x = !ls", "x = __mahtab_lines__('ls')"),
+        ("a.b, c = !ls", "a.b, c = __mahtab_lines__('ls')"),
+        ("%time f(1)", "__mahtab_magic__('time', 'f(1)')"),
+        ("%cd", "__mahtab_magic__('cd', '')"),
+        ("x = 1\n%cd 'a b'\ny = 2", "x = 1\n__mahtab_magic__('cd', \"'a b'\")\ny = 2"),
+        ("for x in y:\n    %time f(x)", "for x in y:\n    __mahtab_magic__('time', 'f(x)')"),
+        ("obj?", "__mahtab_help__('obj', 1)"),
+        ("df.head??", "__mahtab_help__('df.head', 2)"),
+        ("?df['a']", "__mahtab_help__(\"df['a']\", 1)"),
+        ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
+    ],
+)
+def test_shortcut_lines_become_calls(source: str, becomes: str) -> None:
+    assert transform(source) == becomes
+    assert becomes.count("\n") == source.count("\n")
+    ast.parse(becomes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 7\n%3\n",
+        "x = (7\n%y)",
+        "a != b",
+        "print('''\n%cd x\n!ls\nx?\n''')",
+        "x = (7\n%time)\nf(",
+        "'''\n!ls",
+        "x = 7 \\\n%time",
+        "what is this?",
+        "f(x)?",
+    ],
+)
+def test_python_and_nested_lines_are_unchanged(source: str) -> None:
+    assert transform(source) == source
+
+
+@given(
+    st.lists(
+        st.sampled_from(["%time", "!", "?", "x", "(", ")", "'''", "\n", "    ", "=", "\\", "%%"]),
+        max_size=12,
+    )
+)
+def test_number_of_lines_is_unchanged(pieces: list[str]) -> None:
+    source = "".join(pieces)
+    assert transform(source).count("\n") == source.count("\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "!ls",
+        "x = !ls",
+        "%time x",
+        "df?",
+        "df.head??",
+        "%%time\nx",
+        "for x in y:\n    !ls\n",
+        "%nonsense",
+    ],
+)
+def test_shortcut_lines_are_complete(source: str) -> None:
+    assert is_complete(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["for x in y:\n    !ls", "if x:\n    %cd", "x = !ls\nif x:", "!ls\nf("]
+)
+def test_block_with_shortcut_lines_stays_open(source: str) -> None:
+    assert not is_complete(source)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_", "__", "___"):
+        monkeypatch.setitem(builtins.__dict__, name, None)
+    monkeypatch.setattr(magics, "HISTORY", 2)
+    history = magics.CellHistory()
+    for cell, value in enumerate("abc", 1):
+        history.add_result(cell, value)
+    assert history.outputs == {2: "b", 3: "c"}
+    history.add_result(4, history.outputs)
+    assert history.outputs == {2: "b", 3: "c"}
+
+
+@pytest.mark.parametrize(
+    ("source", "complete"),
+    [
+        ("%%bash", False),
+        ("%%writefile x.txt", False),
+        ("%%writefile x.txt\n", False),
+        ("%%time", False),
+        ("%%bash\necho", False),
+        ("%%bash\necho\n", True),
+        ("%time f()", True),
+        ("%matplotlib inline", True),
+    ],
+)
+def test_lines_below_a_cell_magic_belong_to_it(source: str, complete: bool) -> None:
+    assert is_complete(source) == complete
+
+
+def test_peek_reports_its_range() -> None:
+    assert peek("abcdef", 2, 1) == "[characters 1 to 3 of 6]\nbc"
+    assert peek("abcdef", 2, -2) == "[characters 4 to 6 of 6]\nef"
+
+
+def test_grep_numbers_lines_and_shows_context() -> None:
+    text = "one\ntwo\nthree\nfour\nfive"
+    assert grep(text, "three") == "3: three"
+    assert grep(text, "three", context=1) == "2- two\n3: three\n4- four"
+    assert "2 more matching lines" in grep("x\nx\nx", "x", max_matches=1)
+    assert grep(text, "nine") == "no line matches 'nine'"
+
+
+def test_grep_reports_an_invalid_pattern() -> None:
+    with pytest.raises(ValueError, match="is not a regular expression"):
+        grep("text", "(")
+
+
+@given(st.text(), st.integers(1, 20))
+def test_partition_parts_join_to_the_original_text(text: str, n: int) -> None:
+    parts = partition(text, n)
+    assert "".join(parts) == text
+    assert len(parts) <= n
+    assert all(part.endswith("\n") for part in parts[:-1])
+
+
+def test_read_numbers_lines(project: Path) -> None:
+    (project / "a.txt").write_text("one\ntwo\nthree\n")
+    assert read("a.txt", 2, 3) == "     2  two\n     3  three"
+    (project / "form.txt").write_bytes(b"one\f\r\ntwo\r\n")
+    assert read("form.txt") == "     1  one\f\n     2  two"
+    with pytest.raises(FileNotFoundError):
+        read("missing.txt")
+
+
+def test_edit_replaces_unique_text_and_shows_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project / "a.py"
+    path.write_bytes(b"x = 1\r\ny = 2\r\n")
+    path.chmod(0o640)
+    edit("a.py", "y = 2\n", "y = 3\n")
+    assert path.read_bytes() == b"x = 1\r\ny = 3\r\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert "+y = 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "message"),
+    [
+        ("", "empty"),
+        ("zzz", "does not occur"),
+        ("a", "occurs 2 times"),
+        ("alpha = 2", "Line 1 is similar"),
+    ],
+)
+def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> None:
+    (project / "a.py").write_text("alpha = 1\nb = 2\n")
+    with pytest.raises(ValueError, match=message):
+        edit("a.py", old, "new")
+    assert (project / "a.py").read_text() == "alpha = 1\nb = 2\n"
+
+
+def test_edit_keeps_bytes_that_are_not_utf_8(project: Path) -> None:
+    (project / "a.txt").write_bytes(b"caf\xe9 one\n")
+    edit("a.txt", "one", "two")
+    assert (project / "a.txt").read_bytes() == b"caf\xe9 two\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a = 1\r\nb = 2\r\n", "b = 2", "b = 2\nc = 3", b"a = 1\r\nb = 2\r\nc = 3\r\n"),
+        (b"a = 1\nb = 2\n", "a = 1\r\nb", "a = 1\r\nc = 2\r\nb", b"a = 1\nc = 2\nb = 2\n"),
+        (b"caf\xe9 one\n", "café one", "café für zwei", b"caf\xe9 f\xfcr zwei\n"),
+        ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
+        ("é è ü\n".encode() + b"\xff one\n", "é è ü", "é", "é\n".encode() + b"\xff one\n"),
+        (
+            "# coding: cp1251\nx = 'да'\n".encode("cp1251"),
+            "да",
+            "нет",
+            "# coding: cp1251\nx = 'нет'\n".encode("cp1251"),
+        ),
+        ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
+    ],
+)
+def test_edit_keeps_line_ends_and_encoding(
+    project: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (project / "a.py").write_bytes(before)
+    edit("a.py", old, new)
+    assert (project / "a.py").read_bytes() == after
+
+
+def test_edit_writes_nothing_that_the_files_encoding_cannot_represent(project: Path) -> None:
+    (project / "a.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match="cp1252, which has no '→'"):
+        edit("a.txt", "caf", "→")
+    assert (project / "a.txt").read_bytes() == b"caf\xe9\n"
+
+
+def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
+    create("deep/down/a.txt", "text\n")
+    assert (project / "deep/down/a.txt").read_text() == "text\n"
+    with pytest.raises(FileExistsError, match="already exists"):
+        create("deep/down/a.txt", "other")
+    assert (project / "deep/down/a.txt").read_text() == "text\n"
+
+
+def test_a_changed_module_is_reloaded(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(project))
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    create("a_module_of_ours.py", "value = 1\n")
+    import a_module_of_ours  # type: ignore[import-not-found]
+
+    edit("a_module_of_ours.py", "value = 1", "value = 22")
+    assert a_module_of_ours.value == 22
+    edit("a_module_of_ours.py", "value = 22", "value = (")
+    assert "could not be reloaded" in capsys.readouterr().out
+
+
+def test_claude_sessions_are_read_and_broken_lines_skipped(project: Path, home: Path) -> None:
+    assert load_claude_sessions() == []
+    folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in os.getcwd())
+    folder.mkdir(parents=True)
+    lines = [
+        "{broken",
+        "[]",
+        "[" * 200_000,
+        json.dumps({"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}),
+        json.dumps({"type": "assistant"}),
+    ]
+    (folder / "abc.jsonl").write_text("\n".join(lines))
+    [found] = load_claude_sessions()
+    assert (found["id"], found["title"], found["messages"]) == ("abc", "Fix the bug", 2)
+
+
+def test_every_tool_is_documented() -> None:
+    for name in toolbox.NAMES:
+        assert (getattr(toolbox, name).__doc__ or "").split("\n")[0].endswith(".")
+
+
+@given(st.text(alphabet="ab!='\"\n ()[]:#\\", max_size=40))
+def test_valid_python_and_line_numbers_are_unchanged(source: str) -> None:
+    assert transform(source).count("\n") == source.count("\n")
+    with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ast.parse(source)
+        assert transform(source) == source
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vim a.py",
+        "git commit",
+        "git rebase -i HEAD~3",
+        "git add -p",
+        "EDITOR=vi less a",
+        "sudo vi /etc/hosts",
+        "python",
+        "ssh host",
+        "/usr/bin/top",
+    ],
+)
+def test_terminal_programs_are_recognised(command: str) -> None:
+    assert needs_terminal(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "git commit -m x", "git status", "python a.py", "echo vim", "grep 'x y", "make", ""],
+)
+def test_other_programs_are_captured(command: str) -> None:
+    assert not needs_terminal(command)

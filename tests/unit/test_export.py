@@ -13,27 +13,39 @@ from typing import Any
 import jupytext
 import nbformat
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.codec import as_json, from_json
+from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.entries import (
-    Annotation,
-    Cell,
     Conversation,
     NothingToExport,
     Selected,
-    TextEntry,
     select,
 )
-from mahtab_tui.export.writing import ENDINGS, render, write
+from mahtab_tui.export.notebook import make_inert
+from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
+from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
+from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.tui.transcript.fold import Transcript
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def cell(
-    number: int, code: str, *outputs: tuple[str, str], status: str = "ok", **by: Any
+    number: int,
+    code: str,
+    *outputs: tuple[str, str],
+    status: str = "ok",
+    display: tuple[str, str] | None = None,
+    **by: Any,
 ) -> list[Record]:
-    """The records of a cell. outputs: kinds and texts."""
+    """The records of a cell. outputs: kinds and texts. display: MIME type and data of the displayed
+    value whose text is the first output."""
     begin, end = (
         (records.AssistantReplIn, records.AssistantReplOut)
         if by
@@ -46,6 +58,11 @@ def cell(
     who: Any = {"party": "you", **by}
     return [
         begin(code, cell=number, **who),
+        *(
+            [records.Display(outputs[0][1], cell=number, mime=display[0], data=display[1])]
+            if display
+            else []
+        ),
         end(text, cell=number, status=status, duration=0.5, kinds=kinds, **who),
     ]
 
@@ -73,8 +90,7 @@ STORY: list[Record] = [
         ),
         status="error",
     ),
-    records.Display("<picture>\n", cell=5, mime="image/png", data=PIXEL),
-    *cell(5, "plot()", ("display", "<picture>\n")),
+    *cell(5, "plot()", ("display", "<picture>\n"), display=("image/png", PIXEL)),
 ]
 
 
@@ -87,15 +103,44 @@ def notebook_of(selected: Selected) -> Any:
 
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
-    entries = Conversation(STORY).entries
     shown = [
-        entry.number if isinstance(entry, Cell) else (entry.kind, entry.text)
-        for entry in entries
-        if not isinstance(entry, Annotation)
+        entry.number or entry.code if isinstance(entry, Cell) else entry.plain_text
+        for entry in Conversation(STORY).entries
     ]
     assert shown == [
-        1, 2, ("question", "What is **x**?"), ("answer", "I look."), 3, ("answer", "And this:"), ("code", "x + 1"), ("answer", "It is 4."), 4, 5,
+        1, 2, "What is **x**?", "I look.", 3, "And this:", "x + 1", "It is 4.", 4, 5,
     ]  # fmt: skip
+
+
+def test_export_has_the_entries_of_the_transcript() -> None:
+    transcript = Transcript(since=0.0)
+    transcript.fold(STORY)
+    shown = [(type(entry), entry.key, entry.plain_text) for entry in transcript.entries]
+    assert shown == [
+        (type(entry), entry.key, entry.plain_text) for entry in Conversation(STORY).entries
+    ]
+
+
+def test_thoughts_and_empty_answers_are_not_exported() -> None:
+    story: list[Record] = [
+        records.UserChat("q", turn=1),
+        records.AssistantChat("<think>\nsecretly\n</think>\nSo.", turn=1, step=0, party="demo"),
+        records.AssistantChat("", turn=1, step=1, party="demo", stopped=True),
+    ]
+    assert [entry.plain_text for entry in Conversation(story).entries] == ["q", "So."]
+
+
+def test_late_output_is_exported_with_its_cell() -> None:
+    late = records.UserReplOut("from a thread\n", late=True)
+    story = [*cell(1, "start()", ("stdout", "started\n")), late, *cell(2, "x")]
+    made = notebook_of(chosen(story))
+    assert [output.text for output in made.cells[0].outputs] == ["started\n", "from a thread\n"]
+
+
+def test_hidden_code_that_did_not_run_is_left_out() -> None:
+    hidden = [*STORY, records.Hide(entry="code 1.0.1", hidden=True)]
+    assert "did not run" in render(chosen(hidden), ".md")
+    assert "did not run" not in render(chosen(hidden, shown=True), ".md")
 
 
 def test_notebook_has_output_bundles_and_authors() -> None:
@@ -236,17 +281,17 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
         records.UserChat(text, turn=1),
         records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
-        records.Display(
-            "t\n",
-            cell=2,
-            mime="text/html",
-            data=f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}",
+        *cell(
+            2,
+            "t",
+            ("display", "t\n"),
+            display=(
+                "text/html",
+                f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}",
+            ),
         ),
-        *cell(2, "t", ("display", "t\n")),
-        records.Display("m\n", cell=3, mime="text/markdown", data=text),
-        *cell(3, "m", ("display", "m\n")),
-        records.Display("p\n", cell=4, mime="image/png", data=f'"><script>{text}'),
-        *cell(4, "p", ("display", "p\n")),
+        *cell(3, "m", ("display", "m\n"), display=("text/markdown", text)),
+        *cell(4, "p", ("display", "p\n"), display=("image/png", f'"><script>{text}')),
     ]
     page = render(chosen(story), ".html")
     reader = Page()
@@ -320,7 +365,7 @@ def test_unanswered_question_is_exported() -> None:
         records.UserReplIn("x", cell=1, party="you"),
     ]
     (question, code) = Conversation(story).entries
-    assert isinstance(question, TextEntry)
+    assert isinstance(question, Question)
     assert isinstance(code, Cell)
     assert all(render(chosen(story), ending) for ending in ENDINGS)
 
@@ -469,12 +514,7 @@ def test_page_shows_a_table_or_a_sentence_without_nbconvert(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     html = "<style scoped>.x {y: z}</style><table><thead><tr><th>city</th></tr></thead><tbody><tr><td>Bonn</td></tr></tbody></table>"
-    selected = chosen(
-        [
-            records.Display("t\n", cell=1, mime="text/html", data=html),
-            *cell(1, "df", ("display", "t\n")),
-        ]
-    )
+    selected = chosen(cell(1, "df", ("display", "t\n"), display=("text/html", html)))
     page = render(selected, ".html")
     assert "<tbody><tr><td>Bonn</td></tr></tbody></table>" in page
     assert "y: z" not in page
@@ -483,3 +523,151 @@ def test_page_shows_a_table_or_a_sentence_without_nbconvert(
         NothingToExport, match=r"A web page needs nbconvert: install mahtab-tui\[html\]\."
     ):
         render(selected, ".html")
+
+
+# Markdown by others, made harmless for programs that draw tags and load pictures.
+
+TRUSTING = MarkdownIt("commonmark", {"html": True})
+"""Draws all that is in a text."""
+CAREFUL = MarkdownIt("commonmark", {"html": False})
+PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n\n", "    ", "> ", "- ", "\\", "![", "[", "](", "](javascript:x)", ")", ">", "x", "\r", "[z]: y:x", "&lt;", "# ", "\t", "<https://a.b>", "***", "1. ", "'"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "a < b, *x* and `List<int>` <https://a.b/c>",
+            "a < b, *x* and `List<int>` <https://a.b/c>",
+        ),
+        ("List<int> x", "```text\nList<int> x\n```"),
+        ("```html\n<b>\n```\n    x\n\n    <b>", "```html\n<b>\n```\n    x\n\n    <b>"),
+        ("```\nit does <not> end", "````text\n```\nit does <not> end\n````"),
+        ("``a`<b>``", "``a`<b>``"),
+        ("vec![1]", "vec![1]"),
+        ("[x](javascript:y)", "```text\n[x](javascript:y)\n```"),
+        (
+            "[x](https://a) [y](b.md)\n\n[z]: javascript:z",
+            "[x](https://a) [y](b.md)\n\n[z]: javascript:z",
+        ),
+        ("![x](javascript:y)", "```text\n![x](javascript:y)\n```"),
+        ("> " * 30 + "<b>", f"```text\n{'> ' * 30}<b>\n```"),
+    ],
+)
+def test_only_tags_and_pictures_become_a_code_block(text: str, expected: str) -> None:
+    assert make_inert(text) == expected
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_trusting_and_untrusting_renderers_draw_the_same(text: str) -> None:
+    drawn = TRUSTING.render(make_inert(text))
+    assert drawn == CAREFUL.render(make_inert(text))
+    assert "<img" not in drawn
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_following_text_is_not_part_of_the_quote(text: str) -> None:
+    assert "<p>after\x02 all</p>" in TRUSTING.render(f"{make_inert(text)}\n\nafter\x02 all")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
+    story: list[Record] = [
+        records.UserChat(text, turn=1),
+        records.UserAttachment("", turn=1, label=text),
+        records.AssistantChat(text, turn=1, step=0, party=text),
+        *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
+        *cell(2, "m", ("display", "m\n"), display=("text/markdown", text), party=text),
+    ]
+    words = [
+        each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"
+    ]
+    for markdown in (render(chosen(story), ".md"), *words):
+        reader = Page()
+        reader.feed(TRUSTING.render(markdown))
+        assert reader.bad == []
+
+
+def test_a_very_long_text_is_not_read() -> None:
+    assert make_inert("<b>\n" * 100_000).startswith("```text\n<b>\n")
+
+
+# Notebook of a stored session, and the spelling of its lines.
+
+OPENED = records.NotebookFile(
+    "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
+)
+CELL: list[Record] = [
+    records.NotebookCell("x", position=1, kind="code", time=1.0),
+    records.NotebookOutput(
+        "1\n", position=1, kind="display", mime="text/html", data="<b>", time=1.0
+    ),
+]
+
+LINES = st.lists(
+    st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
+).map("".join)
+
+
+def test_viewing_a_notebook_leaves_no_session(home: Path, project: Path) -> None:
+    store, _, _ = new_store(project)
+    for record in (OPENED, *CELL):
+        store.append(record)
+    assert list_sessions(database()) == []
+    store.append(records.UserReplIn("x", cell=1, position=1, time=2.0))
+    assert store.everything() == [
+        OPENED,
+        *CELL,
+        records.UserReplIn("x", cell=1, position=1, time=2.0),
+    ]
+    store.close()
+
+
+def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Path) -> None:
+    store, _, _ = new_store(project)
+    for record in (
+        OPENED,
+        *CELL,
+        records.NotebookWritten(digest="e", time=2.0),
+        records.NotebookWritten(digest="f", time=3.0),
+    ):
+        store.append(record)
+    for number in range(TAIL):
+        store.append(records.UserReplIn("x", cell=number, time=4.0))
+    store.close()
+    if store.claim is not None:
+        store.claim.release()
+    past = resumed_store(find_session(None, project))[2]
+    assert [
+        record
+        for record in past
+        if isinstance(record, records.NotebookFile | records.NotebookWritten)
+    ] == [
+        OPENED,
+        records.NotebookWritten(digest="f", time=3.0),
+    ]
+
+
+def test_records_of_notebooks_are_read_as_they_were_written() -> None:
+    for record in (
+        OPENED,
+        *CELL,
+        records.NotebookWritten(digest="e", time=2.0),
+        records.UserReplOut("", cell=1, position=3, time=1.0),
+    ):
+        assert from_json(as_json(record)) == record
+
+
+@given(LINES, LINES, LINES)
+def test_unchanged_source_keeps_its_spelling(original: str, read: str, now: str) -> None:
+    assert preserve_lines(original, read, read) == original
+    assert preserve_lines(read, read, now) == now
+    assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
+
+
+def test_long_texts_are_not_compared() -> None:
+    assert preserve_lines("a\n" * 4_000, "b\n" * 4_000, "c\n") == "c\n"
+
+
+def test_inserted_line_of_the_author_stays_once_among_new_lines() -> None:
+    assert preserve_lines("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n") == "a\nNEW\nX\nb\n"

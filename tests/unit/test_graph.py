@@ -1,10 +1,10 @@
-"""One question from its beginning to its end, over a real namespace."""
+"""One question from its beginning to its end, over a real namespace: approvals, refusals and
+stops."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,16 +21,12 @@ from mahtab_tui.agent import (
     should_continue,
     should_execute,
 )
-from mahtab_tui.bus import tags
+from mahtab_tui.agent.repl_agent import ReplAgent
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.llm.replay import ScriptedChatModel
+from mahtab_tui.settings.model import ApprovalMode
+from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
 
 
 def test_graph_simple_text_response(desk: Desk) -> None:
@@ -161,7 +157,8 @@ def test_answer_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -
     state = run_graph(
         create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host
     )
-    assert state["failure"].endswith("the line is dead.")
+    assert state["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
+    assert str(state["messages"][-1].text).startswith("Half of an")
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     assert answer.text.startswith("Half of an")
     assert answer.attrs["stopped"] is True
@@ -327,3 +324,261 @@ def test_the_initial_state_begins_with_the_prompt() -> None:
     state = create_initial_state("what is it?", system_prompt="Be short.")
     assert last_text(state, "human") == state["original_prompt"] == "what is it?"
     assert state["system_prompt"] == "Be short."
+
+
+# Every answer that the person can give to a block that waits.
+
+
+def test_run(desk: Desk) -> None:
+    desk.decide(Decision("run"))
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.namespace["a"] == 1
+    waiting, decided = desk.of(tags.APPROVAL)
+    assert waiting.text == decided.text == "a = 1"
+    assert waiting.attrs == {
+        "request": "1.0.0",
+        "turn": 1,
+        "step": 0,
+        "block": 0,
+        "blocks": 1,
+        "party": "replay",
+        "state": "waiting",
+        "reason": "",
+    }
+    assert decided.attrs == waiting.attrs | {"state": "run"}
+
+
+def test_waiting_block_appears_under_its_streamed_code_and_runs_as_it(desk: Desk) -> None:
+    desk.decide(Decision("run"), Decision("run"))
+    desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
+    drawn = {
+        (r.attrs["step"], r.attrs["block"])
+        for r in desk.of(tags.ASSISTANT_CHAT_STREAM)
+        if r.attrs["kind"] == "code"
+    }
+    ran = {(r.attrs["step"], r.attrs["block"]) for r in desk.of(tags.ASSISTANT_REPL_IN)}
+    assert drawn == ran == {(0, 0), (0, 1)}
+
+
+def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
+    desk.decide(Decision("run", code="a = 2"))
+    state = desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.namespace["a"] == 2
+    assert desk.approvals() == ["waiting", "edited"]
+    assert desk.of(tags.APPROVAL)[1].text == "a = 2"
+    sent = str(state["messages"][2].text)
+    assert "The person edited block 1 of your code." in sent
+    assert '<assistant-repl-in cell="1">a = 2</assistant-repl-in>' in sent
+
+
+def test_code_edited_back_to_the_original_is_not_edited(desk: Desk) -> None:
+    desk.decide(Decision("run", code="a = 1"))
+    state = desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.approvals() == ["waiting", "run"]
+    assert "edited" not in str(state["messages"][2].text)
+
+
+def test_skip_sends_the_reason_to_the_model_and_it_answers(desk: Desk) -> None:
+    desk.decide(Decision("skip", reason="not on Sundays"))
+    state = desk.run(
+        code("a = 1"),
+        words("Then not.", match=r"The person skipped this code \(block 1\): not on Sundays"),
+    )
+    assert "a" not in desk.namespace
+    assert desk.approvals() == ["waiting", "skipped"]
+    assert desk.of(tags.APPROVAL)[1].attrs["reason"] == "not on Sundays"
+    assert state["current_response"] == "Then not."
+    assert desk.doings() == ["thinking", "thinking", "done"], "there is nothing to check"
+
+
+def test_one_block_of_several_is_skipped(desk: Desk) -> None:
+    desk.decide(Decision("run"), Decision("skip"), Decision("run"))
+    desk.run(
+        code("a = 1", "b = 2", "c = 3"),
+        words("Without b, then.", match=r"skipped this code \(block 2\)\."),
+    )
+    assert (desk.namespace["a"], desk.namespace["c"]) == (1, 3)
+    assert "b" not in desk.namespace
+    assert [
+        (r.attrs["block"], r.attrs["blocks"], r.attrs["state"]) for r in desk.of(tags.APPROVAL)
+    ] == [
+        (0, 3, "waiting"),
+        (0, 3, "run"),
+        (1, 3, "waiting"),
+        (1, 3, "skipped"),
+        (2, 3, "waiting"),
+        (2, 3, "run"),
+    ]
+
+
+def test_user_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
+    desk.decide(*[Decision("skip")] * 2)
+    state = desk.run(
+        code("a = 1"), code("a = 2"), words("I give up.", match="used all . runs"), max_turns=2
+    )
+    assert state["current_response"] == "I give up."
+
+
+def test_stop_ends_the_turn(desk: Desk) -> None:
+    desk.decide(Decision("run"), Decision("stop"))
+    state = desk.run(code("a = 1", "b = 2"))
+    assert desk.namespace["a"] == 1
+    assert "b" not in desk.namespace
+    assert desk.approvals() == ["waiting", "run", "waiting", "stopped"]
+    assert desk.doings() == ["thinking", "stopped"]
+    assert state["stopped"]
+    assert '<assistant-repl-out cell="1" status="ok">' in str(state["messages"][-1].text)
+    assert str(state["messages"][-1].text).endswith("The person stopped the turn here.")
+
+
+def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
+    desk.decide(Decision("all"))
+    desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
+    assert desk.namespace["b"] == 2
+    assert desk.approvals() == ["waiting", "run"]
+    assert desk.host.info.approval == "auto"
+
+
+def test_auto_never_waits_and_warns_once_about_permissions(desk: Desk) -> None:
+    for _ in range(2):
+        desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.approvals() == []
+    assert sum("your permissions" in text for text in desk.notices("warning")) == 1
+
+
+# Code of the model's that may not run, since something may hide in it.
+
+HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"
+WHY = "Line 1 contains the character U+001B, which can hide code from whoever reads it. Write it as the escape \\x1b and send the code again."
+
+
+@pytest.mark.parametrize("approval", ["ask", "review", "auto"])
+def test_refused_code_does_not_run_or_ask(desk: Desk, approval: ApprovalMode) -> None:
+    desk.decide()
+    desk.host.info.approval = approval
+    state = desk.run(
+        code(HIDING),
+        words(
+            "Then not.",
+            match=r"Block 1 of your code was not run\. Line 1 contains the character U\+001B",
+        ),
+    )
+    assert "hidden" not in desk.namespace
+    assert desk.approvals() == ["refused"]
+    assert desk.notices("warning")[-1] == f"Code from replay was not run. {WHY}"
+    assert not desk.of(tags.ASSISTANT_REPL_IN)
+    assert state["current_response"] == "Then not."
+
+
+def test_model_resends_refused_code_with_escapes(desk: Desk) -> None:
+    desk.decide(Decision("run"))
+    state = desk.run(code(HIDING), code("a = '\\x1bP'"), COMPLETE, words("Done."))
+    assert desk.namespace["a"] == "\x1bP"
+    assert desk.approvals() == ["refused", "waiting", "run"]
+    assert state["current_response"] == "Done."
+
+
+def test_blocks_after_refused_code_do_not_run(desk: Desk) -> None:
+    desk.decide(Decision("run"))
+    state = desk.run(code("first = 1", HIDING, "third = 3"), words("Then not."))
+    assert {"first", "third"} & set(desk.namespace) == {"first"}
+    sent = last_text(state, "human")
+    assert "Block 2 of your code was not run. Line 1 contains" in sent
+    assert "Block 3 of your code was not run, because the one before it failed." in sent
+
+
+def test_replacement_written_by_the_user_runs_unchanged(desk: Desk) -> None:
+    desk.decide(Decision("run", code="a = '\x1b'"))
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.namespace["a"] == "\x1b"
+
+
+# Stopping a turn, whatever it is doing; what was said stays.
+
+
+def test_stop_while_streaming(desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")),
+    )
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="three")
+    reply = agent.ask_sync("count")
+    assert reply.startswith("one two three")
+    assert len(reply) < 1_000
+    (answer,) = desk.of(tags.ASSISTANT_CHAT)
+    assert (answer.text.strip(), answer.attrs["stopped"]) == (reply, True)
+    assert desk.doings() == ["thinking", "stopped"]
+    assert str(agent.messages[-1].text).endswith("[The person stopped this answer here.]")
+    assert agent.ask_sync("go on") == "Again."
+
+
+def test_code_of_a_stopped_answer_does_not_run(desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(
+            code("a = 1")
+            | {"text": "```python\na = 1\n```\n" + "and " * 500, "tokens_per_second": 500}
+        ),
+    )
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="and", kind="chat")
+    agent.ask_sync("count")
+    assert "a" not in desk.namespace
+    assert desk.of(tags.APPROVAL) == []
+
+
+def test_stop_while_a_block_waits_for_approval(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("a = 1")))
+    desk.host.info.approval = "ask"
+    desk.when(tags.APPROVAL, lambda record: agent.stop(), state="waiting")
+    agent.ask_sync("count")
+    assert "a" not in desk.namespace
+    assert desk.approvals() == ["waiting", "stopped"]
+    assert desk.doings() == ["thinking", "stopped"]
+
+
+def test_stop_while_code_runs(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("print('begun')\nwhile True: pass", "b = 2")))
+    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: agent.stop(), text="begun")
+    agent.ask_sync("count")
+    (output,) = desk.of(tags.ASSISTANT_REPL_OUT)
+    assert output.attrs["status"] == "interrupted"
+    assert output.text.startswith("begun")
+    assert desk.doings() == ["thinking", "stopped"]
+    assert 'status="interrupted"' in str(agent.messages[-1].text)
+    assert "b" not in desk.namespace
+
+
+def test_stop_while_the_result_is_checked(desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}),
+        reflection="always",
+    )
+    desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
+    agent.ask_sync("count")
+    assert desk.doings() == ["thinking", "reflecting", "stopped"]
+    assert desk.notices("warning")[1:] == [], "a check that was stopped is no check that failed"
+
+
+def test_stop_before_the_first_token(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("It is 4.", tokens_per_second=1)))
+    desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking")
+    assert agent.ask_sync("count") in ("", "It")
+    assert desk.doings() == ["thinking", "stopped"]
+    assert agent.messages[-1].text
+
+
+def test_stop_applies_to_the_current_turn_only(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("It is 4.")))
+    agent.stop()
+    assert agent.ask_sync("count") == "It is 4."
+
+
+def test_stopped_answer_is_stored_as_it_was_drawn(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("one two " * 500, tokens_per_second=2_000)))
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="two")
+    agent.ask_sync("count")
+    drawn = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
+    assert drawn
+    assert drawn == desk.of(tags.ASSISTANT_CHAT)[0].text
+    assert str(agent.messages[-1].text).startswith(drawn)

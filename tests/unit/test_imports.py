@@ -1,19 +1,36 @@
-"""Modules and when they are loaded: the first picture must not wait for the model's libraries."""
+"""Modules and when they are loaded: from the first line of the package to the first picture, on any
+thread."""
 
 from __future__ import annotations
 
 import ast
+import gc
+import importlib
 import importlib.util
+import os
 import pkgutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Set
+import threading
+import time
+from collections.abc import Iterator, Sequence, Set
+from contextlib import nullcontext
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import mahtab_tui
+from mahtab_tui import run_repl
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.system.imports import IMPORTS, ImportOrder, Lazy
+from mahtab_tui.worker import stdlib
 from tests.e2e.terminal import Terminal
+
+# Modules and when they are loaded: the first picture must not wait for the model's libraries.
 
 HEAVY = ("langgraph", "langchain_core", "mcp", "pandas", "numpy", "anthropic", "openai")
 
@@ -55,6 +72,7 @@ def loaded_after(code: str) -> set[str]:
         "mahtab_tui.cli.main",
         "mahtab_tui.tui.open",
         "mahtab_tui.session",
+        "mahtab_tui.session.api",
         "mahtab_tui.agent",
         "mahtab_tui.agent.host",
         "mahtab_tui.llm.providers",
@@ -85,33 +103,13 @@ def test_first_screen_waits_for_neither_highlighter_nor_markdown() -> None:
     )
 
 
-def test_first_screen_does_not_wait_for_settings_writing(
-    loaded_at_first_picture: set[str],
-) -> None:
+def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[str]) -> None:
     late = (
         "tomlkit",
         "mahtab_tui.settings.values",
-        "mahtab_tui.tui.screens.settings",
-        "mahtab_tui.tui.screens.listing",
-    )
-    assert not [name for name in loaded_at_first_picture if name.startswith(late)]
-
-
-def test_first_screen_waits_for_no_dialog_menu_or_terminal_graphics(
-    loaded_at_first_picture: set[str],
-) -> None:
-    late = (
         "mahtab_tui.tui.screens.",
         "mahtab_tui.tui.palette",
         "mahtab_tui.tui.graphics.overlay",
-    )
-    assert not [name for name in loaded_at_first_picture if name.startswith(late)]
-
-
-def test_first_screen_waits_for_no_session_workers_or_shell_commands(
-    loaded_at_first_picture: set[str],
-) -> None:
-    late = (
         "mahtab_tui.agent",
         "mahtab_tui.knowledge",
         "mahtab_tui.search",
@@ -121,7 +119,6 @@ def test_first_screen_waits_for_no_session_workers_or_shell_commands(
         "mahtab_tui.store.sqlite",
         "mahtab_tui.tui.transcript.view",
         "mahtab_tui.cli.admin",
-        "mahtab_tui.kernel.worker_process",
     )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
     assert (
@@ -223,3 +220,312 @@ def test_no_files_import_each_other() -> None:
         in_circles({module: (set(imported(module)) & MODULES) - {module} for module in MODULES})
         == set()
     )
+
+
+# A package and a part of it, imported by the main thread and by another one.
+
+TOGETHER = 0.5
+"""Seconds after which the other thread waits for its turn, and not for a module."""
+
+
+class Package(SourceFileLoader):
+    """Finds a package, and makes it when another thread, which holds a part of it, waits for it."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        super().__init__(name, str(file))
+        self.locked = threading.Event()
+        """Set when its import has begun."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return spec_from_file_location(name, self.path, loader=self) if name == self.name else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        self.locked.set()
+        end = time.monotonic() + TOGETHER
+        while time.monotonic() < end and not importlib._bootstrap._blocking_on:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+    """A package that imports a part of itself."""
+    name = "package_with_a_part"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(f"import {name}.part")
+    (tmp_path / name / "part.py").write_text("")
+    package = Package(name, tmp_path / name / "__init__.py")
+    monkeypatch.setattr(sys, "meta_path", [package, *sys.meta_path])
+    yield package
+    for loaded in (name, f"{name}.part"):
+        sys.modules.pop(loaded, None)
+
+
+def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
+    """Failure where the main thread imports a package, and another thread a part of it, in its turn
+    or not."""
+    failed: list[str] = []
+
+    def load(name: str) -> None:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            failed.append(type(error).__name__)
+
+    def import_in_thread() -> None:
+        package.locked.wait(60)
+        with order.turn() if waits else nullcontext():
+            load(f"{package.name}.part")
+
+    order.screen_begins()
+    thread = threading.Thread(target=import_in_thread)
+    thread.start()
+    load(package.name)
+    order.screen_ends()
+    thread.join()
+    return failed
+
+
+def test_concurrent_imports_fail_in_plain_python(package: Package) -> None:
+    assert failures(ImportOrder(), package, waits=False) == ["_DeadlockError"]
+
+
+def test_import_lock_makes_concurrent_imports_succeed(package: Package) -> None:
+    assert failures(ImportOrder(), package, waits=True) == []
+
+
+def test_import_lock_is_exclusive_and_reentrant() -> None:
+    order, inside, most = ImportOrder(), list[int](), list[int]()
+
+    def load() -> None:
+        with order.turn(), order.turn():
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 8
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_collection_is_off_while_the_import_lock_is_owned(collecting: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if collecting else gc.disable)()
+        with IMPORTS.turn(), IMPORTS.turn():
+            assert not gc.isenabled()
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+# Values that are made when they are first wanted.
+
+
+def test_threads_share_a_value_that_is_created_once() -> None:
+    made: list[int] = []
+
+    def make() -> list[int]:
+        time.sleep(0.01)
+        made.append(1)
+        return made
+
+    later, got = Lazy(make), list[list[int]]()
+    assert not later.made
+    threads = [threading.Thread(target=lambda: got.append(later.get())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert later.made
+    assert made == [1]
+    assert all(each is made for each in got)
+
+
+def test_failed_value_is_created_at_the_next_call() -> None:
+    answers: Iterator[Exception | str] = iter([ValueError("not yet"), "there"])
+
+    def make() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    later = Lazy(make)
+    with pytest.raises(ValueError, match="not yet"):
+        later.get()
+    assert not later.made
+    assert later.get() == "there"
+
+
+def test_present_value_counts_as_created() -> None:
+    later = Lazy.of(None)
+    assert later.made
+    assert later.get() is None
+
+
+# Imports that happen when something is first used, perhaps on several threads at once.
+
+begun, go = threading.Event(), threading.Event()
+
+SLOW = f"""
+import sys
+test = sys.modules[{__name__!r}]
+test.begun.set()
+test.go.wait(20)
+READY = True
+"""
+
+
+def test_threads_wait_for_a_module_and_the_path_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slowly_imported.py").write_text(SLOW)
+    monkeypatch.setattr(stdlib, "_PATH", [str(tmp_path), *stdlib._PATH])
+    before = sys.path
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(stdlib.late_import("slowly_imported").READY))
+        for _ in range(4)
+    ]
+    threads[0].start()
+    assert begun.wait(20)
+    for thread in threads[1:]:
+        thread.start()
+    threads[1].join(0.2)  # one that does not wait has its module by now, without READY
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
+    assert sys.path is before
+    del sys.modules["slowly_imported"]
+
+
+def test_other_threads_import_their_own_modules_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell could not import from its folder while the control thread loaded something, and what
+    it appended to `sys.path` was lost."""
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "slowly_imported.py").write_text(SLOW)
+    (tmp_path / "ours" / "hidden.py").touch()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "of_a_cell.py").write_text("FOUND = True\n")
+    monkeypatch.setattr(stdlib, "_PATH", [str(tmp_path / "ours"), *stdlib._PATH])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    begun.clear()
+    go.clear()
+    loading = threading.Thread(target=stdlib.late_import, args=("slowly_imported",))
+    loading.start()
+    try:
+        assert begun.wait(20)
+        sys.path.append(str(tmp_path / "theirs"))
+        assert importlib.import_module("of_a_cell").FOUND
+        assert importlib.util.find_spec("hidden") is None
+    finally:
+        go.set()
+        loading.join()
+    assert sys.path[-1] == str(tmp_path / "theirs")
+    for name in ("slowly_imported", "of_a_cell"):
+        del sys.modules[name]
+
+
+def test_modules_next_to_the_users_data_are_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_the_data.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="beside_the_data"):
+        stdlib.late_import("beside_the_data")
+
+
+# From the first line of the package to the command: an interrupt is no failure, and loading is not
+# held up by the collector.
+
+MODULE = ["-m", "mahtab_tui"]
+SCRIPT = ["-c", "from mahtab_tui.__main__ import main; main()"]
+INTERRUPTED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
+
+
+def run(arguments: list[str], loads: Path) -> subprocess.CompletedProcess[str]:
+    """A new interpreter that finds modules in a folder first."""
+    path = os.pathsep.join([str(loads), *sys.path])
+    env = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("entry", [MODULE, SCRIPT], ids=["module", "script"])
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("typer", INTERRUPTED),
+        (
+            "typer",
+            f"try:\n    {INTERRUPTED.replace(chr(10), chr(10) + '    ')}\nexcept BaseException:\n    raise RuntimeError('in other words')\n",
+        ),
+        ("signal", "raise KeyboardInterrupt\n"),
+    ],
+    ids=["while a library is loaded", "in a library that catches it", "at the very beginning"],
+)
+def test_interrupt_during_loading_exits_silently(
+    tmp_path: Path, entry: list[str], module: str, code: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text(code)
+    done = run([*entry, "doctor"], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text(INTERRUPTED + "print('went on'); os._exit(0)\n")
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = run(MODULE, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert (done.returncode, done.stdout) == (0, "went on\n")
+
+
+def test_collection_is_off_while_loading_and_on_afterwards(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, gc\natexit.register(lambda: print('ran', gc.isenabled()))\n"
+    )
+    (tmp_path / "typer.py").write_text(
+        "import gc, importlib, sys\nsys.path.remove(__file__.rpartition('/')[0])\nprint('loads', gc.isenabled())\n"
+        "del sys.modules['typer']\nsys.modules['typer'] = importlib.import_module('typer')\n"
+    )
+    done = run(["-m", "mahtab_tui", "sessions"], tmp_path)
+    assert done.stdout.split("\n")[0] == "loads False"
+    assert done.stdout.rstrip().endswith("ran True"), done.stderr
+
+
+# A screen over a caller's namespace that cannot open says why.
+
+
+async def test_running_loop_is_refused_with_alternatives() -> None:
+    with pytest.raises(RuntimeError, match="event loop is running") as refusal:
+        run_repl(ns={})
+    assert "create_repl_agent" in str(refusal.value)
+
+
+def test_unknown_model_is_reported_before_the_screen_opens() -> None:
+    with pytest.raises(ModelError, match="There is no model 'nope'"):
+        run_repl(ns={}, model="nope")
+
+
+def test_missing_terminal_is_reported() -> None:
+    with pytest.raises(RuntimeError, match="needs a terminal"):
+        run_repl(ns={})

@@ -1,15 +1,39 @@
-"""Requests to a kernel that may not answer: few wait at a time, and none for good."""
+"""Requests and messages to a kernel that may not answer or read, and their frames."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import multiprocessing
+import socket
+import struct
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.requests import MOST, ControlRequests
-from mahtab_tui.worker.frames import Frame
+from mahtab_tui.kernel.operations import Operations
+from mahtab_tui.kernel.requests import (
+    LIMIT,
+    MOST,
+    ControlRequests,
+    OutgoingFullError,
+    SendQueue,
+    checked,
+)
+from mahtab_tui.kernel.supervisor import EventBacklog, SavedBefore
+from mahtab_tui.kernel.values import NotRestored, Restoration
+from mahtab_tui.sandbox.base import without_surrogates
+from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.station.kernel import FRAMES as FRAMES_KIND
+from mahtab_tui.worker.station.kernel import Link, LinkError
 from tests.waiting import wait_for
+
+# Requests to a kernel that may not answer: few wait at a time, and none for good.
 
 
 def test_completion_is_sent_only_after_the_previous_reply() -> None:
@@ -17,32 +41,51 @@ def test_completion_is_sent_only_after_the_previous_reply() -> None:
     requests = ControlRequests(sent.append)
     for _ in range(60):
         with pytest.raises(KernelError, match="does not answer"):
-            requests.ask("complete", 0.001, code="os.pa", cursor=5)
+            requests.ask(Operations.complete, 0.001, code="os.pa", cursor=5)
     assert len(sent) == 1
     requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
     with pytest.raises(KernelError, match="does not answer"):
-        requests.ask("complete", 0.001, code="os.pat", cursor=6)
+        requests.ask(Operations.complete, 0.001, code="os.pat", cursor=6)
     assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "saved", "not_restored"),
+    [("acknowledged", "saved", "not_restored"), ("told", "kept", "kept_as_is")],
+    ids=["present", "earlier"],
+)
+def test_waiting_kernels_of_earlier_versions_are_understood(
+    offset: str, saved: str, not_restored: str
+) -> None:
+    before = SavedBefore(("x",), ())
+    story = {offset: 5, "events": [], "calls": [], saved: {"carried": ["x"], "lost": []}}
+    assert checked(EventBacklog, story) == EventBacklog(5, (), (), before)
+    reasons = [{"name": "f", "reason": "It is open."}]
+    undone = {"changes": [], not_restored: reasons, "exact": False}
+    assert checked(Restoration, undone) == Restoration((), (NotRestored(**reasons[0]),), False)
 
 
 def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
-    answers: list[object] = []
+    starts: list[int] = []
     threads = [
         threading.Thread(
-            target=lambda: answers.append(requests.ask("complete", 60, code="")), daemon=True
+            target=lambda: starts.append(requests.ask(Operations.complete, 60).start), daemon=True
         )
         for _ in range(2)
     ]
     for thread in threads:
         thread.start()
+    value = {"items": [], "more": 0}
     for number in (1, 2):
         wait_for(lambda number=number: len(sent) == number)  # type: ignore[misc]
-        requests.on_reply({"op": "reply", "id": sent[-1]["id"], "value": number})
+        requests.on_reply(
+            {"op": "reply", "id": sent[-1]["id"], "value": {**value, "start": number}}
+        )
     for thread in threads:
         thread.join(60)
-    assert sorted(map(str, answers)) == ["1", "2"]
+    assert sorted(starts) == [1, 2]
 
 
 def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
@@ -50,7 +93,7 @@ def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
     requests = ControlRequests(sent.append)
     for _ in range(2 * MOST):
         with pytest.raises(KernelError, match="does not answer"):
-            requests.ask("variables", 0)
+            requests.ask(Operations.variables, 0)
     assert len(sent) == MOST
 
 
@@ -61,7 +104,7 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
 
     def ask() -> None:
         try:
-            requests.ask("variables", 60)
+            requests.ask(Operations.variables, 60)
         except KernelError as error:
             errors.append(str(error))
 
@@ -76,4 +119,244 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
     thread.join(60)
     assert errors == ["The kernel died."]
     with pytest.raises(KernelError, match="died"):
-        requests.ask("variables", 60)
+        requests.ask(Operations.variables, 60)
+
+
+# Messages to a kernel that does not read: nobody waits, and the order stays.
+
+MEGABYTE = 2**20
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[SendQueue, socket.socket]]:
+    """The host's side, and the kernel's end of the socket."""
+    ours, theirs = socket.socketpair()
+    outgoing = SendQueue(ours)
+    yield outgoing, theirs
+    theirs.close()
+    outgoing.close()
+
+
+def read(end: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        data += end.recv(MEGABYTE)
+    return bytes(data)
+
+
+def senders() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "mahtab-outgoing"]
+
+
+@pytest.mark.timeout(60)
+def test_messages_wait_for_the_kernel_and_arrive_in_order(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
+    outgoing, kernel = ends
+    messages = [bytes([number]) * MEGABYTE for number in range(20)]
+    for message in messages:
+        outgoing.send(message)
+    assert read(kernel, 20 * MEGABYTE) == b"".join(messages)
+    wait_for(lambda: not senders())
+    outgoing.send(b"after that")
+    assert not senders(), "what the socket takes at once needs no thread"
+    assert read(kernel, 10) == b"after that"
+
+
+@pytest.mark.timeout(60)
+def test_backlog_is_limited_except_for_one_large_message(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
+    outgoing, kernel = ends
+    outgoing.send(bytes(2 * LIMIT))
+    with pytest.raises(OutgoingFullError):
+        outgoing.send(b"too much")
+    assert len(read(kernel, 2 * LIMIT)) == 2 * LIMIT
+    wait_for(lambda: not senders())
+    outgoing.send(b"now there is room")
+    assert read(kernel, 17) == b"now there is room"
+
+
+@pytest.mark.timeout(60)
+def test_closing_drops_what_waits_and_leaves_no_thread(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
+    outgoing, _ = ends
+    outgoing.send(bytes(10 * MEGABYTE))
+    assert senders()
+    outgoing.close()
+    assert not senders()
+    outgoing.send(b"nobody hears this")
+
+
+@pytest.mark.timeout(60)
+def test_kernel_exit_with_pending_messages_is_no_error(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
+    outgoing, kernel = ends
+    outgoing.send(bytes(10 * MEGABYTE))
+    kernel.close()
+    wait_for(lambda: not senders())
+    outgoing.send(b"nobody hears this")
+
+
+# Frames carry any JSON value, in pieces of any size, and refuse what is not one.
+
+# Any text, lone surrogates and NUL too.
+TEXT = st.text(st.characters(), max_size=30)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(TEXT, children, max_size=3),
+    max_leaves=8,
+)
+FRAMES = st.lists(st.fixed_dictionaries({"op": TEXT, "value": VALUES}), max_size=4)
+
+
+@given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
+def test_frames_round_trip_however_the_bytes_are_split(
+    frames: list[dict[str, Any]], sizes: list[int]
+) -> None:
+    data = b"".join(encode(frame) for frame in frames)
+    reader, out, turn = FrameReader(), [], 0
+    while data:
+        size = sizes[turn % len(sizes)]
+        out += reader.feed(data[:size])
+        data, turn = data[size:], turn + 1
+    assert out == frames
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "\U0001f319", "\u202e"])
+def test_text_invalid_in_utf8_or_c_round_trips(text: str) -> None:
+    assert FrameReader().feed(encode({"op": "x", "text": text})) == [{"op": "x", "text": text}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000],
+    ids=lambda body: repr(body[:8]),
+)
+def test_malformed_frame_is_refused(body: bytes) -> None:
+    with pytest.raises(FrameError):
+        FrameReader().feed(struct.pack("!I", len(body)) + body)
+
+
+def test_absurd_length_is_refused_before_buffering() -> None:
+    with pytest.raises(FrameError, match="announced"):
+        FrameReader().feed(struct.pack("!I", MAX_FRAME + 1))
+
+
+def test_values_that_json_cannot_carry_are_type_errors() -> None:
+    with pytest.raises(TypeError):
+        encode({"op": "call", "args": {"value": object()}})
+
+
+def test_values_that_are_nested_too_deeply_are_frame_errors() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(FrameError, match="deeply"):
+        encode({"op": "call", "args": value})
+
+
+def test_structure_outside_strings_has_its_own_limit() -> None:
+    text = json.dumps({"op": "a", "text": '[{,"\\' * 1000, "é": "ü" * 500}).encode()
+    reader = FrameReader(bare_limit=60)
+    assert reader.feed(struct.pack("!I", len(text)) + text)[0]["text"] == '[{,"\\' * 1000
+    lists = b'{"op":"a","l":[' + b"[]," * 30 + b"1]}"
+    with pytest.raises(FrameError, match="outside"):
+        reader.feed(struct.pack("!I", len(lists)) + lists)
+
+
+@pytest.mark.parametrize(
+    ("start", "piece", "end"),
+    [
+        (b'"', b'\\"', b""),
+        (b"", b'""', b""),
+        (b'"', b"\\\\", b""),
+        (b"", b'"a', b""),
+        (b'{"op":"', b'\\"', b'"}'),
+    ],
+    ids=["escaped quotes", "quotes", "backslashes", "strings", "a frame"],
+)
+def test_hostile_frame_is_checked_in_linear_time(start: bytes, piece: bytes, end: bytes) -> None:
+    """A quadratic reader would be busy with each of these for hours, and hold every other thread
+    up."""
+    body = start + piece * 3_000_000 + end
+    judging = multiprocessing.get_context("fork").Process(
+        target=_judge, args=(struct.pack("!I", len(body)) + body,)
+    )
+    judging.start()
+    judging.join(120)
+    ended = judging.exitcode
+    judging.kill()
+    assert ended == 0
+
+
+def _judge(data: bytes) -> None:
+    with contextlib.suppress(FrameError):
+        FrameReader(bare_limit=4 * 2**20).feed(data)
+
+
+def test_strings_end_where_json_ends_them() -> None:
+    text = json.dumps({"op": "a", "x": "\\", "y": '\\" and "', "z": "\\" * 7}).encode()
+    bare = len(json.dumps({"op": "", "x": "", "y": "", "z": ""})) - len("opxyz")
+    data = struct.pack("!I", len(text)) + text
+    assert FrameReader(bare_limit=bare).feed(data)
+    with pytest.raises(FrameError, match="outside"):
+        FrameReader(bare_limit=bare - 1).feed(data)
+
+
+def test_reader_may_accept_less_than_the_maximum() -> None:
+    data = encode({"op": "a", "text": "x" * 100})
+    with pytest.raises(FrameError):
+        FrameReader(limit=100).feed(data)
+    with pytest.raises(FrameError):
+        encode({"op": "a", "text": "x" * 100}, limit=100)
+
+
+def test_lone_surrogates_become_question_marks() -> None:
+    assert without_surrogates({"op": "a", "x": ["\ud800é", {"\udc00": 1}]}) == {
+        "op": "a",
+        "x": ["?é", {"?": 1}],
+    }
+    frame = {"op": "a", "x": "😀"}
+    assert without_surrogates(frame) is frame
+
+
+# Messages of a conversation that survives its wires are handled once, in order, whatever the wires
+# do.
+
+
+def test_duplicate_frames_are_handled_once() -> None:
+    here, there = Link(), Link()
+    here.connect(0)
+    there.connect(0)
+    here.send(FRAMES_KIND, b"one")
+    data = bytes(here.outgoing)
+    assert [message.data for message in there.feed(data + data)] == [b"one"]
+
+
+def test_undelivered_frames_are_sent_over_the_next_connection() -> None:
+    here, there = Link(), Link()
+    here.connect(0)
+    there.connect(0)
+    for data in (b"one", b"two"):
+        here.send(FRAMES_KIND, data)
+    first = there.feed(bytes(here.outgoing[:20]))
+    there.disconnect()
+    there.connect(0)
+    here.connect(there.received)
+    assert [message.data for message in [*first, *there.feed(bytes(here.outgoing))]] == [
+        b"one",
+        b"two",
+    ]
+
+
+def test_missing_message_closes_the_connection() -> None:
+    here, there = Link(), Link()
+    here.connect(0)
+    here.send(FRAMES_KIND, b"one")
+    here.outgoing.clear()
+    here.send(FRAMES_KIND, b"two")
+    with pytest.raises(LinkError, match="missing"):
+        there.feed(bytes(here.outgoing))

@@ -1,33 +1,34 @@
-"""Keys in what goes over the bus, also where a stream brings them piece by piece."""
+"""Secrets and texts of private variables in whatever goes out, however they are written or cut."""
 
 from __future__ import annotations
 
+import base64
+import html
 import itertools
-import logging
-from collections.abc import Sequence
+import json
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.logger import BusLogger
-from mahtab_tui.bus.masking import MASK, MaskingFilter, Secrets, masked
-from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.bus.masking import LONG, MASK, MaskedStream, MaskingFilter, Secrets, masked
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import load_settings
-from tests.records import emit
+from mahtab_tui.worker import private_use as module
+from mahtab_tui.worker.private_use import _contained, mentioned_names, private_use
+from mahtab_tui.worker.variables import UNTOLD
+from tests import tags
+from tests.records import RecordList, emit
+
+# Keys in what goes over the bus, also where a stream brings them piece by piece.
 
 KEY = "sk-proj-0123456789"
-
-
-class RecordList(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[Record] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
 
 def bus(*secrets: str) -> tuple[BusLogger, RecordList]:
@@ -156,3 +157,465 @@ def test_any_stream_pieces_mask_the_key_and_lose_no_other_text(text: str, sizes:
     else:
         assert MASK in shown
         assert shown.endswith(".")
+
+
+# Secrets in a text: disguised by how they are written, by what stands between their letters, and
+# cut off.
+
+PROJECT_KEY = "sk-proj-0123456789-abcdefghij-ABCDEFGHIJ"
+ODD = 'it\'s "q\\uoted", <ü> & 10% long'
+"""Characters that every format escapes differently."""
+
+
+def typed(*secrets: str) -> Secrets:
+    """A session in which these were typed hidden."""
+    found = Secrets()
+    for secret in secrets:
+        found.add(secret)
+    return found
+
+
+def redact(secret: str, text: str) -> str:
+    return typed(secret).mask(text)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "\0",
+        "\x1b[31m",
+        "\x1b[0m\x1b[1;32m",
+        "\x1b]0;title\x07",
+        "\x1bPq…\x1b\\",
+        "\u200b",
+        "\u202e",
+        "\u00ad",
+        "\x7f",
+        "\x9b",
+        "\U000e0041",
+        "\r",
+        "\n",
+        "\x1b",
+    ],
+    ids=ascii,
+)
+@pytest.mark.parametrize("offset", [1, 5, 20, len(PROJECT_KEY) - 1])
+def test_invisible_characters_do_not_hide_a_key(between: str, offset: int) -> None:
+    text = f"it is {PROJECT_KEY[:offset]}{between}{PROJECT_KEY[offset:]}."
+    assert redact(PROJECT_KEY, text).replace("\n", "") == f"it is {MASK}."
+    assert PROJECT_KEY not in plain(redact(PROJECT_KEY, between.join(PROJECT_KEY))).replace(
+        "\n", ""
+    )
+
+
+@pytest.mark.parametrize("begin", ["\x1b]52;c;", "\x1bP", "\x1b_", "\x1b[38;5;"], ids=ascii)
+def test_key_inside_a_control_sequence_is_masked(begin: str) -> None:
+    assert PROJECT_KEY[6:] not in redact(PROJECT_KEY, f"{begin}{PROJECT_KEY}\x07 and on")
+
+
+WRITERS: list[Callable[[str], str]] = [
+    repr,
+    ascii,
+    json.dumps,
+    lambda text: json.dumps(text, ensure_ascii=False),
+    lambda text: repr(text.encode()),
+    lambda text: repr({"key": [text]}),
+    lambda text: repr(f"both \" and ' {text}"),
+    lambda text: repr(json.dumps({"key": text})),
+    lambda text: json.dumps(json.dumps(text)),
+    html.escape,
+    quote,
+    lambda text: quote(text, safe=""),
+    lambda text: urlencode({"q": text}),
+    lambda text: text.encode().hex(),
+    lambda text: text.encode().decode("latin-1"),
+]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("secret", [PROJECT_KEY, ODD])
+def test_key_is_found_in_code_and_data_escapes(write: Callable[[str], str], secret: str) -> None:
+    written = redact(secret, write(secret))
+    assert MASK in written
+    assert not any(secret[start : start + 8] in written for start in range(len(secret) - 8)), (
+        written
+    )
+    assert len(written) < 40
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes], bytes]) -> None:
+    written = redact(
+        PROJECT_KEY, encode(f"{before}{PROJECT_KEY} and more".encode()).decode()
+    ).replace("\n", "")
+    assert MASK in written
+    for piece in written.split(MASK):
+        for cut in range(4):
+            decoded = base64.urlsafe_b64decode(piece[cut : cut + (len(piece) - cut) // 4 * 4])
+            assert not any(
+                PROJECT_KEY[start : start + 3].encode() in decoded
+                for start in range(len(PROJECT_KEY) - 3)
+            )
+
+
+def test_truncated_or_wrapped_key_is_masked() -> None:
+    assert redact(PROJECT_KEY, f"'{PROJECT_KEY[:30]}…") == f"'{MASK}…"
+    assert (
+        redact(PROJECT_KEY, f"[… 80 characters left out …]{PROJECT_KEY[10:]}")
+        == f"[… 80 characters left out …]{MASK}"
+    )
+    wrapped = redact(PROJECT_KEY, "\n".join(textwrap.wrap(PROJECT_KEY, 7)))
+    assert wrapped == MASK + "\n" * 5, "the lines after it stay where they were"
+
+
+def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
+    one, other = f"{'a' * 24}-one-{'b' * 24}", f"{'a' * 24}-or-another-{'b' * 24}"
+    assert typed(one, other).mask(f"{one} {other} {one}") == f"{MASK} {MASK} {MASK}"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "shown"),
+    [
+        ("1234", "the PIN 1234, not 12345 and 91234", f"the PIN {MASK}, not 12345 and 91234"),
+        ("secret", "secret_file secrets 'secret' secret", f"secret_file secrets '{MASK}' {MASK}"),
+        ("a+b+c", "xa+b+cx = a+b+c", f"xa+b+cx = {MASK}"),
+        ("tést", "tést detest", f"{MASK} detest"),
+        ("t\"'st", repr("t\"'st"), f"'{MASK}'"),
+        (
+            "hunter2",
+            "\x1b[31mhun\x1b[32mter2\x1b[0m hunter\x002 hunter2\x1b",
+            f"\x1b[31m{MASK}\x1b[0m {MASK} {MASK}\x1b",
+        ),
+        ("hunter2", "\x1bhunter2", f"\x1b{MASK}"),
+        ("abc", "abc of an abc", "abc of an abc"),
+        ("abc", "'abc'\n", f"{MASK}\n"),
+        ("y", "y", MASK),
+        ("y", "yes, why?", "yes, why?"),
+        ("", "", ""),
+        ("hunter2 ", "hunter2", MASK),
+        ("correct horse", "the correct horse!", f"the {MASK}!"),
+        ("hunter2hunter2", "xhunter2hunter2x", f"x{MASK}x"),
+    ],
+)
+def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
+    secret: str, text: str, shown: str
+) -> None:
+    assert redact(secret, text) == shown
+
+
+def test_structural_attributes_are_not_masked() -> None:
+    """Somebody may type one of the program's own words."""
+    secrets = typed("password", "stdout", "interrupted", "data", "waiting")
+    record = {
+        "password": True,
+        "kind": "stdout",
+        "status": "interrupted",
+        "state": "waiting",
+        "detail": "stdout interrupted",
+    }
+    assert secrets.mask_value(record) == {**record, "detail": f"{MASK} {MASK}"}
+    row = {"name": "data", "change": "added", "type": "str", "summary": "'data'", "kind": "data"}
+    assert secrets.mask_value({"changes": [row]}) == {"changes": [{**row, "summary": f"'{MASK}'"}]}
+    assert secrets.mask_value({"mime": "image/png", "data": "password"})["data"] == "password"
+
+
+def test_former_key_stays_secret() -> None:
+    keys = [PROJECT_KEY]
+    secrets = Secrets(lambda: keys)
+    assert secrets.mask(PROJECT_KEY) == MASK
+    keys[:] = ["another-key"]
+    assert secrets.mask(f"{PROJECT_KEY} another-key") == f"{MASK} {MASK}"
+
+
+def test_sessions_do_not_share_typed_secrets() -> None:
+    assert typed("hunter2hunter2").mask("hunter2hunter2") == MASK
+    assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
+
+
+@given(
+    st.text(st.sampled_from("abAB\\'\"\n\0é€😀 <%+/="), min_size=8, max_size=40),
+    st.sampled_from(WRITERS),
+)
+def test_any_secret_is_found_in_any_encoding(secret: str, write: Callable[[str], str]) -> None:
+    assert (
+        MASK in typed(secret).mask(f"({write(secret)})")
+        or len(secret.replace("\0", "").replace("\n", "").strip()) < LONG
+    )
+
+
+# Streams
+
+
+@given(
+    st.lists(st.sampled_from([*"sk-proj0", "\0", "\x1b[1m", "x"]), max_size=30).map("".join),
+    st.lists(st.integers(1, 9), min_size=1, max_size=60),
+)
+def test_no_key_passes_through_a_stream_in_any_pieces(noise: str, sizes: list[int]) -> None:
+    text, stream, shown = (
+        f"{noise}{PROJECT_KEY[:4]}\0{PROJECT_KEY[4:9]}\x1b[31m{PROJECT_KEY[9:]} {PROJECT_KEY}{noise}.",
+        MaskedStream(typed(PROJECT_KEY)),
+        "",
+    )
+    while text:
+        size = sizes.pop(0) if sizes else len(text)
+        shown += stream.feed(text[:size])
+        text = text[size:]
+    shown += stream.finish()
+    assert PROJECT_KEY[3:] not in plain(shown)
+    assert PROJECT_KEY[:9] not in plain(shown)
+    assert shown.count(MASK) == 2
+    assert shown.endswith(f"{noise}.")
+
+
+def test_short_secret_streamed_by_letters_is_not_shown() -> None:
+    stream = MaskedStream(typed("hunter2"))
+    shown = "".join(map(stream.feed, "it is hunter2 indeed")) + stream.finish()
+    assert MASK in shown
+    assert "hun" not in shown
+    assert shown.endswith(" indeed")
+
+
+def test_withheld_text_is_released_at_the_end_of_a_stream() -> None:
+    stream = MaskedStream(typed(PROJECT_KEY))
+    assert stream.feed(f"x {PROJECT_KEY[:12]}") == "x "
+    assert stream.finish() == PROJECT_KEY[:12]
+    assert stream.feed("new") == "new"
+
+
+# Pages
+
+
+@pytest.mark.parametrize("size", [1, 7, 16, 1000])
+def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
+    text = f"before\n{PROJECT_KEY[:11]}\0{PROJECT_KEY[11:]}\nafter {PROJECT_KEY} end"
+    secrets = typed(PROJECT_KEY)
+    pages = [
+        secrets.mask_page(lambda start, end: text[start:end], start, min(start + size, len(text)))
+        for start in range(0, len(text), size)
+    ]
+    dots = MASK[0] * len(PROJECT_KEY)
+    assert "".join(pages) == f"before\n{dots}{MASK[0]}\nafter {dots} end"
+
+
+# Cost
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "s",
+        "sk-proj-0123456789-a",
+        "s\x1b]",
+        "s\x1bP\n",
+        "\x1b[",
+        "s\0",
+        "k-\x1b]k",
+        "\u200b",
+        "\x1b]s\x07",
+        "\n",
+        PROJECT_KEY,
+        PROJECT_KEY[:30],
+    ],
+    ids=ascii,
+)
+def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
+    """Each would take minutes where the time grew with the square of the text."""
+    secrets = typed(PROJECT_KEY, "s" * 300, "sk-proj", "k-" * 50)
+    text = unit * (300_000 // len(unit))
+    assert secrets.mask(text) is not None
+    stream = MaskedStream(secrets)
+    for start in range(0, len(text), 8192):
+        stream.feed(text[start : start + 8192])
+
+
+def test_kernel_placeholder_equals_the_mask() -> None:
+    assert UNTOLD == MASK
+
+
+# Texts of private variables: which are told by the kernel, and where they are found.
+
+SENTENCE = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
+
+
+def redact_private(text: str, *private: str) -> str:
+    secrets = Secrets()
+    secrets.private.add(private)
+    return secrets.redact_for_model(text)
+
+
+def texts(value: Any) -> list[str]:
+    found: list[str] = private_use({"x": value}, ["x"], [])["texts"]
+    return found
+
+
+def used(namespace: dict[str, Any], code: str, *names: str) -> list[str]:
+    (found,) = private_use(namespace, names, [code])["used"]
+    return list(found)
+
+
+def test_short_text_matches_whole_and_long_text_in_part() -> None:
+    assert redact_private("it is Jane Miller, not Jane", "Jane Miller") == f"it is {MASK}, not Jane"
+    assert redact_private(f"a {SENTENCE[10:60]} b", SENTENCE) == f"a{MASK} b"
+    assert redact_private(f"a {SENTENCE[10:24]} b", SENTENCE) == f"a {SENTENCE[10:24]} b"
+    assert redact_private(SENTENCE + SENTENCE, SENTENCE) == MASK
+    assert redact_private("Jane Miller" * 2, "Jane Miller") in (MASK, MASK * 2)
+
+
+@pytest.mark.parametrize("write", [repr, json.dumps])
+def test_private_text_is_found_in_code_and_json_escapes(write: Any) -> None:
+    assert (
+        redact_private(
+            write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same'
+        ).count(MASK)
+        == 2
+    )
+
+
+def test_nothing_is_found_without_private_texts_or_after_their_removal() -> None:
+    secrets = Secrets()
+    assert not secrets.may_redact
+    secrets.private.add([SENTENCE])
+    assert secrets.may_redact
+    secrets.private.replace(())
+    assert secrets.redact_for_model(SENTENCE) == SENTENCE
+
+
+def test_answer_values_for_agents_are_covered_but_not_their_words() -> None:
+    secrets = Secrets()
+    secrets.private.add(["interrupted by Jane", SENTENCE])
+    assert secrets.redact_value({"status": "interrupted by Jane", "output": [SENTENCE]}) == {
+        "status": "interrupted by Jane",
+        "output": [MASK],
+    }
+
+
+def test_matching_hostile_text_takes_linear_time() -> None:
+    secrets = Secrets()
+    secrets.private.add(["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))])
+    assert secrets.redact_for_model("-" * 200_000 + "x" + "ab" * 100_000).count("x") == 1
+
+
+def test_value_texts_omit_single_words_and_short_texts() -> None:
+    assert set(
+        texts(["customer", "Country_name", "yes", "Jane Miller", 12345678, 7, b"bytes of it"])
+    ) == {"Jane Miller", "12345678", "bytes of it"}
+    assert texts({"some key": {"in another": ("and deeper",)}}) == [
+        "some key",
+        "in another",
+        "and deeper",
+    ]
+    assert texts(ValueError("an error that quotes")) == ["an error that quotes"]
+
+    class Holder:
+        def __init__(self) -> None:
+            self.it = "held by an instance"
+
+    assert texts(Holder()) == ["held by an instance"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_table_labels_and_cells_are_included(library: str) -> None:
+    module = pytest.importorskip(library)
+    columns = {"the column": ["the 1st cell", "the 2nd cell"], "number": [1, 2]}
+    table = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    assert set(texts(table)) == {"the column", "the 1st cell", "the 2nd cell"}
+
+
+def test_no_code_of_user_classes_runs() -> None:
+    ran = []
+
+    class Meta(type):
+        def __eq__(cls, other: object) -> bool:
+            ran.append("eq")
+            return False
+
+        def __hash__(cls) -> int:
+            ran.append("hash")
+            return 1
+
+        def __getattribute__(cls, name: str) -> Any:
+            ran.append(name)
+            return super().__getattribute__(name)
+
+    class Odd(metaclass=Meta):
+        def __getattribute__(self, name: str) -> Any:
+            ran.append(name)
+            return super().__getattribute__(name)
+
+        def __repr__(self) -> str:
+            ran.append("repr")
+            return ""
+
+    namespace: dict[str, Any] = {"odd": Odd(), "box": [Odd()]}
+    ran.clear()
+    private_use(namespace, ["odd"], ["box", "odd"])
+    assert ran == []
+
+
+def test_code_uses_names_calls_and_everything_reachable() -> None:
+    namespace: dict[str, Any] = {"secret": ["a value of it"], "number": 5, "five": 5}
+    exec(
+        "def show():\n    return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret",
+        namespace,
+    )
+    for code in (
+        "secret",
+        "show()",
+        "box",
+        "alias",
+        "globals()",
+        "'secret'",
+        "f'{secret}'",
+        "def f(): return secret",
+        "%time secret",
+        "del secret",
+    ):
+        assert used(namespace, code, "secret") == ["secret"], code
+    for code in ("number", "x = 1", "for _ in range(3): pass", "secrets", "other.secret_one"):
+        assert used(namespace, code, "secret") == [], code
+    assert used(namespace, "five", "number") == [], "equal numbers are no aliases"
+    assert private_use(namespace, ["secret"], [])["aliases"] == ["alias"]
+
+
+def test_large_collections_are_searched_from_their_start() -> None:
+    secret = ["a value of it"]
+    for large in (
+        [secret, *range(10**6)],
+        dict.fromkeys(range(10**6), 0) | {"k": 1},
+        set(range(10**6)),
+    ):
+        assert len(_contained(large)) <= 2 * 20_000
+    assert used({"secret": secret, "large": [secret, *range(10**6)]}, "large", "secret") == [
+        "secret"
+    ]
+
+    class Own(list[Any]):
+        """A list with attributes."""
+
+    own = Own()
+    own.more = secret  # type: ignore[attr-defined]
+    assert used({"secret": secret, "own": own}, "own", "secret") == ["secret"]
+
+
+def test_each_variable_is_traversed_once_for_all_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walked: list[object] = []
+    walk = module._walk
+
+    def counted(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
+        walked.append(root)
+        return walk(root, namespace)
+
+    monkeypatch.setattr(module, "_walk", counted)
+    private_use({"secret": ["a value"], "box": [1]}, ["secret"], ["box"] * 1_000)
+    assert walked == [[1]]
+
+
+def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
+    assert mentioned_names("eval('df.head()')") >= {"eval", "df", "head"}
+    assert "df" in mentioned_names("!echo {df}\n%whos")
+    assert "df" in mentioned_names("print(df")
+    assert "_" not in mentioned_names("for _ in x: pass")
+    assert "_" in mentioned_names("_ + 1")

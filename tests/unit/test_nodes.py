@@ -1,30 +1,35 @@
-"""The nodes of the graph, one at a time."""
+"""The nodes of the graph, how a question ends, and the check of a result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pytest
-from langchain_core.messages import AIMessageChunk, HumanMessage
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
+from pydantic import Field
 
-from mahtab_tui.agent import create_initial_state
-from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.state import AgentState, ExecutionResult
+from mahtab_tui.agent import (
+    ReplAgent,
+    build_reflection_prompt,
+    create_initial_state,
+    create_repl_graph,
+    run_graph,
+)
+from mahtab_tui.agent.host import ExecutionResult
+from mahtab_tui.agent.nodes import Nodes, parse_reflection
+from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.tool_calls import LIMIT, render_results
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.llm.replay import ScriptedChatModel
-from tests.agents import COMPLETE, INCOMPLETE, Desk, last_text, words
+from tests import tags
+from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
-    yield desk
-    desk.session.close()
+# The nodes of the graph, one at a time.
 
 
 def answered(text: str, **more: Any) -> AgentState:
@@ -81,29 +86,6 @@ def test_generate_node(desk: Desk) -> None:
         "source": "agent",
         "turn": 3,
     }
-
-
-class Breaking(ScriptedChatModel):
-    """A provider whose connection breaks in the middle of an answer."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "breaking"
-
-    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield from self.stream_text("Half of an", None)
-        raise ConnectionResetError("the line is dead")
-
-
-def test_generate_node_keeps_the_partial_answer_when_the_model_fails(desk: Desk) -> None:
-    update = Nodes(Breaking(), desk.host, 5).generate(
-        create_initial_state("what is it?"), lambda record: None
-    )
-    assert update["current_response"] == "Half of an"
-    assert (
-        update["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
-    )
-    assert str(update["messages"][-1].text).startswith("Half of an\n\n[")
 
 
 class CutOff(ScriptedChatModel):
@@ -201,13 +183,6 @@ def test_execute_node_errors(desk: Desk) -> None:
     assert (result["is_error"], result["status"]) == (True, "error")
     assert "ZeroDivisionError: division by zero" in update["messages"][-1].text
     assert '<assistant-repl-out cell="1" status="error">Traceback' in update["messages"][-1].text
-
-
-def test_execute_node_mutations(desk: Desk) -> None:
-    desk.namespace["data"] = [1, 2]
-    desk.nodes(words("")).execute(ready("data.append(3)\ntotal = sum(data)"))
-    assert desk.namespace["data"] == [1, 2, 3]
-    assert desk.namespace["total"] == 6
 
 
 def test_execute_node_runs_block_by_block(desk: Desk) -> None:
@@ -323,3 +298,340 @@ def test_close_node_reports_when_the_turns_are_used_up(desk: Desk) -> None:
     assert emitted[0].attrs["state"] == "max-turns"
     state["reflection"] = {"is_complete": True, "reasoning": "", "next_action": ""}
     assert nodes.close(state, emitted.append)["current_response"] == "Done."
+
+
+# How a question ends: with an answer from the output, by a separate check, when code repeats
+# itself, or with the output itself.
+
+MAX_TURNS = 5
+ERRORS = (
+    "1 / 0",
+    "nonesuch",
+    "{}['a']",
+    "int('x')",
+    "[][1]",
+    "len(3)",
+    "raise OSError('disk')",
+    "import nonesuch",
+    "(",
+    "assert False",
+)
+
+
+class Script(NamedTuple):
+    """A question, and what a model does about it."""
+
+    steps: Sequence[Sequence[str]]
+    """The blocks of code of each answer, until the question is answered."""
+    decision: Decision = Decision("run")
+    """Decision of the person about each block."""
+
+
+KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
+    "one cell": (lambda n: Script([[f"total = sum(range({n}))\ntotal"]]), 3, 2),
+    "several blocks": (
+        lambda n: Script([[f"part{i} = {n} * {i}" for i in range(2 + n % 3)]]),
+        3,
+        2,
+    ),
+    "two cells": (lambda n: Script([[f"first = {n}"], ["second = first + 1"]]), 5, 3),
+    "more cells": (lambda n: Script([[f"step = {i} + {n}"] for i in range(4)]), 9, 5),
+    "an error that is mended": (
+        lambda n: Script([[f"before = {n}\n{ERRORS[n % 10]}"], [f"after = {n}"]]),
+        5,
+        3,
+    ),
+    "an error in the first of two blocks": (
+        lambda n: Script([[ERRORS[n % 10], f"never = {n}"], [f"after = {n}"]]),
+        5,
+        3,
+    ),
+    "no end": (lambda n: Script([[f"again = {i} + {n}"] for i in range(9)]), 11, 6),
+    "errors to the end": (lambda n: Script([[ERRORS[(n + i) % 10]] for i in range(9)]), 11, 6),
+    "words only": (lambda n: Script([]), 1, 1),
+    "skipped": (lambda n: Script([[f"unwanted = {n}"]], Decision("skip", reason=f"no, {n}")), 2, 2),
+    "stopped": (lambda n: Script([[f"unwanted = {n}"]], Decision("stop")), 1, 1),
+    "edited": (
+        lambda n: Script([[f"value = {n}"]], Decision("run", code=f"value = {n} + 1")),
+        3,
+        2,
+    ),
+}
+"""The script of each question of a kind, and how many calls it takes with a check of its own and
+without."""
+
+
+class Worker(ScriptedChatModel):
+    """A model that follows a script, and knows when it is done."""
+
+    script: Script
+    given: int = 0
+    calls: int = 0
+    asked: list[str] = Field(default_factory=list)
+    """The last message of each call."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "worker"
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        self.calls += 1
+        last = str(messages[-1].text)
+        self.asked.append(last)
+        yield from self.stream_text(self._next_answer(last), None)
+
+    def _next_answer(self, last: str) -> str:
+        done = self.given >= len(self.script.steps)
+        if '"is_complete"' in last:
+            return str((COMPLETE if done else INCOMPLETE)["text"])
+        if "Now answer in one or two sentences" in last or "skipped this code" in last or done:
+            return "That is all."
+        self.given += 1
+        return str(code(*self.script.steps[self.given - 1])["text"])
+
+
+class End(NamedTuple):
+    """Result of a question."""
+
+    namespace: dict[str, Any]
+    answer: str
+    cells: list[str]
+    doing: str
+    turns: int
+    stopped: bool
+
+
+def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End, Worker]:
+    desk.records.clear()
+    desk.namespace.clear()
+    worker = Worker(script=script)
+    graph = create_repl_graph(worker, desk.host, MAX_TURNS, reflection=reflection)
+    state = run_graph(graph, create_initial_state("what is it?"), desk.host)
+    cells = [record.text for record in desk.of(tags.ASSISTANT_REPL_IN)]
+    made = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
+    return End(
+        made,
+        state["current_response"],
+        cells,
+        desk.doings()[-1],
+        state["turn_count"],
+        state["stopped"],
+    ), worker
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_questions_of_every_kind_end_as_with_a_separate_check(desk: Desk, kind: str) -> None:
+    make, checked_calls, calls = KINDS[kind]
+    for number in range(len(ERRORS) if kind.startswith("an error") else 3):
+        script = make(number)
+        if script.decision != Decision("run"):
+            desk._reactions.clear()
+            desk.decide(*[script.decision] * 20)
+        checked, checked_worker = end_of(desk, script, "always")
+        answered, worker = end_of(desk, script, "never")
+        assert answered == checked
+        assert (checked_worker.calls, worker.calls) == (checked_calls, calls)
+
+
+def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
+    _, worker = end_of(desk, Script([["1 / 0"], ["print(2)"], ["made = [3]"]]), "never")
+    _, failed, printed, silent = worker.asked
+    assert failed.endswith("It failed. Write the corrected code block.")
+    assert printed.endswith(", without code: what is it?")
+    assert "made: list, 1 item" in silent
+    assert silent.endswith(
+        "It printed nothing. Tell the user in one or two sentences what was done, without code: what is it?"
+    )
+    desk.decide(Decision("skip"))
+    _, skipped = end_of(desk, Script([["a = 1"]]), "never")
+    assert skipped.asked[1] == "The person skipped this code (block 1)."
+
+
+@pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])
+def test_repeated_code_does_not_run_again_and_the_question_ends(desk: Desk, again: str) -> None:
+    desk.namespace["n"] = 0
+    state = desk.run(
+        code("n += 1\nprint(n)"),
+        code(again),
+        words("It is 1.", match="not run again"),
+        reflection="never",
+    )
+    assert (desk.namespace["n"], state["current_response"]) == (1, "It is 1.")
+    assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
+    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"], (
+        "the repetition is not shown to the model"
+    )
+
+
+def test_repeated_failed_code_is_asked_for_differently_once(desk: Desk) -> None:
+    failing = code("nonesuch()")
+    state = desk.run(
+        failing,
+        failing,
+        code("print(5)") | {"match": "The same code fails again"},
+        words("It is 5."),
+        reflection="never",
+    )
+    assert state["current_response"] == "It is 5."
+    desk.records.clear()
+    state = desk.run(
+        failing,
+        failing,
+        failing,
+        words("I could not.", match="All attempts failed"),
+        reflection="never",
+    )
+    assert state["current_response"] == "I could not."
+    assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
+
+
+def test_only_the_new_code_of_an_answer_runs(desk: Desk) -> None:
+    desk.namespace["n"] = 0
+    state = desk.run(code("n += 1"), code("n += 1", "m = n"), words("m is 1."), reflection="never")
+    assert (desk.namespace["n"], desk.namespace["m"], state["current_response"]) == (
+        1,
+        1,
+        "m is 1.",
+    )
+
+
+def test_short_output_can_be_the_answer_alone(desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")),
+        output_answers=True,
+    )
+    assert agent.ask_sync("what is it?") == "42"
+    assert agent.ask_sync("and now?") == "Long."
+
+
+def test_output_is_the_answer_when_the_model_ends_without_words(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("print(6 * 7)") | {"repeat": True}))
+    assert agent.ask_sync("what is it?") == "42"
+
+
+class Figures(NamedTuple):
+    answers: Sequence[dict[str, Any]]
+    answer: str
+    calls: int
+    missing: list[str]
+
+
+FIGURES = {
+    "stated without code": Figures(
+        [words("There are 57."), code("print(len(cars))"), words("There are 3.")],
+        "There are 3.",
+        3,
+        [],
+    ),
+    "stated twice": Figures([words("There are 57."), words("It is 57.")], "It is 57.", 2, ["57"]),
+    "beside the output": Figures(
+        [code("print(3)"), words("There are 57."), words("There are 3.")], "There are 3.", 3, []
+    ),
+    "in the question": Figures(
+        [words("Yes, 2024 was a leap year.")], "Yes, 2024 was a leap year.", 1, []
+    ),
+}
+
+
+def uncomputed(desk: Desk) -> list[str]:
+    """The figures of the last answer that nobody computed."""
+    return [
+        figure["text"]
+        for figure in desk.of(tags.ASSISTANT_CHAT)[-1].attrs["figures"]
+        if not figure["found"]
+    ]
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_uncomputed_figure_is_questioned_once_and_then_marked(desk: Desk, kind: str) -> None:
+    case = FIGURES[kind]
+    desk.namespace["cars"] = ["a", "b", "c"]
+    agent = ReplAgent(desk.host, desk.replay(*case.answers))
+    assert agent.ask_sync("How many cars are there in 2024?") == case.answer
+    assert len(desk.of(tags.USAGE)) == case.calls
+    assert uncomputed(desk) == case.missing
+
+
+def test_figure_in_a_dataless_answer_is_marked_but_not_questioned(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("Python 3 is from 2008, 18 years ago.")))
+    agent.ask_sync("Since when is there Python 3?")
+    assert len(desk.of(tags.USAGE)) == 1
+    assert "2008" in uncomputed(desk)
+
+
+def test_figures_before_code_are_marked_unless_the_code_contains_them(desk: Desk) -> None:
+    desk.namespace["cars"] = ["a", "b", "c"]
+    answer = words("There are 57, of which 2 come first:\n```python\nprint(cars[:2])\n```")
+    ReplAgent(desk.host, desk.replay(answer, words("a and b."))).ask_sync("Which cars come first?")
+    figures = desk.of(tags.ASSISTANT_CHAT)[0].attrs["figures"]
+    assert [(figure["text"], figure["found"]) for figure in figures] == [("57", False), ("2", True)]
+
+
+# The check of a result: its prompt, and what is read from its answer.
+
+
+def result(code: str, output: str) -> ExecutionResult:
+    return ExecutionResult(
+        step=0, block=0, cell=4, code=code, output=output, is_error=False, status="ok", note=""
+    )
+
+
+def test_the_prompt_has_the_question_the_code_and_the_output() -> None:
+    prompt = build_reflection_prompt("how many {rows}?", [result("len(df)", "42")])
+    assert "how many {rows}?" in prompt
+    assert '<assistant-repl-in cell="4">len(df)</assistant-repl-in>' in prompt
+    assert '<assistant-repl-out cell="4" status="ok">42</assistant-repl-out>' in prompt
+
+
+def test_long_output_is_judged_by_both_ends() -> None:
+    prompt = build_reflection_prompt("how many?", [result("x", "a" * 9_000 + "z")])
+    assert len(prompt) < 6_000
+    assert "z</assistant-repl-out>" in prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ('{"is_complete": true, "reasoning": "yes", "next_action": ""}', True),
+        ('```json\n{"is_complete": false}\n```', False),
+        ('I think {x} is right.\n{"is_complete": true} That is all {…}.', True),
+        (
+            'First {"is_complete": false}, but in the end {"is_complete": true, "reasoning": "a } and a {"}',
+            True,
+        ),
+    ],
+)
+def test_judgement_is_found_in_surrounding_text(text: str, complete: bool) -> None:
+    found = parse_reflection(text)
+    assert found is not None
+    assert found["is_complete"] is complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yes",
+        "{",
+        "{}",
+        '{"is_complete": "true"}',
+        '{"is_complete": 1}',
+        '["is_complete"]',
+        '{"a":' * 3_000,
+        "{" * 20_000,
+        '{"is_complete": true',
+    ],
+)
+def test_malformed_judgement_is_none(text: str) -> None:
+    assert parse_reflection(text) is None
+
+
+@given(st.booleans(), st.text(), st.text(), st.text(st.characters(blacklist_characters="{")))
+def test_every_judgement_can_be_parsed(
+    complete: bool, reasoning: str, action: str, after: str
+) -> None:
+    given = {"is_complete": complete, "reasoning": reasoning, "next_action": action}
+    assert parse_reflection(f"So: {json.dumps(given)}{after}") == given

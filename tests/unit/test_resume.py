@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _use_last_kernel
 from mahtab_tui.settings.model import load_settings
@@ -25,6 +24,7 @@ from mahtab_tui.store.resume import (
     saved_bytes,
 )
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
+from tests import tags
 from tests.records import made
 
 
@@ -161,14 +161,14 @@ def test_interrupted_answer_is_reported_as_cut_off(
         ({"executable": sys.executable}, None, sys.executable, ""),
         ({"executable": "/gone/python"}, None, None, "interpreter, /gone/python, is gone"),
         (
-            {"executable": "/there/python", "place": "host", "address": "ssh://host"},
+            {"executable": "/there/python", "host": "there", "address": "ssh://host"},
             "ssh://host",
             None,
             "",
         ),
-        ({"executable": "/there/python", "place": "host"}, None, None, ""),
+        ({"executable": "/there/python", "host": "there"}, None, None, ""),
         (
-            {"executable": "/there/python", "place": "host", "address": "no address"},
+            {"executable": "/there/python", "host": "there", "address": "no address"},
             None,
             None,
             "kernel, no address, is gone",

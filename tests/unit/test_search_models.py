@@ -1,10 +1,11 @@
-"""Calling models from a loop: words as they come, stopping, and which instance answers."""
+"""Calling models from a loop: one instance for each, how many at a time, and failures."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,22 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.llm.messages import RESTARTED
-from mahtab_tui.llm.replay import ChatReplay, ReplayLine, ScriptedChatModel
+from mahtab_tui.llm.prompts import LAST_CALL
+from mahtab_tui.llm.replay import ChatReplay, ScriptedChatModel
+from mahtab_tui.llm.replay_file import ReplayLine
+from mahtab_tui.search import limits
 from mahtab_tui.search.conversation import CONCURRENCY, Message
+from mahtab_tui.search.limits import Gate, Limits, run_scheduled
+from mahtab_tui.search.live import MOST, Findings
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
-from tests.recursion_scripts import ScriptedModel
+from tests import tags
+from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
+
+# Calling models from a loop: words as they come, stopping, and which instance answers.
 
 ASKED = [Message("user", "?")]
 
@@ -182,8 +192,8 @@ async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
 async def test_each_conversation_replays_its_file_separately() -> None:
     replay = ChatReplay(
         lines=[
-            ReplayLine.model_validate({"text": "first"}),
-            ReplayLine.model_validate({"text": "second"}),
+            ReplayLine("first"),
+            ReplayLine("second"),
         ],
         source="file",
     )
@@ -226,9 +236,7 @@ async def test_failed_call_counts_the_reported_usage() -> None:
 
 
 async def test_failing_model_raises_in_its_caller() -> None:
-    model = ChatModel.create(
-        ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file")
-    )
+    model = ChatModel.create(ChatReplay(lines=[ReplayLine(error="It is tired.")], source="file"))
     with pytest.raises(ModelError, match="It is tired"):
         await model.conversation(*ASKED).ask(ignore)
 
@@ -282,3 +290,335 @@ def _set() -> threading.Event:
     event = threading.Event()
     event.set()
     return event
+
+
+# How many calls run at a time, and what happens when a service is busy.
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.02)
+
+
+class Counter:
+    """A call that takes a moment, and how many of it ran at a time."""
+
+    def __init__(self) -> None:
+        self.running = self.most = self.done = 0
+
+    async def __call__(self) -> int:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.001)
+        self.running -= 1
+        self.done += 1
+        return self.done
+
+
+def ignore_wait(seconds: float) -> None: ...
+
+
+async def test_concurrency_is_limited_and_first_come_first_served() -> None:
+    counter, plan, gate = Counter(), Gate(5), Gate(3)
+    done = await asyncio.gather(
+        *(run_scheduled(plan, gate, counter, ignore_wait) for _ in range(30))
+    )
+    assert counter.most == 3
+    assert done == list(range(1, 31))
+
+
+async def test_global_limit_covers_all_models() -> None:
+    counter, plan, gates = Counter(), Gate(5), [Gate(4), Gate(4)]
+    await asyncio.gather(
+        *(run_scheduled(plan, gates[number % 2], counter, ignore_wait) for number in range(40))
+    )
+    assert counter.most == 5
+
+
+async def test_cancelled_waiters_leave_no_gap() -> None:
+    gate = Gate(1)
+    await gate.enter()
+    waiting = [asyncio.ensure_future(gate.enter()) for _ in range(4)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    gate.leave()  # lets the second in, or the first, which is cancelled
+    waiting[1].cancel()
+    await asyncio.wait(waiting[:3])
+    assert not waiting[2].cancelled()
+    assert not waiting[3].done()
+    gate.leave()
+    await waiting[3]
+    gate.leave()
+    await gate.enter()
+
+
+async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
+    counter, plan, gate = Counter(), Gate(16), Gate(16)
+    pauses: list[float] = []
+    failures = 16
+    running: list[int] = []
+
+    async def call() -> int:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            await asyncio.sleep(0)
+            raise ModelBusy("It is busy.")
+        running.append(counter.running + 1)
+        return await counter()
+
+    await asyncio.gather(*(run_scheduled(plan, gate, call, pauses.append) for _ in range(40)))
+    assert counter.done == 40
+    assert len(pauses) == 16
+    assert max(running[:16]) < 16, "after an overload fewer run at a time"
+    counter.most = 0
+    await asyncio.gather(*(run_scheduled(plan, gate, call, pauses.append) for _ in range(80)))
+    assert counter.most == 16, "and as many as before when it works"
+
+
+async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
+    gate = Gate(4)
+    assert gate.overloaded() == 0.02
+    assert gate.overloaded() == 0.02, "one overload, told by two calls"
+    await asyncio.sleep(0.03)
+    assert gate.overloaded() == 0.04
+    await asyncio.sleep(0.05)
+    gate.succeeded()
+    assert gate.overloaded() == 0.02
+    await asyncio.sleep(0.03)
+    assert gate.overloaded(at_least=7.0) == 7.0
+
+
+async def test_permanently_busy_service_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_LONGEST_PAUSE", 0.01)
+    tried = 0
+
+    async def call() -> None:
+        nonlocal tried
+        tried += 1
+        raise ModelBusy("It is busy.")
+
+    with pytest.raises(ModelBusy):
+        await run_scheduled(Gate(2), Gate(2), call, ignore_wait)
+    assert tried == 6
+
+
+async def test_other_failures_are_not_retried() -> None:
+    tried = 0
+
+    async def call() -> None:
+        nonlocal tried
+        tried += 1
+        raise ModelError("You are not logged in.")
+
+    with pytest.raises(ModelError, match="logged in"):
+        await run_scheduled(Gate(2), Gate(2), call, ignore_wait)
+    assert tried == 1
+
+
+def test_busy_service_is_recognised_by_its_exception() -> None:
+    class HttpError(Exception):
+        def __init__(self, status: int, **headers: str) -> None:
+            self.status_code = status
+            self.response = SimpleNamespace(
+                status_code=status,
+                headers={name.replace("_", "-"): value for name, value in headers.items()},
+            )
+
+    assert [is_busy(HttpError(status)) for status in (429, 503, 529, 400, 401)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_busy(ModelBusy("…"))
+    assert not is_busy(ModelError("…"))
+    assert [
+        retry_after(error)
+        for error in (
+            HttpError(429, retry_after="12"),
+            HttpError(429, retry_after="soon"),
+            ValueError(),
+        )
+    ] == [
+        12.0,
+        0.0,
+        0.0,
+    ]
+
+
+# A model that fails late loses nothing: what was found comes back, marked as partial.
+
+FAILURES = [
+    ContextTooLong("It is too long."),
+    ModelError("The account cannot pay."),
+    ValueError("bad luck"),
+    ModelBusy("It is busy."),
+]
+
+
+async def look(seat: Seat) -> None:
+    seat.print("the culprit is line 17")
+
+
+async def ask(seat: Seat) -> None:
+    seat.names["kept"] = await seat.rlm("part", *seat.partition(3))
+
+
+TURNS = {"look": look, "ask": ask}
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Exception) -> None:
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "part":
+            return "it was the disk"
+        replies = sum(message.type == "ai" for message in messages)
+        if replies < 2 and LAST_CALL not in str(messages[-1].content):
+            return code("look" if replies == 0 else "ask")
+        raise failure
+
+    found = bench.run(reply, TURNS, max_depth=1)
+    assert found.state == "partial"
+    assert found.text.startswith("The search ended before it had an answer. ")
+    assert "culprit is line 17" in found.text
+    assert "part (part 3 of 3): it was the disk" in found.text, (
+        "what its code got and never printed"
+    )
+
+
+def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> None:
+    requests: list[Sequence[BaseMessage]] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        requests.append(list(messages))
+        if len(messages) > 4:
+            raise ContextTooLong("It is too long.")
+        return "it was line 17" if LAST_CALL in str(messages[-1].content) else code("look")
+
+    found = bench.run(reply, TURNS)
+    assert (found.text, found.state) == ("it was line 17", "partial")
+    assert [message.type for message in requests[-1]] == ["system", "human", "human"]
+    assert "culprit is line 17" in str(requests[-1][-1].content)
+
+
+def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        if LAST_CALL not in str(messages[-1].content):
+            return code("look")
+        if len(messages) > 3:
+            raise ContextTooLong("It is too long.")
+        return "it was line 17"
+
+    found = bench.run(reply, TURNS, max_turns=2)
+    assert (found.text, found.state) == ("it was line 17", "partial")
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: bool) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if LAST_CALL not in str(messages[-1].content) and len(messages) < 3:
+            return code("look")
+        if busy:
+            raise ModelBusy("It is busy.", 1_000)
+        await asyncio.Event().wait()
+        return ""
+
+    found = bench.run(reply, TURNS, max_seconds=0.5)
+    assert found.state == "partial"
+    assert "The time for the search is up." in found.text
+    assert "culprit is line 17" in found.text
+
+
+def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
+    bench: Bench,
+) -> None:
+    last: list[str] = []
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if LAST_CALL in str(messages[-1].content):
+            last.append(str(messages[-1].content))
+            return "most of it"
+        if query_of(messages) == "what?":
+            return code("ask")
+        if "line 999" in str(messages[-1].content):
+            await asyncio.Event().wait()
+        return "it was the disk"
+
+    found = bench.run(reply, TURNS, max_seconds=0.5, max_depth=1)
+    assert (found.text, found.state) == ("most of it", "partial")
+    assert "part (part 1 of 3): it was the disk" in last[0]
+    assert "part 3 of 3" not in last[0]
+
+
+def test_failure_without_findings_is_an_error(bench: Bench) -> None:
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        raise ModelError("The account cannot pay.")
+
+    found = bench.run(reply, TURNS)
+    assert (found.text, found.state) == ("The account cannot pay.", "error")
+
+
+def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
+    class Breaking(ScriptedModel):
+        async def _astream(
+            self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+        ) -> AsyncIterator[ChatGenerationChunk]:
+            yield ChatGenerationChunk(message=AIMessageChunk(content="It began at noon "))
+            raise ValueError("the line went dead")
+
+    found = bench.search({}).run("what?", TEXT, model=Breaking(reply=None), limits=Limits())
+    assert found.state == "partial"
+    assert (
+        found.text
+        == "It began at noon \n\n[The answer broke off here. The model could not answer: ValueError: the line went dead.]"
+    )
+
+
+def test_findings_are_bounded_and_note_what_is_missing() -> None:
+    found = Findings()
+    assert not found
+    for number in range(1_000):
+        found.add_output(f"output {number} " + "x" * 1_000)
+        found.add_answer("q" * 90_000, number, 1_000, "a" * 90_000)
+    assert found
+    assert len(found.as_answer("")) < 2 * MOST + 1_000
+    assert "output 999" in found.text
+    assert "earlier left out" in found.text
+    assert "part 1000 of 1000" in found.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("apart", [False, True])
+def test_model_raising_system_exit_ends_its_call_and_not_the_search(
+    bench: Bench, error: BaseException, apart: bool
+) -> None:
+    """Also where it does so in a task of its own, which the loop hears of."""
+
+    async def leave() -> str:
+        await asyncio.sleep(0)
+        raise error
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return code("answer")
+        return await (asyncio.ensure_future(leave()) if apart else leave())
+
+    async def answer(seat: Seat) -> None:
+        seat.final((await seat.rlm("part", "a text"))[0])
+
+    running = bench.start(reply, {"answer": answer}, max_depth=1)
+    assert (
+        running.result(60).text
+        == f"[failed: The model could not answer: {type(error).__name__} {error}".rstrip() + ".]"
+    )
+    assert (
+        bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here")).text
+        == "here"
+    )
+    assert bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"

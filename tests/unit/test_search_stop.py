@@ -12,10 +12,10 @@ from functools import partial
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search
+from tests import tags
 from tests.recursion_scripts import (
     TEXT,
     Bench,

@@ -1,21 +1,27 @@
-"""Events of a search, folded into a tree."""
+"""Events of a search: folded into a tree, on disk and back, and the spans of its text."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 from collections import Counter
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.node import FINISHED, SearchNode
+from mahtab_tui.search.log import Log
+from mahtab_tui.search.node import FINISHED, Coverage, Intervals, SearchNode
 from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
-from tests.records import made
+from tests import tags
+from tests.records import made, read_log
+from tests.recursion_scripts import Bench, Seat, code, replies
 from tests.tui.search_story import Scribe, asking, done, running, wide
 
 STORY = done()
@@ -285,3 +291,133 @@ def test_only_the_newest_finished_trees_are_retained() -> None:
         assert trees.structure != before
     assert len(trees) == TREES
     assert next(iter(trees)).id == f"t{TREES + 9}"
+
+
+def a_story(bench: Bench) -> list[Record]:
+    async def halves(seat: Seat) -> None:
+        seat.print("Zeichen: ä 🌙 \ud800")
+        seat.final("|".join(await seat.rlm("half", *seat.partition(2))), (0, 5))
+
+    bench.run(replies({"what?": code("halves"), "half": "read"}), {"halves": halves}, max_depth=1)
+    return bench.story
+
+
+def written(path: Path, records: list[Record]) -> Path:
+    log = Log(path)
+    for record in records:
+        log.write(record)
+    log.close()
+    log.write(records[0])  # too late, and no error
+    return path
+
+
+def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text("what the search is about\n")
+    with pytest.raises(FileExistsError, match="is not the log of a search"):
+        Log(path)
+    assert path.read_text() == "what the search is about\n"
+    for again in (tmp_path / "events.jsonl", tmp_path / "events.jsonl"):
+        Log(again).close()
+
+
+def test_unwritable_log_reports_it_and_raises_nothing(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = Log(path)
+    os.close(reader)
+    for record in a_story(bench):
+        log.write(record)
+    log.close()
+    assert log.trouble == f"The log {path} is not complete: Broken pipe."
+
+
+def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
+    story = a_story(bench)
+    path = written(tmp_path / "log.jsonl", story)
+    assert read_log(path) == [record for record in story if record.tag != tags.RLM_CHAT_STREAM]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_log_size_is_limited(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log.jsonl", max_bytes=500)
+    for number in range(100):
+        log.write(made(tags.RLM_CHAT, "words", {"node": str(number)}))
+    log.close()
+    assert (tmp_path / "log.jsonl").stat().st_size <= 500
+    numbers = [int(record.attrs["node"]) for record in read_log(tmp_path / "log.jsonl")]
+    assert numbers == list(range(len(numbers)))
+    assert numbers
+
+
+# Spans of a text, merged, and as the cells of a bar.
+
+CHARS = 300
+_SPANS = st.lists(st.tuples(st.integers(0, CHARS), st.integers(0, CHARS)), max_size=12)
+
+
+@given(st.lists(_SPANS, max_size=8))
+@settings(deadline=None)
+def test_intervals_contain_what_was_added(batches: list[list[tuple[int, int]]]) -> None:
+    intervals = Intervals()
+    wanted: set[int] = set()
+    for spans in batches:
+        intervals.add(spans)
+        wanted.update(offset for start, end in spans for offset in range(start, end))
+    found = list(intervals)
+    assert {offset for start, end in found for offset in range(start, end)} == wanted
+    assert intervals.size == len(wanted)
+    assert all(before[1] < after[0] for before, after in pairwise(found))
+
+
+@given(_SPANS, st.integers(2, 5))
+def test_too_many_intervals_are_merged_without_loss(
+    spans: list[tuple[int, int]], limit: int
+) -> None:
+    intervals = Intervals(limit)
+    intervals.add(spans)
+    covered = {offset for start, end in intervals for offset in range(start, end)}
+    assert len(intervals) <= limit
+    assert covered >= {offset for start, end in spans for offset in range(start, end)}
+
+
+def test_grid_cell_shows_its_most_advanced_state() -> None:
+    coverage = Coverage(1000)
+    coverage.add("handed", [(0, 500)])
+    coverage.add("peek", [(0, 100)])
+    coverage.add("grep", [(250, 251)])
+    coverage.add("answer", [(990, 5000)])
+    assert coverage.cells(10) == [
+        ("peek", False),
+        ("handed", False),
+        ("grep", True),
+        ("handed", False),
+        ("handed", False),
+        *[(None, False)] * 4,
+        ("answer", True),
+    ]
+    assert coverage.seen == 0.111
+    assert coverage.spans("answer") == [(990, 1000)]
+
+
+@given(_SPANS, st.integers(1, 80))
+def test_every_span_has_a_grid_cell_and_no_cell_is_extra(
+    spans: list[tuple[int, int]], count: int
+) -> None:
+    coverage = Coverage(CHARS)
+    coverage.add("grep", spans)
+    cells = coverage.cells(count)
+    assert len(cells) == count
+    for start, end in coverage.spans("grep"):
+        assert cells[start * count // CHARS].how == "grep"
+        assert cells[(end - 1) * count // CHARS].how == "grep"
+    filled = sum(cell.how is not None and not cell.sparse for cell in cells)
+    assert filled / count <= 2 * coverage.seen
+
+
+def test_an_empty_text_has_empty_cells() -> None:
+    coverage = Coverage()
+    coverage.add("peek", [(0, 10)])
+    assert coverage.cells(3) == [(None, False)] * 3
+    assert coverage.seen == 0.0

@@ -1,14 +1,49 @@
-"""How a session is put together: in order, by constructor arguments."""
+"""The parts of a session: how they are put together, clean up, and take over a kernel that
+waited."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from mahtab_tui.session.components import Components
+from mahtab_tui.bus.logger import DisplayHandler
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import (
+    AssistantReplIn,
+    AssistantReplOut,
+    Change,
+    Namespace,
+    Notice,
+    Record,
+    ReplOut,
+    UserReplIn,
+    UserReplOut,
+)
+from mahtab_tui.kernel.detached import save_last_output, sockets_folder
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.session.cells import last_changes
+from mahtab_tui.session.components import Components, remove_leftovers
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import add_recovered_output
+from mahtab_tui.session.private_names import VariableHistory
 from mahtab_tui.session.session import Session
+from mahtab_tui.session.sharing import share_folder
+from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store.database import lock_session
+from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
+from mahtab_tui.tui.open import _report_leftovers
+from tests import tags
+from tests.records import made
+
+# How a session is put together: in order, by constructor arguments.
 
 
 def reaches_back(source: str) -> list[str]:
@@ -46,3 +81,256 @@ def test_each_session_component_gets_only_earlier_ones(cls: type) -> None:
 def test_backward_references_are_found() -> None:
     source = "class Session:\n    def __init__(self):\n        self.a = A(lambda: self.b)\n        self.b = B()\n        self.b.on_end = self.a.end\n"
     assert sorted(reaches_back(source)) == ["lambda: self.b", "self.b.on_end = self.a.end"]
+
+
+# Leftovers of programs that were killed are removed; files in use are not.
+
+HOLDS = "import sys, time; from mahtab_tui.store.database import lock_session; lock = lock_session('other'); print('held', flush=True); time.sleep(1000)"
+
+
+def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:
+    mine = lock_session("mine")
+    assert mine is not None
+    with (
+        subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) as other,
+        socket.socket(socket.AF_UNIX) as gone,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        gone.bind(str(share_folder() / "1.sock"))
+        locks = home / ".mahtab" / "open"
+        remove_leftovers()
+        assert sorted(path.name for path in locks.iterdir()) == [
+            "session-mine.lock",
+            "session-other.lock",
+        ]
+        assert list(share_folder().iterdir()) == []
+        other.kill()
+    remove_leftovers()
+    assert [path.name for path in locks.iterdir()] == ["session-mine.lock"]
+    mine.release()
+
+
+def test_old_pictures_and_folders_of_earlier_versions_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("mahtab-claude-old", "mahtab-claude-new", "other-old"):
+        (tmp_path / name / "empty").mkdir(parents=True)
+    (tmp_path / "mahtab-picture-old.png").touch()
+    (tmp_path / "mahtab-picture-new.png").touch()
+    (tmp_path / "mahtab-claude-link").symlink_to(tmp_path / "other-old")
+    made = {
+        path.name for path in tmp_path.iterdir()
+    }  # a thread that another test has left may make more
+    yesterday = time.time() - 25 * 60 * 60
+    for name in ("mahtab-claude-old", "mahtab-picture-old.png", "other-old", "mahtab-claude-link"):
+        os.utime(tmp_path / name, (yesterday, yesterday), follow_symlinks=False)
+    remove_leftovers()
+    left = {"mahtab-claude-link", "mahtab-claude-new", "mahtab-picture-new.png", "other-old"}
+    assert made & {path.name for path in tmp_path.iterdir()} == left
+    assert (tmp_path / "other-old" / "empty").exists()
+
+
+def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
+    home: Path, project: Path
+) -> None:
+    path = home / ".mahtab" / "sessions.db"
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database, it only says so" * 1000)
+    session = Session(load_settings(model="demo"), InProcessKernel({}), HeadlessFrontend())
+    screen = DisplayHandler()
+    session.listen(lambda log: log.addHandler(screen))
+    session.build()
+    _report_leftovers(session)
+    (notice,) = screen.pop_records()
+    assert "was damaged" in notice.text
+    assert not path.exists()
+    assert session.broadcast.watch().get_nowait() == notice
+    session.close()
+
+
+# Known contents of a kernel that has waited, from the records of its session.
+
+
+def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False) -> Namespace:
+    return Namespace(
+        cell=cell,
+        party=party,
+        changes=tuple(Change(name, kind) for name, kind in changes),
+        fresh=fresh,
+    )
+
+
+def test_last_cell_that_bound_a_name_is_its_author() -> None:
+    first = record(1, "you", ("a", "added"), ("b", "added"), ("c", "added"))
+    second = record(2, "claude", ("a", "rebound"), ("b", "perhaps"), ("c", "deleted"))
+    assert last_changes([first, second]) == {"a": second, "b": first}
+
+
+def test_names_of_an_earlier_kernel_or_without_a_cell_have_no_author() -> None:
+    old, start = record(1, "you", ("a", "added")), record(0, "you", ("b", "added"), fresh=True)
+    assert last_changes([old, start]) == {}
+    assert last_changes([start, record(2, "you", ("b", "changed"))]).keys() == {"b"}
+
+
+def test_detaching_from_the_kernel_does_not_lose_the_names() -> None:
+    made, left = record(1, "you", ("a", "added")), record(1, "you", fresh=True)
+    assert last_changes([made, left]) == {"a": made}
+    assert last_changes([made, left, record(2, "you", ("b", "added"))]).keys() == {"b"}
+
+
+# Output of a cell whose kernel ended without a screen, as a record of its session.
+
+
+def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Record], list[Record]]:
+    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended: its
+    id, and its records each time."""
+    store, _, _ = new_store(project)
+    store.append(started)
+    store.partial("cell", UserReplOut("beg", cell=3, cut=True, time=time.time()))
+    store.close()
+    assert store.claim is not None
+    store.claim.release()
+    save_last_output(store.session, "abc", 3, [b"begun \x1b[31mred\x1b[0m\n", printed.encode()])
+    recovered = []
+    for _ in range(2):
+        again, _, past = resumed_store(find_session(store.session, None))
+        recovered.append(add_recovered_output(again, past, Secrets(lambda: ["hunter22"])))
+        again.close()
+        assert again.claim is not None
+        again.claim.release()
+    return store.session, recovered[0], recovered[1]
+
+
+def outputs(records: list[Record]) -> list[ReplOut]:
+    return [record for record in records if isinstance(record, ReplOut)]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("by_user", [True, False])
+def test_full_output_replaces_the_stored_part(project: Path, by_user: bool) -> None:
+    started = (UserReplIn if by_user else AssistantReplIn)(
+        "work()", cell=3, party="you", time=time.time()
+    )
+    _, first, second = resumed(project, started, "my key is hunter22\nend")
+    for records in (first, second):
+        (output,) = outputs(records)
+        assert isinstance(output, UserReplOut if by_user else AssistantReplOut)
+        assert "hunter22" not in output.text
+        assert output.text.startswith("begun")
+        assert output.text.endswith("\nend")
+        assert (output.cell, output.status, output.cut) == (3, "died", False)
+        assert (
+            next(record.text for record in records if isinstance(record, Notice))
+            == "The kernel ended in cell 3 while no screen was open."
+        )
+    assert list(sockets_folder().iterdir()) == []
+
+
+@pytest.mark.usefixtures("home")
+def test_output_of_an_unknown_cell_is_dropped(project: Path) -> None:
+    _, first, _ = resumed(project, UserReplIn("work()", cell=4, party="you", time=time.time()), "")
+    assert [output.text for output in outputs(first)] == ["beg"]
+    assert list(sockets_folder().iterdir()) == []
+
+
+@pytest.mark.usefixtures("home")
+def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
+    session, _, _ = resumed(
+        project, UserReplIn("work()", cell=3, party="you", time=time.time()), ""
+    )
+    save_last_output(session, "def", 9, [b"more"])
+    remove_session(find_session(session, None))
+    assert list(sockets_folder().iterdir()) == []
+    assert database().exists()
+
+
+# Which cells make a variable again.
+
+
+def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = False) -> list[Record]:
+    """A cell and what it changed: names, and how."""
+    rows = [
+        {"name": name, "change": change, "type": "int", "summary": "", "kind": "data"}
+        for name, change in changes
+    ]
+    return [
+        made(tags.USER_REPL_IN, code, {"cell": number, "party": "you"}, 1.0),
+        made(
+            tags.NAMESPACE,
+            "",
+            {"cell": number, "party": "you", "changes": rows, "restored": restored},
+            1.0,
+        ),
+    ]
+
+
+def undo(*cells: int, undone: bool = True) -> Record:
+    return made(tags.USER_UNDO, "", {"cells": cells, "undone": undone}, 1.0)
+
+
+STORY = [
+    *cell(1, "import socket", ("socket", "added")),
+    *cell(2, "sock = 1", ("sock", "added")),
+    *cell(3, "host = 'a'\nsock = socket.socket()", ("host", "added"), ("sock", "rebound")),
+    *cell(4, "print(sock)"),
+    *cell(5, "port = 5", ("port", "added")),
+    *cell(6, "sock.connect((host, port))\n", ("sock", "perhaps")),
+    *cell(7, "both = sock, gone", ("both", "added")),
+    *cell(8, "gone = 1", ("gone", "added")),
+    *cell(9, "del gone", ("gone", "deleted")),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "cells"),
+    [
+        ("sock", {"sock"}, [3, 6]),
+        ("sock", {"sock", "port"}, [3, 5, 6]),
+        ("both", {"sock", "both", "socket"}, [1, 3, 6, 7]),
+        ("gone", {"gone"}, []),
+        ("unknown", {"unknown"}, []),
+    ],
+)
+def test_source_cells_and_their_dependencies_come_in_order(
+    name: str, missing: set[str], cells: list[int]
+) -> None:
+    code = VariableHistory(STORY).code_for(name, missing)
+    assert [
+        int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")
+    ] == cells
+
+
+def test_names_read_by_a_function_count_wherever_they_are_defined() -> None:
+    story = [
+        *cell(1, "def root(n): return n + base", ("root", "added")),
+        *cell(2, "items = [1]", ("items", "added")),
+        *cell(3, "items = [root(3)]", ("items", "rebound")),
+        *cell(4, "base = 5", ("base", "added")),
+    ]
+    code = VariableHistory(story).code_for("items", {"items", "root", "base"})
+    assert [line for line in code.splitlines() if line.startswith("# cell ")] == [
+        "# cell 1",
+        "# cell 3",
+        "# cell 4",
+    ]
+
+
+def test_rebuilt_code_is_one_cell() -> None:
+    assert VariableHistory(STORY).code_for("sock", set()) == (
+        "# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))"
+    )
+
+
+def test_undone_cells_count_only_after_a_redo() -> None:
+    story = [
+        *cell(1, "v = 1", ("v", "added")),
+        *cell(2, "v = 2", ("v", "rebound")),
+        undo(2),
+        *cell(2, "", ("v", "rebound"), restored=True)[1:],
+    ]
+    assert VariableHistory(story).code_for("v", set()) == "# cell 1\nv = 1"
+    assert (
+        VariableHistory([*story, undo(2, undone=False)]).code_for("v", set()) == "# cell 2\nv = 2"
+    )

@@ -1,4 +1,4 @@
-"""Settings: who wins, and what is said of what is wrong."""
+"""Settings: which of them win, and what is said of wrong ones; Jupyter's token and MCP servers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
+from mahtab_tui.cli.main import app
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session.kernel import check_address
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings, resource_folder
 from mahtab_tui.settings.sources import REMOVED, find_origin
-from mahtab_tui.settings.values import parse_assignments
+from mahtab_tui.settings.values import list_settings, parse_assignments
+from tests.servers import configure
 from tests.trust import trust_project
 
 
@@ -187,6 +192,11 @@ def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
         ),
         (b"MAHTAB_MODEL=\xff\n", ".env: the file is not UTF-8 text."),
         (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be"),
+        pytest.param(
+            b"MAHTAB_KEYMAP=" + b"[" * 100_000,
+            "A value in the environment or in .env is nested too deeply.",
+            id="deep",
+        ),
     ],
 )
 def test_wrong_env_file_error_names_its_line(project: Path, content: bytes, message: str) -> None:
@@ -215,18 +225,8 @@ def test_skill_folders_in_the_environment_are_separated_by_colons(
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:b:")
     assert load_settings().skills_dir == (Path("a"), Path("b"))
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:c")
-    with pytest.raises(SettingsError, match="c is not a folder"):
+    with pytest.raises(SettingsError, match=r"^MAHTAB_SKILLS_DIR: c is not a folder\.$"):
         load_settings()
-
-
-def test_defaults_apply_without_any_source(project: Path) -> None:
-    settings = load_settings()
-    assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == (
-        "ask",
-        5,
-        "never",
-        None,
-    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,13 @@ def test_defaults_apply_without_any_source(project: Path) -> None:
         ),
         ("max_turns = 0\n", "line 1: max_turns: input should be greater than or equal to 1."),
         ("a = [\n", "not valid TOML"),
-        ("[keymap]\nhelp = 3\n", "line 2: keymap.help"),
+        ("[keymap]\nhelp = 3\n", "line 2: keymap.help: input should be a valid string."),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (
+            'embedding_model = "nomic"',
+            "embedding_model: name the provider and the model, as in ollama:nomic-embed-text",
+        ),
+        ('embedding_model = "ollama:"', "embedding_model: name the provider and the model"),
         pytest.param(f"keymap = {'[' * 100_000}", "nested too deeply.", id="deep"),
         pytest.param(f"max_turns = {'9' * 5_000}", "a number is too long.", id="long number"),
         pytest.param(f'code_dir = "{"a" * 5_000}"', "line 1: code_dir: aaaa", id="long name"),
@@ -252,20 +258,14 @@ def test_defaults_apply_without_any_source(project: Path) -> None:
     ],
 )
 def test_a_wrong_configuration_names_file_line_and_key(
-    project: Path, text: str, message: str
+    project: Path, text: str | bytes, message: str
 ) -> None:
-    path = write(project / ".mahtab" / "config.toml", text)
+    path = write(project / ".mahtab" / "config.toml", "")
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(SettingsError) as raised:
         load_settings()
     assert str(path) in str(raised.value)
     assert message in str(raised.value)
-
-
-def test_non_text_configuration_is_reported(project: Path) -> None:
-    path = write(project / ".mahtab" / "config.toml", "")
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SettingsError, match="not UTF-8"):
-        load_settings()
 
 
 def test_wrong_environment_variable_is_named(
@@ -292,24 +292,9 @@ def test_invalid_json_variable_error_names_the_format(
     assert str(raised.value) == 'MAHTAB_API_KEYS: not valid JSON. Write it like {"name": "value"}.'
 
 
-def test_wrong_table_entry_is_named_with_its_line(project: Path) -> None:
-    path = write(project / ".mahtab" / "config.toml", '[keymap]\nhelp = "f1"\ntoggle-mode = 3\n')
-    with pytest.raises(SettingsError) as raised:
-        load_settings()
-    assert (
-        str(raised.value) == f"{path}, line 3: keymap.toggle-mode: input should be a valid string."
-    )
-
-
 def test_styles_and_skills_are_found_in_a_checkout() -> None:
     assert (resource_folder("styles") / "app.tcss").is_file()
     assert (resource_folder("skills") / "debug" / "SKILL.md").is_file()
-
-
-def test_deeply_nested_env_value_is_reported(project: Path) -> None:
-    write(project / ".env", f"MAHTAB_KEYMAP={'[' * 100_000}\n")
-    with pytest.raises(SettingsError, match="nested too deeply"):
-        load_settings()
 
 
 def test_deleted_working_folder_is_reported(
@@ -321,25 +306,6 @@ def test_deleted_working_folder_is_reported(
     folder.rmdir()
     with pytest.raises(SettingsError, match="no longer exists"):
         load_settings()
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            'embedding_model = "nomic"',
-            "embedding_model: name the provider and the model, as in ollama:nomic-embed-text",
-        ),
-        ('embedding_model = "ollama:"', "embedding_model: name the provider and the model"),
-    ],
-)
-def test_wrong_embedding_model_is_explained(
-    home: Path, project: Path, line: str, message: str
-) -> None:
-    write(home / ".mahtab" / "config.toml", f"{line}\n")
-    with pytest.raises(SettingsError) as error:
-        load_settings()
-    assert message in str(error.value)
 
 
 def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> None:
@@ -357,3 +323,180 @@ def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> No
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])
+
+
+# The token of a Jupyter server is kept where secrets are kept.
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("jupyter+https://hub/user/x?token=sesame", "jupyter+https://hub/user/x"),
+        ("jupyter+http://hub?kernel=ir&token=sesame&id=5", "jupyter+http://hub?kernel=ir&id=5"),
+    ],
+)
+def test_token_in_the_address_is_masked_everywhere(given: str, address: str) -> None:
+    settings = load_settings(kernel=given)
+    assert settings.kernel == address
+    assert settings.jupyter_token is not None
+    assert settings.jupyter_token.get_secret_value() == "sesame"
+    assert "sesame" in settings.secrets()
+    assert "sesame" not in repr(settings)
+    assert not [each for each in list_settings(settings) if "sesame" in str(each)]
+
+
+def test_other_addresses_are_unchanged() -> None:
+    for address in ("ssh://host", "command: run ?token=sesame", "jupyter:python3"):
+        settings = load_settings(kernel=address)
+        assert (settings.kernel, settings.jupyter_token) == (address, None)
+
+
+def test_token_is_not_typed_where_it_would_be_recorded() -> None:
+    with pytest.raises(KernelError, match="jupyter_token") as raised:
+        check_address("jupyter+http://hub?token=sesame")
+    assert "sesame" not in str(raised.value)
+    check_address("jupyter+http://hub")
+    check_address("existing:file.json")
+
+
+# MCP servers in the configuration and in a project's `.mcp.json`.
+
+
+def project_has(project: Path, content: Any) -> Path:
+    file = project / ".mcp.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def test_project_servers_are_used_only_while_trusted_and_unchanged(
+    project: Path,
+) -> None:
+    file = project_has(
+        project,
+        {
+            "mcpServers": {
+                "db": {
+                    "type": "stdio",
+                    "command": "db",
+                    "args": ["--x"],
+                    "env": {"A": "1"},
+                    "timeout": 5,
+                }
+            }
+        },
+    )
+    settings = load_settings()
+    assert settings.mcp == {}
+    assert settings.untrusted == (
+        f"{file} sets mcp (line 1), which is not used until you trust it: run mahtab-tui config trust.",
+    )
+    shown = CliRunner().invoke(app, ["config", "trust", "--yes"])
+    assert "'command': 'db', 'args': ['--x'], 'env': {'A': '1'}" in shown.stdout
+    assert load_settings().mcp == {"db": McpServer(command="db", args=("--x",), env={"A": "1"})}
+    assert load_settings().origin("mcp.db") == (str(file), file)
+    project_has(project, {"mcpServers": {"db": {"command": "worse"}}})
+    assert load_settings().mcp == {}
+
+
+def test_users_own_server_overrides_the_projects_of_the_same_name(
+    project: Path, home: Path
+) -> None:
+    project_has(
+        project,
+        {
+            "mcpServers": {
+                "db": {"url": "https://theirs.example/mcp"},
+                "other": {"command": "other"},
+            }
+        },
+    )
+    trust_project()
+    configure(home, db={"command": "mine"})
+    assert load_settings().mcp == {
+        "db": McpServer(command="mine"),
+        "other": McpServer(command="other"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", 'there is no table "mcpServers"'),
+        ({"mcpServers": {"a": 3}}, "the server 'a' is not used: it is not a table."),
+        ({"mcpServers": {"a": {}}}, "the server 'a' is not used: give a command or a url."),
+        (
+            {"mcpServers": {"a": {"type": "sse", "url": "https://x"}}},
+            "its type 'sse' is not supported",
+        ),
+        ({"mcpServers": {"a": {"command": 3}}}, "command: input should be a valid string"),
+        (
+            {"mcpServers": {"a": {"command": "x", "url": "https://x"}}},
+            "give a command or a url, not both",
+        ),
+        ({"mcpServers": {"a": {"url": "file:///etc/passwd"}}}, "url: string should match pattern"),
+    ],
+)
+def test_broken_file_gives_one_sentence_and_does_not_prevent_startup(
+    project: Path, content: Any, sentence: str
+) -> None:
+    file = project_has(project, content)
+    (found,) = load_settings().untrusted
+    assert found.startswith(f"{file}: ")
+    assert sentence in found
+
+
+def test_non_regular_file_is_not_read(project: Path) -> None:
+    os.mkfifo(project / ".mcp.json")
+    assert load_settings().untrusted == (
+        f"{project / '.mcp.json'}: not a file, so no server is used.",
+    )
+
+
+def test_wrong_server_of_the_user_is_an_error_with_its_line(project: Path, home: Path) -> None:
+    configure(home, db={"comand": "x"})
+    with pytest.raises(SettingsError, match=r"config\.toml, line 1: mcp\.db: "):
+        load_settings()
+
+
+def test_variables_are_substituted_when_a_server_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERE", "here")
+    server = McpServer(
+        command="${WHERE}/x", args=("${MISSING:-default}", "a"), env={"K": "${WHERE}"}
+    )
+    assert server.expanded() == McpServer(
+        command="here/x", args=("default", "a"), env={"K": "here"}
+    )
+    with pytest.raises(LookupError, match="The variable MISSING is not set"):
+        McpServer(url="https://x/${MISSING}").expanded()
+
+
+def test_secrets_of_servers_are_masked_wherever_secrets_are(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_TOKEN", "tok-123456789")
+    configure(
+        home,
+        a={"command": "x", "env": {"GITHUB_TOKEN": "${THE_TOKEN}", "DEBUG": "verbose-mode"}},
+        b={"url": "https://x.example", "headers": {"Authorization": "Bearer abcdefghij"}},
+    )
+    secrets = load_settings().secrets()
+    assert {"tok-123456789", "Bearer abcdefghij", "abcdefghij"} <= set(secrets)
+    assert "verbose-mode" not in secrets
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["/opt/bin/mahtab-tui", "mcp"], ["/usr/bin/python3", "-P", "-m", "mahtab_tui", "mcp"]],
+    ids=["program", "module"],
+)
+def test_entry_written_by_mcp_install_is_not_our_own_server(
+    project: Path, words: list[str]
+) -> None:
+    own = {"command": words[0], "args": words[1:], "alwaysLoad": True}
+    project_has(project, {"mcpServers": {"mahtab": own}})
+    settings = load_settings()
+    assert (settings.mcp, settings.untrusted) == ({}, ())
+    project_has(project, {"mcpServers": {"mahtab": own, "other": {"command": "x"}}})
+    assert "mcp" in load_settings().untrusted[0]

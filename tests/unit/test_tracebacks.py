@@ -1,4 +1,4 @@
-"""The places that a traceback names, told beside its text."""
+"""Tracebacks: the places that they name, the source of a frame, and the hint after an error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import TracebackFrame
+from mahtab_tui.tui.external import line_arguments
+from mahtab_tui.tui.screens.output import frame_cell, is_file, read_code
+from mahtab_tui.worker.compiling import cache_source
+from mahtab_tui.worker.hints import LONGEST, hint_for
 from mahtab_tui.worker.tracebacks import Traceback, cell_filename, describe_safely, syntax_error
+
+# The places that a traceback names, told beside its text.
 
 
 def raised(code: str) -> Traceback:
@@ -216,3 +228,426 @@ def test_a_line_after_the_error_moves_the_frames() -> None:
     longer = traceback.with_last_line("Hint: divide by something else")
     assert longer.text == traceback.text + "Hint: divide by something else\n"
     assert rows(longer) == rows(traceback)
+
+
+# The source of a frame: where it comes from, and which of its lines is meant.
+
+
+def marked(file: str, line: int, cell: str | None = None) -> str:
+    """The line of a frame's source that is meant."""
+    code = read_code(
+        TracebackFrame(file, line, "f", 1), lambda number: cell if number == 7 else None
+    )
+    return "none" if code.line is None else code.text[code.line.start : code.line.stop]
+
+
+def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_bytes("# -*- coding: latin-1 -*-\r\nx = 'é'\r\n\r\ny = 2".encode("latin-1"))
+    assert [marked(str(file), line) for line in (1, 2, 3, 4, 5, 0)] == [
+        "# -*- coding: latin-1 -*-",
+        "x = 'é'",
+        "",
+        "y = 2",
+        "none",
+        "none",
+    ]
+    assert marked("In [7]", 1, "\n") == marked("In [7]", 1, "") == ""
+    assert marked("In [7]", 2, "a = 1\r\nb = 2") == "b = 2"
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("In [8]", "The code of cell 8 was not kept."),
+        ("<string>", "This frame is in no file, and its source was not kept."),
+        ("/no/such/file.py", "The file cannot be read: No such file or directory."),
+        ("/tmp", "The file cannot be read: Is a directory."),
+        ("/dev/zero", "This is not a regular file."),
+        ("/a\0b", "No file can have this name."),
+    ],
+)
+def test_missing_source_is_explained_in_a_sentence(file: str, message: str) -> None:
+    with pytest.raises(KernelError) as error:
+        marked(file, 1)
+    assert str(error.value) == message
+    assert not is_file(TracebackFrame(file, 1, "f", 1))
+
+
+def test_pipe_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(KernelError, match="not a regular file"):
+        marked(str(tmp_path / "pipe"), 1)
+
+
+def test_unknown_encoding_is_read_as_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("# coding: klingon\nx = 'é'\n")
+    assert marked(str(file), 2) == "x = 'é'"
+
+
+@pytest.mark.parametrize(
+    "file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"]
+)
+def test_names_that_only_resemble_cells_are_not_cells(file: str) -> None:
+    assert frame_cell(TracebackFrame(file, 1, "f", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("editor", "line", "words"),
+    [
+        ("vim", 3, ["+3", "/x.py"]),
+        ("/usr/bin/nano", 3, ["+3", "/x.py"]),
+        ("/opt/code", 3, ["--goto", "/x.py:3"]),
+        ("hx", 3, ["/x.py:3"]),
+        ("vim", 0, ["/x.py"]),
+    ],
+)
+def test_editor_opens_at_the_line(editor: str, line: int, words: list[str]) -> None:
+    assert line_arguments(editor, "/x.py", line) == words
+
+
+# The hint after an error: what is needed to fix it, read without running the user's code.
+
+pa = pytest.importorskip("pyarrow")
+
+COLUMNS = "Columns of df: PassengerId, Fare, Name, day, price"
+
+
+def shown_and_hint(code: str, **names: Any) -> tuple[str, str]:
+    """The traceback of a cell, and its hint."""
+    cache_source(code, cell_filename(1))
+    try:
+        exec(compile(code, cell_filename(1), "exec"), names)
+    except Exception as error:
+        text = describe_safely(error).text
+        return text, hint_for(error, text)
+    raise AssertionError("nothing was raised")
+
+
+def titanic() -> dict[str, Any]:
+    columns = {
+        "PassengerId": [1, 2],
+        "Fare": [7.25, 8.5],
+        "Name": ["Ann", "Bob"],
+        "day": ["2020-01-01", "2020-01-02"],
+        "price": ["$1,200", "3"],
+    }
+    df = pd.DataFrame(columns)
+    return {
+        "df": df,
+        "s": df["Name"],
+        "p": pl.DataFrame(columns),
+        "t": pa.table(columns),
+        "pd": pd,
+        "pl": pl,
+        "np": np,
+    }
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "df['fare']",
+        "df[['fare', 'Name']]",
+        "df.loc[0, 'fare']",
+        "df.loc[:, ['fare']]",
+        "df.sort_values('fare')",
+        "df.groupby('fare').mean()",
+        "df.groupby('Name')['fare'].mean()",
+        "df.groupby('Name').agg({'fare': 'mean'})",
+        "df.merge(df, on='fare')",
+        "df.drop(columns=['fare'])",
+        "df.set_index('fare')",
+        "df.dropna(subset=['fare'])",
+        "df.drop_duplicates(subset=['fare'])",
+        "df.pivot_table(index='fare')",
+        "df.astype({'fare': 'int'})",
+        "df.rename(columns={'fare': 'x'}, errors='raise')",
+        "df.query('fare > 1')",
+        "def f(table):\n    return table['fare']\nf(df)",
+        "df.fare",
+    ],
+)
+def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
+    shown, hint = shown_and_hint(code, **titanic())
+    assert "'fare'" in hint
+    assert "'Fare'" in shown + hint
+    assert COLUMNS in hint
+    assert "site-packages" not in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("df.dropna()['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns: PassengerId"]),
+        ("df[['a', 'b']]", ["there are no columns 'a', 'b'"]),
+        ("pd.DataFrame({' a': [1], 'b': [2]})['a']", ["Did you mean ' a'? Columns: ' a', b"]),
+        (
+            "df.groupby('Name').mean(numeric_only=True)['Name']",
+            ["'Name' is the index of the table", "reset_index()"],
+        ),
+        ("df.loc['Name']", ["'Name' is a column, not a row label: df['Name']"]),
+        ("df.loc[7]", ["no row label 7. Labels of df: 0, 1.", "df[df['column'] == value]"]),
+        (
+            "df.set_index('Name').loc['ann']",
+            ["no row label 'ann'. Did you mean 'Ann'? Labels: Ann, Bob"],
+        ),
+        (
+            "x = pd.Series({'Fare': 1})\nx['fare']",
+            ["no label 'fare'. Did you mean 'Fare'? Labels of x: Fare"],
+        ),
+        ("df.apply(lambda row: row['fare'], axis=1)", ["no label 'fare'. Did you mean 'Fare'?"]),
+        ("p['fare']", ["no column 'fare'", "Columns of p: PassengerId, Fare"]),
+        ("t['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns of t: PassengerId"]),
+        (
+            "t.select(['fare'])",
+            ["no column 'fare'. Did you mean 'Fare'? Columns of t: PassengerId"],
+        ),
+        (
+            "d = {'Fare': 1, 2: 3}\nd['fare']",
+            ["no key 'fare'. Did you mean 'Fare'? Keys of d: Fare, 2"],
+        ),
+        ("d = {'a': [{'total': 1}]}\nd['a'][0]['totl']", ["no key 'totl'. Did you mean 'total'?"]),
+        (
+            "import io\npd.read_csv(io.StringIO('a,b\\n1,2'), usecols=['A'])",
+            ["no column 'A'. Did you mean 'a'? Columns of the file: a, b"],
+        ),
+        (
+            "import io\npd.read_csv(io.StringIO('a,b\\n1,2'), parse_dates=['c'])",
+            ["no column 'c'. Columns of the file: a, b"],
+        ),
+        ("df.append(df)", ["use pd.concat([a, b])"]),
+        ("p.sort_values('Fare')", ["polars has no .sort_values", ".sort(by)"]),
+        ("x = [2, 1].sort()\nx.index(1)", ["x is None here", "inplace=True"]),
+        (
+            "[3].value_counts()",
+            ["a list has no .value_counts, a pandas Series has: pd.Series([3]).value_counts"],
+        ),
+        ("s.dt.year", ["'Name' has dtype", "for example 'Ann'", "pd.to_datetime(s)"]),
+        ("df['day'].dt.year", ["'day' has dtype", "'2020-01-01'", "pd.to_datetime(df['day'])"]),
+        (
+            "df['Fare'].str.lower()",
+            ["'Fare' has dtype float64, for example 7.25", "df['Fare'].astype(str)"],
+        ),
+        (
+            "df['price'].astype(float)",
+            ["'price' has dtype", "pd.to_numeric(df['price'].str.replace(", "errors='coerce'"],
+        ),
+        ("df['price'].mean()", ["'$1,200'", "pd.to_numeric(df['price'].str.replace("]),
+        ("df['price'] + 1", ["pd.to_numeric(df['price']"]),
+        ("df['Fare'] + df['price']", ["'price' has dtype"]),
+        ("df['price'] > 5", ["pd.to_numeric(df['price']"]),
+        ("pd.to_numeric(df['price'])", ["pd.to_numeric(df['price'].str.replace("]),
+        ("df['day'] > pd.Timestamp('2020-01-01')", ["pd.to_datetime(df['day'])"]),
+        ("df['Name'].mean()", ["text, not numbers"]),
+        ("df.groupby('Name').mean()", ["columns with text: Name, day, price", "numeric_only=True"]),
+        ("df.corr()", ["columns with text: Name, day, price", "numeric_only=True", "get_dummies"]),
+        ("float('$1,200')", ["float(re.sub("]),
+        ("int('3.5')", ["int(float(text))"]),
+        ("'a' + 1", ["f'{text}{number}'"]),
+        (
+            "p.with_columns(pl.col('Name').cast(pl.Float64))",
+            ["pl.col('Name').cast(pl.Float64, strict=False)"],
+        ),
+        ("p.select(pl.col('day').dt.year())", [".str.to_datetime()"]),
+        (
+            "df[df['Fare'] > 1 and df['Name'] == 'Ann']",
+            ["& | ~ instead of and, or, not", "parentheses"],
+        ),
+        ("if np.array([1, 2]): pass", ["& | ~ instead of and, or, not"]),
+        (
+            "df['Fare'] == df['Fare'].iloc[1:]",
+            ["lengths are 2 and 1", ".equals(", ".reset_index(drop=True)"],
+        ),
+        ("df.sort_values(by='Fare', ascend=True)", ["sort_values(by, *, axis=0, ascending=True,"]),
+        ("pd.read_csv('x', heade=1)", ["read_csv(filepath_or_buffer, *, sep=", "…)"]),
+        ("def add(a, b, *, scale=1): pass\nadd(1)", ["it is called as add(a, b, *, scale=1)."]),
+        (
+            "def add(a, b: int = 2, *more): pass\nadd(1, c=2)",
+            ["it is called as add(a, b=2, *more)."],
+        ),
+        (
+            "class Car:\n    def __init__(self, colour): pass\nCar()",
+            ["it is called as Car(colour)."],
+        ),
+    ],
+)
+def test_hints(code: str, wanted: list[str]) -> None:
+    shown, hint = shown_and_hint(code, **titanic())
+    assert hint.startswith("Hint: ")
+    assert [text for text in wanted if text not in hint] == [], shown + hint
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("prnt(1)", "'print'"),
+        ("pasenger = passeger", "'passenger'"),
+        ("import os\nos.getcwdd()", "'getcwd'"),
+        ("class Car:\n    colour = 1\nCar().color", "'colour'"),
+        ("math.sqrt(2)", "import math"),
+        ("statistics.mean([1])", "import statistics"),
+    ],
+)
+def test_names_are_suggested_once(code: str, wanted: str) -> None:
+    """Since Python 3.12 tracebacks do so, too."""
+    shown, hint = shown_and_hint(code, passenger=1)
+    assert (shown + hint).count("Did you") <= 1
+    assert wanted in shown.rpartition("Error: ")[2] + hint
+
+
+def test_usual_import_is_suggested_only_if_the_module_is_installed() -> None:
+    assert shown_and_hint("np.zeros(3)")[1] == "Hint: import numpy as np"
+    assert shown_and_hint("tf.zeros(3)")[1] == ""
+
+
+def test_missing_table_hint_names_the_tables() -> None:
+    assert (
+        shown_and_hint("df.head()", cars=titanic()["df"])[1]
+        == "Hint: there is no variable 'df'. Tables: cars (DataFrame, 2 × 5)"
+    )
+
+
+def test_missing_file_hint_names_tables_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("Cars_2020.csv", "notes.txt", ".hidden"):
+        (tmp_path / name).touch()
+    cars = titanic()["df"]
+    hint = shown_and_hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)[1]
+    loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
+    assert (
+        hint
+        == f"Hint: no file 'your_dataset.csv' here. {loaded} Files here: Cars_2020.csv, notes.txt"
+    )
+    assert (
+        shown_and_hint("open('cars2020.csv')")[1]
+        == "Hint: no file 'cars2020.csv' here. Did you mean 'Cars_2020.csv'?"
+    )
+    assert (
+        "no folder '/mnt/data'. Files here: Cars_2020.csv"
+        in shown_and_hint("open('/mnt/data/x')")[1]
+    )
+    tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
+    hint = shown_and_hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)[1]
+    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
+    assert hint.count("(DataFrame") == 5
+    assert (
+        shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
+    )
+
+
+def test_at_most_ten_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(30):
+        (tmp_path / f"file{number:02}").touch()
+    hint = shown_and_hint("open('x')")[1]
+    assert hint.endswith("file08, file09, …")
+
+
+def test_hint_reveals_only_the_names_of_other_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = pd.DataFrame({"salary": ["fifty thousand"]})
+    names = {**titanic(), "secret": secret, "keys": {"Fares": "fifty thousand"}}
+    for code in (
+        "df['fare']",
+        "pd.read_csv('x.csv')",
+        "data.head()",
+        "df['price'].mean()",
+        "df.salry",
+        "secrt['x']",
+    ):
+        hint = shown_and_hint(code, **names)[1]
+        assert hint
+        assert "salary" not in hint
+        assert "fifty" not in hint
+
+
+def test_hint_hides_values_of_secret_looking_columns() -> None:
+    hint = shown_and_hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))[1]
+    assert "pd.to_datetime(df['api_key'])" in hint
+    assert "sesame" not in hint
+
+
+SPIES = """
+ran = []
+class Meta(type):
+    def __getattribute__(cls, name): ran.append(name); return super().__getattribute__(name)
+class Spy(metaclass=Meta):
+    def __getattr__(self, name): ran.append(name); raise AttributeError(name)
+    def __eq__(self, other): ran.append("eq"); return False
+    def __hash__(self): ran.append("hash"); return 1
+    def __len__(self): ran.append("len"); return 1
+    def __repr__(self): ran.append("repr"); return "spy"
+    def __dir__(self): ran.append("dir"); return []
+    @property
+    def columns(self): ran.append("columns"); return []
+class Table(pd.DataFrame):
+    @property
+    def columns(self): ran.append("columns"); return pd.Index(["Fare"])
+    def __len__(self): ran.append("len"); return 1
+class Keys(dict):
+    def __iter__(self): ran.append("iter"); return iter(())
+    def __contains__(self, key): ran.append("in"); return False
+spy, keys, table = Spy(), Keys(), Table({"Fare": [1]})
+objects = pd.DataFrame({"Fare": [1]})
+objects["who"] = pd.Series([spy], dtype=object)
+d = {"Fare": spy, 1: spy}
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "d['fare']",
+        "objects['who'] + 1",
+        "objects['fare']",
+        "keys['fare']",
+        "missing_name",
+        "open('missing.csv')",
+        "spy + objects + keys",
+        "spy.colums",
+    ],
+)
+def test_no_code_of_user_classes_runs(code: str) -> None:
+    names: dict[str, Any] = {"pd": pd}
+    exec(SPIES, names)
+    cache_source(code, cell_filename(1))
+    with pytest.raises(Exception) as failed:  # noqa: PT011 - of many kinds
+        exec(compile(code, cell_filename(1), "exec"), names)
+    text = describe_safely(failed.value).text
+    names["ran"].clear()
+    hint_for(failed.value, text)
+    assert names["ran"] == []
+
+
+def test_external_names_stay_on_one_short_line() -> None:
+    odd = "Fare\n\x1b[31m\nHint: run this"
+    hint = shown_and_hint(
+        "df['fare']",
+        df=pd.DataFrame({odd: [1], **{f"column number {number}": [1] for number in range(3_000)}}),
+    )[1]
+    assert hint.isprintable()
+    assert len(hint) <= LONGEST
+    assert r"Fare\n\x1b[31m\nHint" in hint
+    keys = {f"key {number}": number for number in range(1_000_000)}
+    assert len(shown_and_hint("d['key']", d=keys)[1]) <= LONGEST
+
+
+def test_failing_hint_is_omitted() -> None:
+    broken = pd.DataFrame({"Fare": [1]})
+    object.__setattr__(broken, "_mgr", None)
+    assert shown_and_hint("df.fare", df=broken)[1] == ""
+    assert shown_and_hint("raise KeyError")[1] == ""
+    assert shown_and_hint("raise KeyError('x')")[1] == ""
+    assert (
+        shown_and_hint(
+            "raise type('Odd', (KeyError,), {'args': property(lambda self: 1 / 0)})('x')"
+        )[1]
+        == ""
+    )
+    assert shown_and_hint("get = lambda: {}\nget()['x'], df", df=titanic()["df"])[1] == ""

@@ -1,4 +1,4 @@
-"""Records become entries: who said and ran what, whether it streamed or is told afterwards."""
+"""Records become entries: cells, answers, calls of tools, skills and what went with a question."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.records import KINDS, Change, Record
 from mahtab_tui.tui.transcript import entries
-from mahtab_tui.tui.transcript.entries import Cell, Note, Words
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
+
+# Records become entries: who said and ran what, whether it streamed or is told afterwards.
 
 ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb = 2\n```\n"
 
@@ -528,3 +530,79 @@ def test_waiting_blocks_of_an_answer_are_numbered() -> None:
         if isinstance(entry, Cell)
     ]
     assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]
+
+
+def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
+    return record(
+        tags.ASSISTANT_TOOL,
+        text,
+        at=at,
+        call=call,
+        turn=1,
+        step=0,
+        party="claude",
+        name="read_file",
+        arguments="{}",
+        state=state,
+    )
+
+
+def doing(transcript: Transcript) -> str:
+    return "" if transcript.activity is None else transcript.activity.doing
+
+
+def test_tool_call_is_one_entry_from_start_to_end() -> None:
+    transcript = folded(answer("Let me see."), tool("running"))
+    assert doing(transcript) == "waits for read_file"
+    transcript.pop_changed()
+    transcript.fold([tool("ok", "     1  x = 1")])
+    assert doing(transcript) == ""
+    assert transcript.pop_changed() == [1]
+    transcript.fold([tool("error", "File not found: y", call="1.0.1")])
+    _, first, second = transcript.entries
+    assert isinstance(first, ToolUse)
+    assert isinstance(second, ToolUse)
+    assert [(use.state, use.text, use.key, use.collapsed) for use in (first, second)] == [
+        ("ok", "     1  x = 1", "tool 1.0.0", True),
+        ("error", "File not found: y", "tool 1.0.1", True),
+    ]
+    assert first.joined
+
+
+def test_unfinished_old_tool_call_is_cut_off() -> None:
+    transcript = folded(tool("running", at=NOW - 1))
+    [use] = transcript.entries
+    assert isinstance(use, ToolUse)
+    assert (use.state, transcript.activity) == ("cut off", None)
+
+
+def test_a_call_can_be_hidden_from_the_model() -> None:
+    transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
+    assert transcript.entries[0].removed == "hidden"
+
+
+def test_loaded_skill_is_noted() -> None:
+    loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
+    transcript = folded(
+        record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded)
+    )
+    assert outline(transcript) == [
+        ("note", "the skill tidy is loaded (1,200 characters)"),
+        ("note", "the skill tidy is no longer loaded"),
+    ]
+
+
+def test_attachments_appear_under_their_question() -> None:
+    transcript = Transcript(0.0)
+    transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
+    transcript.pop_changed()
+    transcript.fold(
+        [record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")]
+    )
+    assert list(transcript.pop_changed()) == [0]
+    transcript.fold(
+        [record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")]
+    )
+    [question] = transcript.entries
+    assert isinstance(question, Question)
+    assert question.attached == [AttachmentChip("@a.txt", "3 B", "")]

@@ -1,17 +1,42 @@
-"""Output of a cell as lines: the same however it is cut to pieces, and bounded."""
+"""Output and displays of a cell as rows: bounded, and the same however they come."""
 
 from __future__ import annotations
 
+import base64
+import io
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
+from rich.cells import cell_len
+from rich.console import Console
 
+from mahtab_tui.bus.codec import Partial
+from mahtab_tui.bus.html_table import HtmlTable, read_table
+from mahtab_tui.bus.output import (
+    HEAD,
+    LINE_HEAD,
+    LINE_TAIL,
+    LIVE,
+    RICH_DISPLAYS,
+    TAIL,
+    DisplayLine,
+    OutputBuffer,
+)
+from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
-from mahtab_tui.tui.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
+from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
+from mahtab_tui.tui.rows.grid import grid_rows, last_offset
+from mahtab_tui.tui.transcript import entries
+from mahtab_tui.tui.transcript.output import HIGHEST, OutputRows, picture_rows, size_in_cells
+from tests import tags
+from tests.pictures import bomb, encoded, noise
 from tests.unit.test_terminal_screen import MOVED
+from tests.unit.test_transcript_rows import PALETTE
+from tests.unit.transcripts import cell_of, folded, output_of, record
 
 
 def texts(output: OutputBuffer) -> list[str]:
@@ -166,3 +191,474 @@ def test_flood_of_cursor_moves_is_followed_at_its_end_and_the_rest_counted(
     again = fed("first\n", "a\x1b[A" * LIVE, "\x1b[2Bsecond\n\x1b[A" * LIVE, "\n\n\x1b[3A\rlast")
     assert texts(again)[0] == "first"
     assert "last" in "".join(texts(again))
+
+
+# Displays besides text, as rows: pictures, tables of HTML, Markdown; broken and hostile ones are
+# their text.
+
+FRAME = """<div><style>th {color: red}</style><table border="1"><thead>
+<tr><th></th><th colspan="2">pair</th></tr><tr><th></th><th>a</th><th>b</th></tr></thead>
+<tbody><tr><th rowspan="2">x</th><td>1</td><td>[bold]&lt;b&gt;</td></tr><tr><td>22</td><td>\x1b]52;c;x\x07</td></tr></tbody></table>
+<p>2 rows × 2 columns</p></div>"""
+
+
+def picture(width: int, height: int, form: str = "PNG", mode: str = "RGB") -> str:
+    file = io.BytesIO()
+    Image.new(mode, (width, height), "red").save(file, form)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def shown_picture(data: str) -> DisplayLine:
+    return DisplayLine("display", "<Image>", mime="image/png", data=data)
+
+
+PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
+BOMB = base64.b64encode(bomb(100_000, 100_000)).decode()
+HOSTILE = base64.b64encode(
+    b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a"
+).decode()
+"""A JPEG that has its size, 10 × 10, behind nothing but empty segments."""
+
+
+def lines(output: OutputBuffer, width: int = 60) -> list[str]:
+    rows = OutputRows(output, width, PALETTE)
+    rows.update()
+    return [rows[index].text for index in range(len(rows))]
+
+
+def table(html: str) -> HtmlTable:
+    found = read_table(html)
+    assert found is not None
+    return found
+
+
+def test_table_is_parsed_with_spans_and_notes() -> None:
+    found = table(FRAME)
+    assert [[cell.text for cell in line] for line in found.header] == [
+        ["", "pair", ""],
+        ["", "a", "b"],
+    ]
+    assert [[cell.text for cell in line] for line in found.body] == [
+        ["x", "1", "[bold]<b>"],
+        ["", "22", ""],
+    ]
+    assert found.notes == ["2 rows × 2 columns"]
+
+
+@given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;#[]?", max_size=300))
+def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
+    for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
+        found = read_table(given_html)
+        if found is not None:
+            assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
+
+
+def test_only_the_first_table_is_parsed_and_a_span_ends() -> None:
+    html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>inner</td></tr></table> d<tr><td>e<td>f</table><table><tr><td>second</table>"
+    assert [[cell.text for cell in line] for line in table(html).body] == [
+        ["a", "b c"],
+        ["", "d inner d"],
+        ["e", "f"],
+    ]
+
+
+def test_inline_tags_stay_in_their_cell_and_stray_end_tags_are_ignored() -> None:
+    assert [
+        [cell.text for cell in line]
+        for line in table("</table><table><tr><td>a<b>b</b>c<td>d</table>").body
+    ] == [["abc", "d"]]
+
+
+def test_wide_table_scrolls_by_columns_and_names_the_visible_ones() -> None:
+    wide = table("<table><tr><th>name" + "".join(f"<td>{number:03}" for number in range(100)))
+    line, note = grid_rows(wide, 44, PALETTE)
+    assert line.text.split() == ["name", *(f"{number:03}" for number in range(8))]
+    assert note.text == "columns 1 to 8 of 100 · ← → show more"
+    line, note = grid_rows(wide, 44, PALETTE, last_offset(wide, 44))
+    assert line.text.split() == ["name", *(f"{number:03}" for number in range(92, 100))]
+    assert note.text == "columns 93 to 100 of 100 · ← → show more"
+    assert last_offset(wide, 1_000) == 0
+
+
+MANY = 50_000
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<td>1" * MANY,
+        "<tr><td>1" * MANY,
+        "<td>1" * MANY + "<tr>" * MANY,
+        "<td colspan=100>" * MANY,
+        "<td rowspan=100>1" * 10_000 + "<tr>" * MANY,
+        "<td>" + "1" * MANY + "x",
+        "<td><![foo[ ]]>",
+        "<td>&#" + "9" * MANY + ";",
+        "<td colspan=" + "9" * MANY + ">1",
+        *(
+            "<td>" + piece * MANY
+            for piece in ('<a b="', "<a b='", "<!--", "<?", "</", "<!", "<", "<style>", "&#")
+        ),
+    ],
+    ids=lambda inside: inside[:12],
+)
+def test_no_html_is_slow_or_raises(inside: str) -> None:
+    rows = grid_rows(table(f"<table><tr>{inside}"), 30, PALETTE)
+    assert len(rows) < 500
+    assert all(cell_len(row.text) <= 30 for row in rows)
+
+
+def test_both_ends_of_a_long_table_are_drawn() -> None:
+    rows = grid_rows(
+        table("<table>" + "".join(f"<tr><td>{number}</td></tr>" for number in range(1_000))),
+        40,
+        PALETTE,
+    )
+    assert [row.text.strip() for row in (rows[0], rows[299], rows[300], rows[301], rows[-1])] == [
+        "0",
+        "299",
+        "… 600 lines left out …",
+        "900",
+        "999",
+    ]
+
+
+def test_truncated_table_has_a_note() -> None:
+    found = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
+    assert sum(map(len, found.body)) < 110_000
+    assert found.notes == ["… the rest of the table is left out …"]
+
+
+def test_long_row_span_keeps_the_other_columns_aligned() -> None:
+    found = table("<table><tr><th rowspan=150>a</th><td>0</td></tr>" + "<tr><td>1</td></tr>" * 149)
+    assert {tuple(cell.text for cell in line) for line in found.body[1:]} == {("", "1")}
+
+
+def test_long_markdown_is_drawn_from_its_start_with_the_rest_counted() -> None:
+    output = OutputBuffer()
+    output.show("<Markdown>\n", "text/markdown", "a\n\n" * 100_000)
+    drawn = lines(output)
+    assert drawn[0] == "a"
+    assert len(drawn) < 20_000
+    assert drawn[-1] == "… 280,000 characters left out"
+
+
+@pytest.mark.parametrize("width", [8, 20, 40, 80, 200])
+def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
+    names = [f"<th>column{number}</th>" for number in range(40)]
+    values = [f"<td>{number * 1_000_000}</td>" for number in range(40)]
+    rows = grid_rows(
+        table(
+            f"<table><tr><th></th>{''.join(names)}</tr><tr><th>0</th>{''.join(values)}</tr></table>"
+        ),
+        width,
+        PALETTE,
+    )
+    assert max(cell_len(row.text) for row in rows) <= width
+    if width >= 20:
+        assert "…" not in "".join(row.text for row in rows)
+        assert "column0" in rows[0].text
+
+
+def test_numbers_are_right_aligned_and_words_left_aligned() -> None:
+    html = "<table><tr><th>n</th><th>word</th></tr><tr><td>1</td><td>a</td></tr><tr><td>-2.5e3</td><td>bcdef</td></tr></table>"
+    assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == [
+        "     n  word ",
+        "─" * 13,
+        "     1  a    ",
+        "-2.5e3  bcdef",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "room"),
+    [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)],
+)
+def test_picture_fits_its_space_and_the_screen(width: int, height: int, room: int) -> None:
+    columns, rows = size_in_cells(width, height, room)
+    assert 1 <= columns <= room
+    assert 1 <= rows <= HIGHEST
+
+
+@pytest.mark.parametrize(
+    ("form", "mode"),
+    [
+        ("PNG", "RGB"),
+        ("PNG", "RGBA"),
+        ("PNG", "P"),
+        ("PNG", "1"),
+        ("PNG", "I;16"),
+        ("JPEG", "RGB"),
+        ("JPEG", "CMYK"),
+    ],
+)
+def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
+    rows = picture_rows(shown_picture(picture(160, 80, form, mode)), 78)
+    assert rows is not None
+    assert [row.picture and row.picture[1] for row in rows] == list(range(5))
+    assert rows[0].picture is not None
+    assert [strip.text for strip in half_blocks(rows[0].picture[0], Console())] == ["▀" * 20] * 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "AAAA",
+        "not base64",
+        picture(40, 40)[:20],
+        picture(4_000, 3_001, mode="1"),
+        picture(4, 4, "GIF"),
+        BOMB,
+        HOSTILE,
+    ],
+    ids=[
+        "nothing",
+        "no picture",
+        "no base64",
+        "cut",
+        "huge",
+        "another kind",
+        "bomb",
+        "no end of marks",
+    ],
+)
+def test_invalid_or_huge_picture_is_shown_as_its_text(data: str) -> None:
+    output = OutputBuffer()
+    output.show("<Image>\n", "image/png", data)
+    assert lines(output) == ["<Image>"]
+
+
+def test_picture_that_proves_broken_is_shown_as_its_text() -> None:
+    output = OutputBuffer()
+    output.show("<Image>\n", "image/png", picture(40, 40)[:60])
+    rows = OutputRows(output, 60, PALETTE)
+    rows.update()
+    assert rows[0].picture is not None
+    with pytest.raises(OSError, match="truncated"):
+        half_blocks(rows[0].picture[0], Console())
+    (line,) = output
+    assert isinstance(line, DisplayLine)
+    line.unreadable = True
+    rows.update()
+    assert [rows[number].text for number in range(len(rows))] == ["<Image>"]
+
+
+def test_output_stored_only_as_text_is_drawn_as_text() -> None:
+    output = OutputBuffer()
+    output.show("<Image>\n", "image/png", picture(40, 40))
+    rows = OutputRows(output, 60, PALETTE)
+    rows.update()
+    output.shrink(1)
+    rows.update()
+    assert (rows[0].text, rows[0].picture) == ("<Image>", None)
+
+
+@given(
+    st.sampled_from(["PNG", "JPEG"]),
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.binary(max_size=70_000),
+)
+def test_size_of_a_picture_is_read_from_its_header(
+    form: str, width: int, height: int, comment: bytes
+) -> None:
+    options: dict[str, object] = (
+        {"comment": comment[:60_000], "exif": b"Exif\0\0" + comment[:60_000]}
+        if form == "JPEG"
+        else {}
+    )
+    file = base64.b64encode(encoded(Image.new("RGB", (width, height)), form, **options)).decode()
+    assert read_size(file) == (width, height)
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n"]))
+def test_any_bytes_have_a_size_or_none(data: bytes, beginning: bytes) -> None:
+    size = read_size(base64.b64encode(beginning + data).decode())
+    assert size is None or min(size) > 0
+
+
+def test_a_file_in_base64_is_read_as_the_decoded_one() -> None:
+    with Image.open(io.BytesIO(base64.b64decode(PHOTO))) as whole:
+        assert open_picture(PHOTO, 1_000_000).tobytes() == whole.tobytes()
+    with pytest.raises(ValueError, match="too many"):
+        open_picture(PHOTO, 100)
+
+
+def test_undrawable_display_shows_all_lines_of_its_text() -> None:
+    output = OutputBuffer()
+    output.show("   a\n0  1\n", "text/html", "<table></table>")
+    output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
+    drawn = lines(output)
+    assert drawn[:4] == ["   a", "0  1", "x" * 60, "x" * 40]
+    assert drawn[-2:] == ["y" * 19, "… 1,101 characters left out"]
+    assert not any("\n" in line for line in drawn)
+
+
+def test_only_the_first_and_last_of_very_many_tables_are_drawn() -> None:
+    output = OutputBuffer()
+    for number in range(HEAD + TAIL + 100):
+        output.show(
+            f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>"
+        )
+    assert (len(output), output.omitted) == (HEAD + TAIL, 100)
+    drawn = lines(output)
+    assert sum("table" in line for line in drawn) <= RICH_DISPLAYS
+    assert (drawn[0].strip(), drawn[-1].strip()) == ("table 0", f"table {HEAD + TAIL + 99}")
+    assert f"text {RICH_DISPLAYS}" in drawn
+
+
+def test_displays_appear_between_printed_lines() -> None:
+    output = OutputBuffer()
+    output.feed("stdout", "before")
+    output.show("frame\n", "text/html", FRAME)
+    output.feed("stdout", "after\n")
+    output.show("words\n", "text/markdown", "# Title\n\n[click](x) [/red] \x1b[2J")
+    drawn = lines(output)
+    assert drawn[0] == "before"
+    assert drawn.index("after") < drawn.index("Title")
+    assert not any("\x1b" in line for line in drawn)
+    assert any("[bold]<b>" in line for line in drawn)
+
+
+def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
+    code = record(tags.USER_REPL_IN, "df", cell=1, party="you")
+    shown = [
+        record(tags.DISPLAY, "one\n", cell=1, mime="text/html", data=FRAME),
+        record(tags.DISPLAY, "two\n", cell=1, mime="text/html", data=FRAME),
+    ]
+    whole = record(
+        tags.USER_REPL_OUT,
+        "aone\ntwo\nb",
+        cell=1,
+        status="ok",
+        kinds=[["stdout", 1], ["display", 4], ["display", 4], ["value", 1]],
+    )
+    stream = [
+        record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
+        for kind, text in (
+            ("stdout", "a"),
+            ("display", "one\n"),
+            ("display", "two\n"),
+            ("value", "b"),
+        )
+    ]
+    live = folded(code, stream[0], shown[0], stream[1], shown[1], *stream[2:], whole)
+    resumed = folded(code, *shown, whole)
+    assert (
+        output_of(cell_of(live))
+        == output_of(cell_of(resumed))
+        == [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
+    )
+    assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
+
+
+def test_late_watcher_of_a_cell_sees_the_right_pictures() -> None:
+    def shown(name: str) -> Record:
+        return record(
+            tags.DISPLAY,
+            "frame\n",
+            cell=1,
+            mime="text/html",
+            data=f"<table><tr><td>{name}</td></tr></table>",
+        )
+
+    def piece(kind: str, text: str) -> Record:
+        return record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
+
+    transcript = folded(
+        record(tags.USER_REPL_IN, "f()", cell=1),
+        shown("first"),
+        shown("second"),
+        piece("display", "frame\n"),
+        piece("stdout", "b"),
+    )
+    cell = cell_of(transcript)
+    assert [line.strip() for line in lines(cell.output)] == ["second", "b"]
+    kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
+    transcript.fold(
+        [record(tags.USER_REPL_OUT, "aframe\nframe\nb", cell=1, status="ok", kinds=kinds)]
+    )
+    assert [line.strip() for line in lines(cell.output)] == ["a", "first", "second", "b"]
+    assert cell.displays == []
+
+
+def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
+    number, whole = (
+        RICH_DISPLAYS + 10,
+        record(
+            tags.USER_REPL_OUT,
+            "frame\n" * (RICH_DISPLAYS + 10),
+            cell=1,
+            status="ok",
+            kinds=[["display", 6]] * (RICH_DISPLAYS + 10),
+        ),
+    )
+    shown = [
+        record(
+            tags.DISPLAY,
+            "frame\n",
+            cell=1,
+            mime="text/html",
+            data=f"<table><tr><td>{n}</td></tr></table>",
+        )
+        for n in range(number)
+    ]
+    piece = record(tags.USER_REPL_OUT_STREAM, "frame\n", cell=1, kind="display")
+    begun = record(tags.USER_REPL_IN, "f()", cell=1)
+    live = folded(begun, *(one for each in shown for one in (each, piece)))
+    assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == RICH_DISPLAYS
+    resumed = folded(begun, *shown, whole)
+    live.fold([whole])
+    assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
+    assert [
+        lines(cell_of(resumed).output)[at].strip()
+        for at in (0, RICH_DISPLAYS // 2 - 1, RICH_DISPLAYS // 2, -1)
+    ] == ["0", "19", "frame", str(number - 1)]
+
+
+def test_text_with_a_missed_display_is_not_matched_to_another() -> None:
+    other = record(tags.DISPLAY, "other\n", cell=1, mime="text/html", data=FRAME)
+    transcript = folded(
+        record(tags.USER_REPL_IN, "f()", cell=1),
+        other,
+        record(tags.USER_REPL_OUT_STREAM, "this\n", cell=1, kind="display"),
+    )
+    assert output_of(cell_of(transcript)) == [("display", "this")]
+    assert not any(isinstance(line, DisplayLine) for line in cell_of(transcript).output)
+
+
+def test_killed_session_separates_its_displays() -> None:
+    pieces = [UserReplOutStream(text, cell=1, kind="display") for text in ("one\n", "two\n")]
+    partial = Partial(pieces[0])
+    for piece in pieces:
+        partial.add(piece)
+    assert partial.record().attrs["kinds"] == [["display", 4], ["display", 4]]
+
+
+def test_old_pictures_are_freed_and_their_text_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entries, "BUDGET", 150_000)
+    data = "x" * 110_000
+    records = []
+    for number in (1, 2, 3):
+        records += [
+            record(tags.USER_REPL_IN, "figure", cell=number, party="you"),
+            record(tags.DISPLAY, "<Figure>\n", cell=number, mime="image/png", data=data),
+            record(
+                tags.USER_REPL_OUT, "<Figure>\n", cell=number, status="ok", kinds=[["display", 9]]
+            ),
+        ]
+    transcript = folded(*records)
+    assert [output_of(cell_of(transcript, number)) for number in range(3)] == [
+        [("display", "<Figure>")]
+    ] * 3
+    assert [
+        [line.mime for line in cell_of(transcript, number).output if isinstance(line, DisplayLine)]
+        for number in range(3)
+    ] == [
+        [""],
+        [""],
+        ["image/png"],
+    ]

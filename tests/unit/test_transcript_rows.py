@@ -1,4 +1,4 @@
-"""Wrapping, highlighting and Markdown: what is drawn bit by bit is what is drawn at once."""
+"""Entries as rows: wrapping, highlighting, Markdown, cells and calls of tools."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mahtab_tui.bus.conversation import Cell, Note, ToolUse, Words
+from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
+from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import fit_columns
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
-from mahtab_tui.tui.transcript.entries import Note, Words
-from mahtab_tui.tui.transcript.layout import WordsRows, note_rows
-from mahtab_tui.tui.transcript.output import HEAD, TAIL, OutputBuffer, OutputRows, expand_tabs
+from mahtab_tui.tui.transcript.layout import (
+    LONGEST,
+    CellRows,
+    EntryRows,
+    WordsRows,
+    duration,
+    estimate_rows,
+    note_rows,
+    tool_rows,
+)
+from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
 from mahtab_tui.tui.transcript.viewport import Window
+
+# Wrapping, highlighting and Markdown: what is drawn bit by bit is what is drawn at once.
 
 PALETTE = Palette.of(
     {
@@ -330,3 +343,171 @@ def test_row_that_existed_only_as_an_estimate_is_empty() -> None:
 def test_marked_entry_without_columns_is_drawn() -> None:
     strip = Strip([], 0)
     assert mark_strip(strip, Style(bold=True)).cell_length == 0
+
+
+# Rows of a cell beside its code and output: how it ended, what it changed.
+
+
+def test_changes_are_limited_and_counted() -> None:
+    cell = Cell(author="you", person=True, code="x", number=1)
+    cell.changes = [Change(f"n{number}", "added", type="int", summary="1") for number in range(24)]
+    rows = CellRows(cell, 1_000, PALETTE)
+    rows.update()
+    assert "+ n0 int 1" in lines(rows)[-1]
+    assert "+ n11 int 1" in lines(rows)[-1]
+    assert "and 12 more" in lines(rows)[-1]
+
+
+def test_changes_wrap_between_names() -> None:
+    cell = Cell(author="you", person=True, code="x", number=1)
+    cell.changes = [
+        Change(name, "added", type="Series", summary="(31,)") for name in ("a", "b", "c")
+    ]
+    rows = CellRows(cell, 40, PALETTE)
+    rows.update()
+    assert [line.strip() for line in lines(rows)[-2:]] == [
+        "+ a Series (31,)   + b Series (31,)",
+        "+ c Series (31,)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"change": "added", "type": "int", "summary": "3"}, "+ x int 3"),
+        (
+            {
+                "change": "rebound",
+                "type": "DataFrame",
+                "summary": "98 × 5",
+                "was_type": "DataFrame",
+                "was": "100 × 4",
+            },
+            "~ x DataFrame 100 × 4 → 98 × 5",
+        ),
+        (
+            {
+                "change": "rebound",
+                "type": "str",
+                "summary": "'three'",
+                "was_type": "int",
+                "was": "3",
+            },
+            "~ x int 3 → str 'three'",
+        ),
+        (
+            {
+                "change": "changed",
+                "type": "list",
+                "summary": "2 items",
+                "was_type": "list",
+                "was": "y" * 40,
+            },
+            f"~ x list {'y' * 23}… → 2 items",
+        ),
+        ({"change": "deleted"}, "− x"),
+    ],
+)
+def test_change_shows_the_previous_value(change: dict[str, str], expected: str) -> None:
+    rows = CellRows(
+        Cell(author="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
+    )
+    rows.update()
+    assert rows[len(rows) - 1].text.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "mark"),
+    [
+        ("ok", ""),
+        ("error", "✗ error"),
+        ("interrupted", "■ interrupted"),
+        ("killed", "✗ killed"),
+        ("died", "✗ died"),
+    ],
+)
+def test_cell_shows_its_final_status(status: str, mark: str) -> None:
+    cell = Cell(author="you", person=True, code="x", number=1, status=status, duration=0.08)
+    rows = CellRows(cell, 60, PALETTE)
+    rows.update()
+    right = "".join(text for text, _ in rows[0].right)
+    assert right == f"{mark}  0.08 s".strip()
+    assert rows[0].text == "In 1 · you"
+
+
+def test_skipped_block_shows_the_reason() -> None:
+    cell = Cell(author="claude", person=False, code="x", approval="skipped", reason="too\nslow")
+    rows = CellRows(cell, 60, PALETTE)
+    rows.update()
+    assert rows[0].text == "code · claude   skipped: too slow"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")],
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+# The rows of a call of a tool.
+
+
+def use(arguments: str, text: str = "", state: str = "ok") -> ToolUse:
+    return ToolUse(author="demo", name="look", arguments=arguments, text=text, state=state)
+
+
+def head(arguments: str, state: str = "ok") -> str:
+    (row,) = tool_rows(use(arguments, state=state), 10_000, PALETTE)
+    return row.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"pattern": "a b", "count": 3}', 'pattern="a b"  count=3'),
+        ('{"text": "zwei\\nZeilen ☾"}', 'text="zwei\\nZeilen ☾"'),
+        ("{}", ""),
+        ("not\nJSON \x1b[2J", "not JSON "),
+        ("[1, 2]", "[1, 2]"),
+        ("[" * 100_000, "[" * LONGEST + "… (100,000 characters)"),
+        (f'"{"x" * (LONGEST - 2)}"', f'"{"x" * (LONGEST - 2)}"'),
+    ],
+    ids=[
+        "keywords",
+        "one line",
+        "none",
+        "no JSON",
+        "a list",
+        "nested without end",
+        "as many as are drawn",
+    ],
+)
+def test_arguments_are_shown_in_one_line_as_they_run(arguments: str, expected: str) -> None:
+    assert head(arguments) == f"⚒ look  {expected}"
+
+
+def test_final_state_is_shown_in_words() -> None:
+    assert [head("{}", state) for state in ("running", "ok", "error", "refused")] == [
+        "⚒ look    runs",
+        "⚒ look  ",
+        "✗ look    error",
+        "■ look    refused",
+    ]
+
+
+def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:
+    rows = tool_rows(use("{}", "a\n\tb\n" + "x" * 30 + "\n"), 20, PALETTE)
+    assert [(row.text, row.soft) for row in rows[1:]] == [
+        ("  a", False),
+        ("      b", False),
+        ("  " + "x" * 18, False),
+        ("x" * 12, True),
+    ]
+
+
+@pytest.mark.parametrize("text", ["a", "a\nb\nc"])
+def test_height_is_known_before_drawing_if_nothing_wraps(text: str) -> None:
+    rows = EntryRows(entry := use("{}", text), 40, PALETTE)
+    rows.update()
+    assert estimate_rows(entry, 40) == len(rows)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.transcript.entries import Cell, Entry, Note, Question, Words
 from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
 from tests.records import made
 
 NOW = 1_000.0

@@ -1,1 +1,1 @@
-"""Kernels of Jupyter: local ones, those of a server, and those that another program has started."""
+"""Jupyter kernels: on this machine, on a server, or started by another program."""

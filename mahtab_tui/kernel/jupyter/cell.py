@@ -1,4 +1,4 @@
-"""A cell that a Jupyter kernel runs, and its calls to the session."""
+"""A cell run by a Jupyter kernel, and its calls to the session."""
 
 from __future__ import annotations
 
@@ -20,58 +20,56 @@ from mahtab_tui.worker.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]
 Message = Mapping[str, Any]
-"""With ``header``, ``parent_header`` and ``content``, as the messaging protocol has them."""
+"""With ``header``, ``parent_header`` and ``content``, as in the messaging protocol."""
 
 OnMessage = Callable[[Channel, Message], None]
 
 
 class ConnectionLost(KernelError):
-    """The connection to the kernel is lost, and is tried again."""
+    """The connection to the kernel is lost, and is being restored."""
 
 
 class KernelConnection(Protocol):
-    """The way to one kernel. Any thread may call it."""
+    """The connection to a kernel. Any thread may call it."""
 
     label: str
     """For the header."""
     address: str
     """For ``--kernel``, without a token."""
     ours: bool
-    """Whether we have started the kernel, and end it."""
+    """Whether we started the kernel, and therefore end it."""
     next_try: float
-    """While the connection is lost and tried again: when, in seconds since the epoch; otherwise
-    0."""
+    """While reconnecting: the time of the next attempt, in seconds since the epoch; otherwise 0."""
 
     def open(self, on_message: OnMessage) -> None:
-        """Start the kernel, or join it, and begin to hand on what it sends. Raises
-        `KernelError`."""
+        """Start or join the kernel, and start passing on its messages. Raises `KernelError`."""
 
     @property
     def session(self) -> Any:
-        """The library's session: `msg` makes messages, in whose headers is our `session`."""
+        """The library's session: `msg` creates messages, whose headers contain our `session`."""
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
-        """Send a message. Raises `ConnectionLost` if it can be sent later, `KernelError`."""
+        """Send a message. Raises `ConnectionLost` if it can be sent later, else `KernelError`."""
 
     def ended(self) -> str:
-        """Why the kernel can no longer be reached, as a sentence; empty while it can, or may come
-        back. It may ask a server."""
+        """Return the reason why the kernel cannot be reached any more, as a sentence; empty while
+        it can, or may come back. This may ask a server."""
 
     def interrupt(self) -> None:
-        """Interrupt it. Raises `KernelError`."""
+        """Interrupt the kernel. Raises `KernelError`."""
 
     def restart(self) -> None:
-        """Start it anew, with an empty namespace. Raises `KernelError`."""
+        """Restart the kernel, with an empty namespace. Raises `KernelError`."""
 
     def close(self) -> None:
-        """End the kernel if we have started it, and the connection."""
+        """Close the connection, and end the kernel if we started it."""
 
 
 END_OF_INPUT = "\x04"
 
 
 class KernelCalls:
-    """The open questions of one kernel. Any thread may call it."""
+    """The open requests of a kernel. Any thread may call it."""
 
     def __init__(
         self,
@@ -80,8 +78,8 @@ class KernelCalls:
         reply: Callable[[str], None],
         echo: Callable[[str], None],
     ) -> None:
-        """token: what marked questions begin with. reply: sends a line. echo: shows what was asked
-        and typed, since the kernel does not."""
+        """token: the prefix of marked requests. reply: sends a line. echo: shows prompts and typed
+        lines, because the kernel does not."""
         self._token = token
         self._reply = reply
         self._echo = echo
@@ -89,15 +87,16 @@ class KernelCalls:
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._inputs: dict[int, tuple[str, bool]] = {}
-        """The prompts of lines that are asked for, and whether they are hidden."""
+        """Prompts of the requested lines, and whether they are hidden."""
         self._calls: list[int] = []
-        """The open calls of host functions, one inside the other."""
+        """Open calls of host functions, outermost first."""
         self._waits = False
-        """Whether the kernel waits for a frame to the innermost call."""
+        """Whether the kernel waits for a frame for the innermost call."""
         self._pending: dict[int, deque[Frame]] = {}
 
     def on_prompt(self, prompt: str, password: bool) -> None:
-        """The kernel asks. Raises `KernelError`, `ValueError` if a marked question is malformed."""
+        """Handle a prompt from the kernel. Raises `KernelError`, and `ValueError` if a marked
+        request is malformed."""
         number = next(self._ids)
         if not prompt.startswith(self._token):
             with self._lock:
@@ -118,7 +117,7 @@ class KernelCalls:
                 self._send_next()
 
     def run_nested(self, frame: Frame) -> bool:
-        """Have the kernel run a cell while the innermost call waits; False if none waits."""
+        """Let the kernel run a cell while the innermost call waits; returns False if none waits."""
         with self._lock:
             if not self._calls:
                 return False
@@ -127,7 +126,7 @@ class KernelCalls:
             return True
 
     def cancelled(self) -> None:
-        """The kernel no longer waits for the innermost call."""
+        """Note that the kernel no longer waits for the innermost call."""
         with self._lock:
             number = self._calls.pop() if self._calls else 0
             self._pending.pop(number, None)
@@ -135,11 +134,11 @@ class KernelCalls:
         self._answers.cancel(number)
 
     def quit(self) -> None:
-        """The cell has called `exit()`."""
+        """Handle `exit()` in a cell."""
         self._answers.begin(HostCall(next(self._ids), "quit", {}))
 
     def end(self) -> None:
-        """The cell has ended, or the kernel."""
+        """End all calls, because the cell or the kernel has ended."""
         with self._lock:
             self._calls.clear()
             self._inputs.clear()
@@ -182,36 +181,36 @@ class KernelCalls:
 PICTURES = ("image/png", "image/jpeg")
 TEXTS = ("text/markdown", "text/html")
 REPLY = 3.0
-"""Seconds after the end of a cell's output in which its reply must come."""
+"""Seconds after the end of a cell's output within which its reply must arrive."""
 LARGEST = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)}
-"""The most characters of each form that are shown; otherwise the text is."""
+"""Maximum characters of each form to show; beyond that, only the text is shown."""
 
 
 class JupyterCell:
-    """One cell until its end. Used by the thread that reads the kernel's messages."""
+    """A cell until its end. Used by the thread that reads the kernel's messages."""
 
     def __init__(self, running: RunningCell, request: str) -> None:
-        """request: the id of the message that runs it; empty for nested cells."""
+        """request: the id of the message that runs the cell; empty for nested cells."""
         self.running = running
         self.request = request
         self.sent = False
-        """The kernel gets it, or has got it."""
+        """Whether the cell has been, or is being, sent to the kernel."""
         self.sent_at = 0.0
-        """When it was sent, as `time.monotonic` has it."""
+        """Time of sending, on the clock of `time.monotonic`."""
         self.replied: Future[Mapping[str, Any]] = Future()
-        """The reply's content, once all output is there."""
+        """The reply's content, once all output has arrived."""
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
-        """When its output ended, as `time.monotonic` has it; 0 before."""
+        """Time at which its output ended, on the clock of `time.monotonic`; 0 before."""
         self._begun = False
-        """The kernel has told something of it."""
+        """Whether the kernel has reported anything about it."""
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
         """Lines of text since the last display."""
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Add what the kernel publishes."""
+        """Add a message published by the kernel."""
         self._begun = True
         if kind == "stream":
             self._print(str(content.get("text", "")))
@@ -232,7 +231,8 @@ class JupyterCell:
         self._settle()
 
     def expect_reply(self) -> None:
-        """A kernel that has failed inside may end a cell without a reply."""
+        """Expect the reply soon, because a kernel with an internal failure may end a cell without
+        one."""
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
             self.reply(
@@ -244,8 +244,8 @@ class JupyterCell:
             )
 
     def connection_was_lost(self) -> str:
-        """Why this cell has no end although the kernel is through with it, as a sentence. Empty if
-        all is there but the end of its output."""
+        """Return why this cell has no end although the kernel has finished it, as a sentence. Empty
+        if only the end of its output is missing."""
         if self._reply is not None:
             self._idle = time.monotonic()
             self._settle()
@@ -255,8 +255,7 @@ class JupyterCell:
         return "The connection was lost as the cell was sent: whether it ran is unknown."
 
     def payloads(self) -> bool:
-        """Show the help that the reply carries beside its end; returns whether the cell has called
-        `exit()`."""
+        """Show the help contained in the reply; returns whether the cell has called `exit()`."""
         payload = (self._reply or {}).get("payload")
         payloads = (
             [each for each in payload if isinstance(each, dict)]
@@ -273,8 +272,8 @@ class JupyterCell:
         return any(each.get("source") == "ask_exit" for each in payloads)
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
-        """End the cell. content: its changes and the working directory, as the kernel's helper tells.
-        Raises `KernelError` if that is malformed."""
+        """Finish the cell. content: its changes and the working directory, as reported by the
+        kernel's helper. Raises `KernelError` if that is malformed."""
         reply = self._reply or {}
         error = self._error or (reply if reply.get("status") == "error" else None)
         status, pieces = Status.OK, []
@@ -307,7 +306,7 @@ class JupyterCell:
         self.running.add_output(text)
 
     def _cleared(self) -> None:
-        """Take back the lines that were printed, as far as a terminal could."""
+        """Remove the printed lines, as far as a terminal could."""
         self._clear = False
         self.running.add_output("\r" + (f"\x1b[{self._rows}A" if self._rows else "") + "\x1b[J")
         self._rows = 0
@@ -361,6 +360,6 @@ def _traceback(error: Mapping[str, Any]) -> str:
 
 
 def parent_id(message: Message) -> str:
-    """The id of the message that this one answers; empty if it answers none."""
+    """Return the id of the message that this one answers; empty if there is none."""
     parent = message.get("parent_header")
     return str(parent.get("msg_id", "")) if isinstance(parent, Mapping) else ""

@@ -1,4 +1,4 @@
-"""The conversation with one Jupyter kernel from its start to its end."""
+"""The communication with a Jupyter kernel, from its start to its end."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from mahtab_tui.kernel.jupyter.cell import (
     Message,
     parent_id,
 )
+from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
@@ -34,16 +35,16 @@ from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame
 
 NAME = "_mahtab_tui"
-"""Our package there."""
+"""The name of our package in the kernel."""
 TARGET = "mahtab-tui"
-"""The comm over which the helper is asked."""
+"""The comm for requests to the helper."""
 _HELPER = f"__import__('sys').modules['{NAME}.ipython.helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
-"""The expression that tells what the cell before it has changed."""
+"""The expression that returns the changes made by the last cell."""
 
 
 def loader_expressions(token: str, session: str) -> dict[str, str]:
-    """Return expressions that load the helper, and that name nothing in the namespace."""
+    """Return expressions that load the helper without defining names in the namespace."""
     return {"load": _loader(), "hello": f"{_HELPER}.begin({token!r}, {session!r})"}
 
 
@@ -56,7 +57,7 @@ def _loader() -> str:
 
 
 def read_expression(reply: Mapping[str, Any], name: str) -> Any:
-    """Return the JSON that an expression has told. Raises `KernelError`."""
+    """Return the JSON value of an expression. Raises `KernelError`."""
     expressions = reply.get("user_expressions")
     each = expressions.get(name) if isinstance(expressions, Mapping) else None
     if (
@@ -79,17 +80,14 @@ def read_expression(reply: Mapping[str, Any], name: str) -> Any:
 READY = 60.0
 """Seconds that a kernel may take to start and to answer."""
 AGAIN = 1.0
-"""Seconds after which it is asked again whether it is there."""
-ENDED = 10.0
-"""Seconds in which the helper must tell what a cell that failed has changed."""
-QUESTION = 5.0
+"""Seconds before the kernel is asked again whether it is ready."""
 LATE = 2.0
-"""Seconds in which the output of a cell follows the end of all that was asked of the kernel."""
+"""Seconds within which the output of a cell must follow the end of all requests."""
 _SEND_AGAIN = 0.1
 
 
 class Conversation:
-    """One kernel's life: the cells that it runs, and what it is asked."""
+    """Communication with one kernel: the cells it runs, and requests to it."""
 
     def __init__(self, wire: KernelConnection, host: KernelHost) -> None:
         self._wire = wire
@@ -98,32 +96,32 @@ class Conversation:
         self._lock = threading.Lock()
         self._replies: dict[str, Future[Mapping[str, Any]]] = {}
         self._cells: list[JupyterCell] = []
-        """The cells that run, one inside the other."""
+        """Running cells, outermost first."""
         self._nested: dict[int, JupyterCell] = {}
-        """Nested cells that have not begun."""
+        """Nested cells that have not started."""
         self._ours: set[str] = set()
         """Requests whose late output is shown."""
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
-        """Set once the kernel's output comes through."""
+        """Set once the kernel's output is received."""
         self._comm = secrets.token_hex(16)
         self._subshell = ""
         self._over = ""
         """Why the kernel has ended."""
         self.ready: KernelReady | None = None
-        """Ready message of a Python kernel with our helper; None for others."""
+        """The ready message of a Python kernel with our helper; None for others."""
         self.cwd = ""
         self.language = ""
         self.version = ""
         self.on_dead: Callable[[str, bool], None] = lambda how, restarts: None
-        """Told when the kernel has ended, and whether its server starts it anew."""
+        """Called when the kernel has ended, with whether its server restarts it."""
         self._begun = False
 
-    # The start.
+    # Starting
 
     def begin(self) -> None:
-        """Wait until the kernel answers, and bring our helper in. Raises `KernelError`."""
+        """Wait until the kernel answers, and load our helper. Raises `KernelError`."""
         info = self._wait_for_info()
         self._begun = True
         language = info.get("language_info")
@@ -160,16 +158,15 @@ class Conversation:
             self._subshell,
         )
         self._requests.ask(
-            "functions",
-            READY,
+            Operations.functions,
             functions=[function._asdict() for function in self._host.functions()],
         )
         if servers := self._host.servers():
-            self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
+            self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
 
     def _wait_for_info(self) -> Mapping[str, Any]:
-        """Ask the kernel who it is, until its answer and its output come through. The control
-        channel of one that we have not started answers while a cell runs."""
+        """Request the kernel's info until both its reply and its output arrive. If we did not start
+        the kernel, use the control channel, which answers while a cell runs."""
         deadline, asked = time.monotonic() + READY, 0.0
         replies: list[Future[Mapping[str, Any]]] = []
         channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
@@ -188,11 +185,10 @@ class Conversation:
                 raise KernelError(how)
         raise KernelError(f"{self._wire.label} has not answered for {READY:.0f} s.")
 
-    # Cells.
+    # Cells
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
-        """Run a cell as its user's code, and wait for its end. quiet: it is no cell of the
-        user's."""
+        """Run a cell as user code, and wait for its end. quiet: it is not a cell of the user's."""
         start = time.perf_counter()
         try:
             code.encode()
@@ -238,8 +234,8 @@ class Conversation:
         return wait_for_result(running.result)
 
     def _sent(self, message: Message, cell: JupyterCell) -> bool:
-        """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises
-        `KernelError`."""
+        """Send a cell as soon as there is a connection; returns False if it was interrupted before
+        that. Raises `KernelError`."""
         while not self._over:
             cell.sent_at = time.monotonic()
             with suppress(ConnectionLost):
@@ -251,10 +247,10 @@ class Conversation:
         raise KernelError(self._over)
 
     def on_reconnect(self, lost: float) -> None:
-        """See to it that a cell whose end was lost with the connection ends.
+        """Make sure that a cell ends whose end was lost with the connection.
 
-        lost: when the connection was lost, as `time.monotonic` has it. A cell that was sent since
-        then lacks nothing.
+        lost: when the connection was lost, on the clock of `time.monotonic`. Cells sent after that
+        are complete.
         """
         with self._lock:
             cell = self._cells[0] if self._cells else None
@@ -264,7 +260,7 @@ class Conversation:
             ).start()
 
     def _recover_cell(self, cell: JupyterCell) -> None:
-        with suppress(KernelError):  # the connection is lost again, or the kernel has ended
+        with suppress(KernelError):  # the connection was lost again, or the kernel has ended
             self._request(
                 "shell", "kernel_info_request", {}
             ).result()  # it answers after the cell's end
@@ -280,7 +276,7 @@ class Conversation:
                 cell.expect_reply()
 
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
-        """Run a cell while the one that called the host waits."""
+        """Run a cell while the cell that called the host waits."""
         cell = JupyterCell(running, "")
         with self._lock:
             self._nested[running.cell] = cell
@@ -291,7 +287,8 @@ class Conversation:
         return wait_for_result(running.result)
 
     def interrupt(self) -> bool:
-        """Interrupt the running cell; False if none runs. A server is not waited for."""
+        """Interrupt the running cell; returns False if there is none. Does not wait for a
+        server."""
         cells = list(self._cells)
         for cell in cells:
             cell.running.interrupting = True
@@ -311,21 +308,20 @@ class Conversation:
         if self.ready is None:
             return {}
         try:
-            answer = (
-                read_expression(reply, "mahtab")
+            changes = (
+                checked(dict[str, Any], read_expression(reply, "mahtab"))
                 if reply.get("status") == "ok"
-                else self._requests.ask("ended", ENDED)
+                else self._requests.ask(Operations.ended)
             )
-            changes = checked(dict[str, Any], answer)
-        except KernelError:  # the cell has damaged our helper, or ended the kernel
+        except KernelError:  # the cell damaged our helper, or ended the kernel
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
         return changes
 
-    # Questions.
+    # Requests
 
-    def ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Ask the helper. Raises `KernelError`."""
+    def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        """Send a request to the helper. Raises `KernelError`."""
         if self._over:
             raise KernelError(self._over)
         if self.ready is None:
@@ -336,10 +332,10 @@ class Conversation:
             raise KernelError(
                 "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
             )
-        return self._requests.ask(op, timeout, **fields)
+        return self._requests.ask(operation, timeout, **fields)
 
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """Ask the kernel by its own protocol. Raises `KernelError`."""
+        """Send a request in the kernel's own protocol. Raises `KernelError`."""
         try:
             return self._request("shell", kind, content).result(timeout)
         except FutureTimeout:
@@ -352,18 +348,18 @@ class Conversation:
             self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
-        """Take our helper away again."""
+        """Remove our helper from the kernel."""
         if self.ready is not None and not self._over:
-            self._requests.ask("leave", QUESTION)
+            self._requests.ask(Operations.leave)
             if self._subshell:
                 self._request(
                     "control", "delete_subshell_request", {"subshell_id": self._subshell}
-                ).result(QUESTION)
+                ).result(Operations.leave.timeout)
 
-    # The end.
+    # Ending
 
     def end(self, status: Status, how: str) -> None:
-        """The kernel has ended, or shall count as ended."""
+        """Handle the end of the kernel, or treat it as ended."""
         with self._lock:
             if self._over:
                 return
@@ -380,10 +376,10 @@ class Conversation:
         self._requests.end(how)
         self._calls.end()
 
-    # What the kernel says. On the wire's threads.
+    # Messages from the kernel, on the connection's threads
 
     def on_message(self, channel: Channel, message: Message) -> None:
-        """Take a message. What is malformed is passed over."""
+        """Handle a message. Malformed ones are ignored."""
         header, content = message.get("header"), message.get("content")
         if not isinstance(header, Mapping) or not isinstance(content, Mapping):
             return
@@ -434,7 +430,7 @@ class Conversation:
             return
 
     def _on_marker(self, content: Mapping[str, Any]) -> None:
-        """A nested cell begins or ends, or a call is no longer waited for."""
+        """Handle the start or end of a nested cell, or a cancelled call."""
         if content.get("token") != self._token:
             return
         try:
@@ -468,7 +464,7 @@ class Conversation:
         except (ValueError, RecursionError, KernelError):
             self._send_line("{}")
 
-    # What is said to the kernel.
+    # Messages to the kernel
 
     def _execution(
         self, code: str, expressions: Mapping[str, str], *, silent: bool
@@ -488,8 +484,8 @@ class Conversation:
     def _request(
         self, channel: Channel, kind: str, content: Mapping[str, Any]
     ) -> Future[Mapping[str, Any]]:
-        """Send a request; returns its reply. Raises `KernelError`, as waiting for the reply
-        does."""
+        """Send a request; returns its reply. Raises `KernelError`, as does waiting for the
+        reply."""
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:
@@ -508,7 +504,7 @@ class Conversation:
         self._wire.send(channel, message)
 
     def _ask_helper(self, frame: Frame) -> None:
-        """Raises `ValueError` if a frame cannot be sent."""
+        """Send a frame to the helper. Raises `ValueError` if that is impossible."""
         self._report(
             "shell",
             "comm_msg",

@@ -1,10 +1,9 @@
-"""A kernel of Jupyter as the session's kernel."""
+"""A Jupyter kernel as the session's kernel."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
@@ -24,26 +23,15 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.process import (
-    COMPLETE_TIMEOUT,
-    DESCRIBE_TIMEOUT,
-    INSPECT_TIMEOUT,
-    LOAD_TIMEOUT,
-    LOOK_TIMEOUT,
-    PRIVATE_TIMEOUT,
-    VARIABLES_TIMEOUT,
-)
-from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
 from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_OUTPUT
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
     Completion,
     Completions,
-    Detail,
     Explanation,
     Lock,
-    PrivateUse,
     Status,
     UndoStep,
     Variable,
@@ -54,22 +42,22 @@ WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.js
 
 
 class LocalAddress(NamedTuple):
-    """A kernel of this machine, which we start."""
+    """A kernel on this machine, which we start."""
 
     name: str
-    """Name of its kernelspec."""
+    """The name of its kernelspec."""
 
 
 class ServerAddress(NamedTuple):
-    """A kernel of a server, which we start there, or join."""
+    """A kernel on a server, which we start or join there."""
 
     url: str
-    """Without a token and without a slash at its end."""
+    """Without a token, and without a slash at its end."""
     token: str
     name: str
-    """Name of the kernelspec there; empty for the server's own choice."""
+    """The name of the kernelspec there; empty for the server's default."""
     kernel_id: str
-    """Id of a kernel that runs there; empty for a new one."""
+    """The id of a running kernel there; empty for a new one."""
 
     @property
     def label(self) -> str:
@@ -85,15 +73,15 @@ class ServerAddress(NamedTuple):
 
 
 class ExistingAddress(NamedTuple):
-    """A kernel of this machine that another program has started."""
+    """A kernel on this machine, started by another program."""
 
     file: str
     """Its connection file."""
 
 
 def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | ExistingAddress:
-    """Read an address. token: for a server whose address names none. Raises `KernelError`, which
-    does not repeat a token."""
+    """Parse an address. token: for a server whose address contains none. Raises `KernelError`,
+    which never contains a token."""
     if text.startswith(EXISTING):
         return ExistingAddress(_named(text.removeprefix(EXISTING), EXISTING))
     if text.startswith(LOCAL):
@@ -120,7 +108,7 @@ def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | Existing
 
 
 def find_token(text: str) -> str:
-    """The token that an address names; empty if it names none."""
+    """Return the token in an address; empty if there is none."""
     _, found, rest = text.partition("?") if text.startswith(SERVER) else ("", "", "")
     return (parse_qs(rest).get("token") or [""])[-1] if found else ""
 
@@ -132,25 +120,24 @@ def _named(name: str, kind: str) -> str:
 
 
 POLL_INTERVAL = 0.5
-"""Seconds between two looks whether the kernel is there."""
+"""Seconds between two checks whether the kernel is alive."""
 MOST = 200
-"""Completions that are shown of a kernel for another language."""
+"""Maximum number of completions from a kernel for another language."""
 
 
-class JupyterKernel(NullPersistence):
+class JupyterKernel(NullPersistence, WorkerOperations):
     """A `Kernel` over Jupyter's protocol."""
 
     cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
 
     def __init__(self, wire: KernelConnection, startup: str = "") -> None:
-        """startup: code that runs in each new Python kernel that we start."""
+        """startup: code to run in each new Python kernel that we start."""
         super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
         self._startup = startup if wire.ours else ""
         self._host: KernelHost = NullHost()
         self._turn = threading.Lock()
-        """Held while a cell (that is not nested) runs."""
         self._swap = threading.Lock()
         """Held while a kernel starts or ends."""
         self._state = KernelState.DEAD
@@ -191,7 +178,7 @@ class JupyterKernel(NullPersistence):
             )
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
-            with self._swap:  # a kernel that starts anew is waited for
+            with self._swap:  # wait for a kernel that is being restarted
                 talk = self._conversation
             if talk is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
@@ -221,16 +208,8 @@ class JupyterKernel(NullPersistence):
 
     def change_directory(self, path: str) -> str:
         talk = self._require()
-        talk.cwd = str(talk.ask("chdir", VARIABLES_TIMEOUT, path=path))
+        talk.cwd = talk.ask(Operations.change_directory, path=path)
         return talk.cwd
-
-    def installed(self, module: str, *, load: bool = False) -> bool:
-        return checked(
-            bool,
-            self._ask(
-                "installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load
-            ),
-        )
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
@@ -239,39 +218,22 @@ class JupyterKernel(NullPersistence):
             talk.send_size(columns, lines)
 
     def set_reload(self, on: bool) -> None:
-        """Nothing: IPython has ``%autoreload`` for this."""
+        """Do nothing, because IPython has ``%autoreload`` for this."""
 
     def variables(self) -> list[Variable]:
         talk = self._conversation
         if talk is not None and talk.ready is None:
             return []
-        return checked(list[Variable], self._ask("variables", VARIABLES_TIMEOUT))
-
-    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        return checked(
-            PrivateUse,
-            self._ask("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)),
-        )
-
-    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name, run_code=run_code))
-
-    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return checked(
-            dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit)
-        )
-
-    def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=request))
+        return super().variables()
 
     def complete(self, code: str, cursor: int) -> Completions:
         talk = self._require()
         if talk.ready is not None:
-            return checked(
-                Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor)
-            )
+            return super().complete(code, cursor)
         reply = talk.request(
-            "complete_request", {"code": code, "cursor_pos": cursor}, COMPLETE_TIMEOUT
+            "complete_request",
+            {"code": code, "cursor_pos": cursor},
+            Operations.complete.timeout,
         )
         start, matches = reply.get("cursor_start"), reply.get("matches")
         if (
@@ -288,22 +250,13 @@ class JupyterKernel(NullPersistence):
         )
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        if self._require().ready is None:
-            return None
-        found = self._ask("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
-        return None if found is None else checked(Explanation, found)
+        return None if self._require().ready is None else super().explain(code, cursor)
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
 
-    def preview_undo(self, cell: int) -> NoReturn:
+    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> NoReturn:
         raise KernelError(f"Cells cannot be undone here, because {self.cannot_undo}.")
-
-    def undo(self, cell: int) -> NoReturn:
-        self.preview_undo(cell)
-
-    def redo(self) -> NoReturn:
-        self.preview_undo(0)
 
     def info(self) -> KernelInfo:
         talk = self._conversation
@@ -336,10 +289,10 @@ class JupyterKernel(NullPersistence):
                 self._wire.close()
         self._report(KernelState.DEAD, "")
 
-    # The kernel's life.
+    # Life cycle of the kernel
 
     def _begin(self) -> None:
-        """Wait until a kernel that was started is ready. Raises `KernelError`."""
+        """Wait until a newly started kernel is ready. Raises `KernelError`."""
         talk = Conversation(self._wire, self._host)
         talk.on_dead = partial(self._report_death, talk)
         self._conversation = talk
@@ -352,7 +305,7 @@ class JupyterKernel(NullPersistence):
         talk.send_size(*self._size)
 
     def _run_startup(self) -> str:
-        """Run what each kernel begins with; returns a sentence if it does not end well."""
+        """Run the startup code; returns a sentence if that fails."""
         talk, startup = self._conversation, self._startup
         if talk is None or talk.ready is None or not startup:
             return ""
@@ -364,12 +317,12 @@ class JupyterKernel(NullPersistence):
         return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
 
     def _replace(self, why: str, now: str) -> None:
-        """why: the detail of the old one's cells. now: the notice once the new one is ready.
-        Raises `KernelError`."""
+        """Replace the kernel. why: a detail for the results of the old one's cells. now: the notice
+        once the new one is ready. Raises `KernelError`."""
         if self._closed.is_set():
             raise KernelError(CLOSED)
         if not self._wire.ours:
-            self._wire.restart()  # says why it cannot
+            self._wire.restart()  # raises with the reason if it cannot
         with self._swap:
             talk, self._conversation = self._conversation, None
             if talk is not None:
@@ -390,7 +343,7 @@ class JupyterKernel(NullPersistence):
             raise
 
     def _watch(self) -> None:
-        """See to it that the end of the kernel is noticed."""
+        """Watch for the end of the kernel."""
         lost, lost_at = False, 0.0
         while not self._closed.wait(POLL_INTERVAL):
             with self._swap:
@@ -409,7 +362,8 @@ class JupyterKernel(NullPersistence):
                     talk.on_reconnect(lost_at)
 
     def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
-        """On a thread of its own: the wire's thread must go on reading."""
+        """Report the end of the kernel on a separate thread, because the connection's thread must
+        keep reading."""
         threading.Thread(
             target=self._on_death,
             args=(how, talk, restarts),
@@ -418,8 +372,8 @@ class JupyterKernel(NullPersistence):
         ).start()
 
     def _on_death(self, how: str, talk: Conversation, restarts: bool = False) -> None:
-        """restarts: the server starts the kernel anew, which it does badly if it is asked to at the
-        same time."""
+        """Handle the end of the kernel. restarts: the server is restarting it, which works badly if
+        we also ask it to."""
         with self._swap:
             if talk is not self._conversation or self._closed.is_set():
                 return
@@ -453,8 +407,8 @@ class JupyterKernel(NullPersistence):
             raise KernelError(self._failure)
         return talk
 
-    def _ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        return self._require().ask(op, timeout, **fields)
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        return self._require().ask(operation, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
         language = "" if self._conversation is None else self._conversation.language.lower()
@@ -471,7 +425,7 @@ INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupy
 
 
 def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
-    """Make the kernel that an address names. token: for a server whose address names none. startup:
+    """Create the kernel for an address. token: for a server whose address contains none. startup:
     see `JupyterKernel`. Raises `KernelError`."""
     address = parse(text, token)
     try:

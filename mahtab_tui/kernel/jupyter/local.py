@@ -1,4 +1,4 @@
-"""Kernels of this machine, over jupyter_client."""
+"""Kernels on this machine, using jupyter_client."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mahtab_tui.kernel.jupyter.kernel import ExistingAddress, LocalAddress
 from mahtab_tui.kernel.launch import environment
 
 ERROR_CHARS = 1_000
-"""Characters of a kernel's last output that are reported."""
+"""Characters of a kernel's last output to report."""
 SHUTDOWN = 1.5
 """Seconds that a kernel may take to end by itself."""
 
 
 class Sockets:
-    """The channels of a client. Its thread alone touches them."""
+    """The channels of a client. Used only on its own thread."""
 
     def __init__(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
         self._client = client
@@ -40,9 +40,8 @@ class Sockets:
         self._wake_read, self._wake_write = os.pipe()
         self._lock = threading.Lock()
         self._closed = False
-        client.session.copy_threshold = (
-            sys.maxsize
-        )  # messages that are not copied need a thread of zmq's, which our end could leave behind
+        # Sending without copying needs a zmq thread, which could outlive us.
+        client.session.copy_threshold = sys.maxsize
         client.start_channels(hb=False)
         self._thread = threading.Thread(target=self._run, name="mahtab-jupyter", daemon=True)
         self._thread.start()
@@ -91,9 +90,8 @@ class Sockets:
             item = self._outgoing.get()
             if item is None:
                 return False
-            with suppress(
-                ValueError, TypeError
-            ):  # it cannot be written as JSON; who sends it sees to it that it can
+            # The message cannot be written as JSON, which the sender must ensure.
+            with suppress(ValueError, TypeError):
                 self._client.session.send(channels[item[0]], dict(item[1]))
         return True
 
@@ -106,7 +104,8 @@ class Sockets:
                 TypeError,
                 KeyError,
                 RecursionError,
-            ):  # it is not signed, or no message
+            ):
+                # The data is not signed, or not a message.
                 continue
             if message is None:
                 return
@@ -114,7 +113,7 @@ class Sockets:
 
 
 class ZmqConnection:
-    """Common base of kernels of this machine."""
+    """Base class of connections to kernels on this machine."""
 
     next_try = 0.0
     label: str
@@ -151,7 +150,7 @@ class LocalConnection(ZmqConnection):
         self._cwd = cwd
         self._manager: KernelManager
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
-        """Output of the kernel's process around its protocol."""
+        """Output of the kernel's process outside its protocol."""
 
     def open(self, on_message: OnMessage) -> None:
         names = sorted(KernelSpecManager().find_kernel_specs())
@@ -189,9 +188,8 @@ class LocalConnection(ZmqConnection):
         )
 
     def interrupt(self) -> None:
-        with suppress(
-            RuntimeError, ProcessLookupError
-        ):  # it has just ended, which is reported elsewhere
+        # The kernel has just ended, which is reported elsewhere.
+        with suppress(RuntimeError, ProcessLookupError):
             self._manager.interrupt_kernel()
 
     def restart(self) -> None:
@@ -209,7 +207,7 @@ class LocalConnection(ZmqConnection):
 
 
 class ExistingConnection(ZmqConnection):
-    """A kernel that another program has started, by its connection file."""
+    """A kernel started by another program, found by its connection file."""
 
     ours = False
 

@@ -1,4 +1,5 @@
-"""Kernels of a Jupyter server, hub or gateway, over jupyter-kernel-client: REST and a WebSocket."""
+"""Kernels on a Jupyter server, hub or gateway, using jupyter-kernel-client (REST and a
+WebSocket)."""
 
 from __future__ import annotations
 
@@ -26,33 +27,33 @@ LEAVE = 5.0
 START = 90.0
 """Seconds that a server may take to start a kernel."""
 RECONNECT = 2
-"""Seconds between two tries to connect again."""
+"""Seconds between two attempts to reconnect."""
 SILENT = 10
-"""Seconds between two pings. The connection counts as lost if two have no answer."""
+"""Seconds between two pings. The connection counts as lost after two without a reply."""
 _TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
-"""Names of the two variables, each of which another library reads."""
+"""Both variables are needed, because they are read by two different libraries."""
 KERNEL_CHECK_INTERVAL = 5.0
-"""Seconds between two questions whether a server that is there again still has the kernel."""
+"""Seconds between two checks whether a server that can be reached again still has the kernel."""
 _LOOK = 0.5
 
 
 class ServerConnection:
-    """One kernel of a server."""
+    """A kernel on a server."""
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self.label = address.label
         self.address = address.text
         self.ours = not address.kernel_id
-        # The library's own logger writes to the terminal, and could name the token.
+        # The library's own logger writes to the terminal, and could reveal the token.
         self._log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)
         self._manager: Any = None
         self._client: Any = None
         self._next_check = 0.0
-        """When the server is asked for the kernel, as `time.monotonic` has it; 0 while there is a
-        connection."""
+        """When to ask the server about the kernel next, on the clock of `time.monotonic`; 0 while
+        connected."""
         self._since = 0.0
-        """The connection is there since then, in seconds since the epoch."""
+        """When the connection was made, in seconds since the epoch."""
         self.next_try = 0.0
         self._on_message: OnMessage = lambda channel, message: None
         self._closed = threading.Event()
@@ -80,8 +81,8 @@ class ServerConnection:
                 "start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START)
             )
         self._client, self._since = self._manager.client, time.time()
-        # Its thread must not keep the program from ending, and threads are of the kind of those
-        # that start them.
+        # The library's thread must not keep the program from ending, and threads inherit the daemon
+        # flag from the thread that starts them.
         starting = threading.Thread(target=self._client.start_channels, daemon=True)
         starting.start()
         starting.join(ANSWER + 1)
@@ -107,20 +108,19 @@ class ServerConnection:
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
         try:
             getattr(self._client, f"{channel}_channel").send(dict(message))
-        except Exception as error:  # the library passes on what its own libraries raise
+        except Exception as error:  # the library passes on errors of its own dependencies
             raise ConnectionLost(
                 f"The connection to {self.label} is lost ({type(error).__name__})."
             ) from None
 
     def ended(self) -> str:
         connection = self._client.kernel_socket
-        websocket = getattr(
-            connection, "sock", None
-        )  # the library does not tell while it tries to connect again
+        # The library does not tell that it is reconnecting.
+        websocket = getattr(connection, "sock", None)
         if websocket is not None and websocket.connected:
             self._next_check = self.next_try = 0.0
             if connection.last_ping_tm - max(connection.last_pong_tm, self._since) > 1.5 * SILENT:
-                with suppress(OSError):  # its reader notices, and connects again
+                with suppress(OSError):  # its reader notices, and reconnects
                     websocket.sock.shutdown(socket.SHUT_RDWR)
             return ""
         self._since = time.time()
@@ -132,8 +132,8 @@ class ServerConnection:
         return "" if first else self._why_gone()
 
     def _why_gone(self) -> str:
-        """Why the server can never again connect us with the kernel, as a sentence; empty if it
-        may."""
+        """Return the reason why the server can never reconnect us to the kernel, as a sentence;
+        empty if it may."""
         if not self._manager.has_kernel:
             return f"{self.label} did not start a kernel."
         try:
@@ -185,8 +185,8 @@ class ServerConnection:
                     on_message(channel, message)
 
     def _kernelspec(self) -> str:
-        """The name of the kernelspec. The question also tells whether there is a server, and
-        whether it takes the token. Raises `KernelError`."""
+        """Return the name of the kernelspec. This also checks that there is a server that accepts
+        the token. Raises `KernelError`."""
         listed = self._ask("kernelspecs", "list its kernels")
         specs = listed.get("kernelspecs") if isinstance(listed, Mapping) else None
         if not isinstance(listed, Mapping) or not isinstance(specs, Mapping):
@@ -203,7 +203,8 @@ class ServerConnection:
         return self._do(what, lambda: fetch(url, token=self._address.token, timeout=ANSWER).json())
 
     def _do(self, what: str, work: Any) -> Any:
-        """Ask the server. Raises `KernelError` with a sentence that does not name the token."""
+        """Send a request to the server. Raises `KernelError` with a sentence that does not contain
+        the token."""
         try:
             return work()
         except requests.HTTPError as error:
@@ -228,8 +229,8 @@ class ServerConnection:
 def _receive_with_ack(
     on_message: Callable[[Any, Any], None], connection: Any, message: Any
 ) -> None:
-    """Take a message, and acknowledge it at once: Linux would wait for 40 ms, and the server with
-    its next message until then."""
+    """Receive a message, and acknowledge it immediately: otherwise Linux would wait for 40 ms, and
+    the server would delay its next message until then."""
     if hasattr(socket, "TCP_QUICKACK"):
         with suppress(OSError, AttributeError):  # the connection is lost
             connection.sock.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -1,1 +1,1 @@
-"""Kernels that run elsewhere: over ssh, or over any command that has a stdin and a stdout."""
+"""Kernels on other machines: over ssh, or over any command with a stdin and a stdout."""

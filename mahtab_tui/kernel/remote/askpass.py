@@ -1,4 +1,4 @@
-"""Run by ssh and sudo when they need a password: asks the user through the socket beside it, and
+"""Run by ssh and sudo when they need a password: asks the user through the socket next to it, and
 prints the answer."""
 
 import os
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    """Return 0 with an answer, 1 without."""
+    """Return 0 if there is an answer, else 1."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.connect(os.environ["MAHTAB_ASKPASS"])
         asking.sendall(" ".join(sys.argv[1:]).encode(errors="replace"))

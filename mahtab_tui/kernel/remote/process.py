@@ -1,4 +1,4 @@
-"""A kernel process on another machine, as if it were here."""
+"""A kernel process on another machine, with the interface of a local one."""
 
 from __future__ import annotations
 
@@ -50,33 +50,33 @@ from mahtab_tui.worker.station.station import FOLDER
 
 
 class RemoteOutput:
-    """The `worker_process.SeekableOutput` of a kernel elsewhere. The wire's thread writes to it, the
-    thread that reads the kernel reads it."""
+    """The `worker_process.SeekableOutput` of a remote kernel. The connection's thread writes to it,
+    and the kernel's reader thread reads it."""
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
-        """tell_stored: tells the station up to which offset output is stored."""
+        """acknowledge: tells the station up to which offset output is stored."""
         self.pipe, self._write_end = os.pipe()
         self.position = 0
         self._acknowledge = acknowledge
         self._written = self._read = 0
-        """Bytes that went through the pipe."""
+        """Bytes written to and read from the pipe."""
         self._next = 0
         """The offset of the next byte in the pipe."""
         self._skips: deque[tuple[int, int]] = deque()
-        """After how many bytes in the pipe which offset comes next; noted before those bytes are
-        written."""
+        """Numbers of bytes in the pipe, each with the offset that follows; noted before those bytes
+        are written."""
         self._pieces: deque[tuple[int, bytes]] = deque()
-        """Pieces read from the pipe and not yet delivered, with offsets."""
+        """Pieces read from the pipe but not yet delivered, with their offsets."""
         self._stored = 0
 
-    # The wire's thread.
+    # Called by the connection's thread
 
     def skip_to(self, offset: int) -> None:
         """Set the offset at which the following output was printed."""
         self._skips.append((self._written, offset))
 
     def write(self, data: bytes) -> None:
-        """Write what has come; nothing if nobody reads it any more."""
+        """Write received output, unless nobody reads it any more."""
         self._written += len(data)
         view = memoryview(data)
         with contextlib.suppress(OSError):
@@ -84,10 +84,10 @@ class RemoteOutput:
                 view = view[os.write(self._write_end, view) :]
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Note that no more output will come."""
         os.close(self._write_end)
 
-    # The thread that reads.
+    # Called by the reader thread
 
     def read(self) -> bytes | None:
         return (self._next_output() or None) if self._fill() else b""
@@ -98,7 +98,7 @@ class RemoteOutput:
             yield self._next_output()
 
     def until(self, end: int) -> Iterator[bytes]:
-        """Yield the bytes before an offset; those that have not come yet are waited for."""
+        """Yield the bytes before an offset, waiting for those that have not arrived."""
         while self.position < end and (self._pieces or self._fill()):
             yield self._next_output(end)
 
@@ -113,7 +113,7 @@ class RemoteOutput:
         return True
 
     def _fill(self) -> bool:
-        """Read from the pipe, and wait if there is nothing; returns False at its end."""
+        """Read from the pipe, waiting if it is empty; returns False at its end."""
         data = rest = os.read(self.pipe, PIECE)
         while rest:
             while self._skips and self._skips[0][0] <= self._read:
@@ -124,7 +124,7 @@ class RemoteOutput:
         return bool(data)
 
     def _next_output(self, end: int | None = None) -> bytes:
-        """Return what was read, and say what is missing before it. end: only what was printed
+        """Return what was read, and report what is missing before it. end: only output printed
         before this offset."""
         given = b""
         while self._pieces and (end is None or self.position < end):
@@ -145,23 +145,23 @@ class RemoteOutput:
 
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
-"""Seconds before each further try to connect again; the last one from then on."""
+"""Seconds before each attempt to reconnect; the last value is repeated."""
 
 SILENT = 20.0
-"""Seconds without a word, after which a wire is given up: the station says something every 5 s."""
+"""Seconds of silence after which a connection is given up; the station sends something every 5
+s."""
 
 LAST_TRIES = 3
-"""Tries to connect again after nobody waits for the kernel any more, so that it hears that it was
-killed."""
+"""Attempts to reconnect after the kernel is not needed any more, to tell it that it was killed."""
 
 _BEAT = 5.0
 _PENDING_BYTES = 8 * 2**20
-"""Bytes that the station has not confirmed, from which on no more are taken from the session."""
+"""Bytes not confirmed by the station, from which on nothing more is taken from the session."""
 
 
 class RemoteProcess:
-    """A kernel process elsewhere: the `launch.Process` of it, and the `launch.DetachHandle`. One thread
-    carries everything over the wire."""
+    """A remote kernel process; implements `launch.Process` and `launch.DetachHandle`. One thread
+    handles the whole connection."""
 
     shares_clock = False
 
@@ -178,7 +178,7 @@ class RemoteProcess:
         self._link = Link()
         self._code: Future[int] = Future()
         self._exited: int | None = None
-        """The kernel's exit code, when the station has said it."""
+        """The kernel's exit code, once the station has reported it."""
         self.channel, self._inner = socket.socketpair()
         self.lifeline, self._claimed = socket.socketpair()
         self._wake, self._woken = socket.socketpair()
@@ -187,11 +187,11 @@ class RemoteProcess:
         self.reader = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
         self.output = self.reader.pipe
         self._orders: deque[tuple[bytes, bytes]] = deque()
-        """Messages for the station beside frames."""
+        """Messages for the station, in addition to frames."""
         self._leaving = threading.Event()
-        """This host lets the kernel go on without it."""
+        """Set when this host detaches from the kernel."""
         self._all_sent = False
-        """The session has gone, and the station knows."""
+        """Whether the session has ended and the station knows."""
         self._connected = True
         self._killed = False
         self._last_tries = LAST_TRIES
@@ -206,10 +206,10 @@ class RemoteProcess:
         return None if self._noted is None else self
 
     def signal(self, number: int) -> None:
-        """Send a signal to the kernel and its children; later, if there is no wire now.
+        """Send a signal to the kernel and its children, later if there is no connection.
 
-        A kernel that is killed counts as ended if there is no wire, once the wire is lost, or soon
-        if nobody waits for it.
+        A killed kernel counts as ended if there is no connection, once the connection is lost, or
+        soon if nobody waits for it.
         """
         self._order(SIGNAL, str(number).encode())
         if number == signal.SIGKILL:
@@ -232,15 +232,15 @@ class RemoteProcess:
         return code
 
     def leave(self) -> None:
-        """Let the kernel continue there; it learns so if it is connected."""
+        """Detach from the kernel, and tell the station if connected."""
         self._leaving.set()
         self._order()
         self._thread.join(FINISH_TIMEOUT)
         self.lifeline.close()
 
     def ended(self) -> None:
-        """The kernel has ended, or counts as ended; another host may still find it if its end is
-        not known."""
+        """Note that the kernel has ended, or counts as ended. If its end is not certain, another
+        host may still find it."""
         if self._noted is not None and self._exited is not None:
             self._noted.forget()
         self.lifeline.close()
@@ -248,10 +248,10 @@ class RemoteProcess:
     def _order(self, kind: bytes = b"", data: bytes = b"") -> None:
         if kind:
             self._orders.append((kind, data))
-        with contextlib.suppress(OSError):  # the thread has ended, or has enough to wake it
+        with contextlib.suppress(OSError):  # the thread has ended, or will wake up anyway
             self._wake.send(b"o")
 
-    # The thread.
+    # The connection's thread
 
     def _run(self, first: Transport) -> None:
         transport: Transport | None = first
@@ -273,14 +273,14 @@ class RemoteProcess:
                 each.close()
 
     def _ended(self, code: int) -> None:
-        with contextlib.suppress(InvalidStateError):  # it counts as ended already
+        with contextlib.suppress(InvalidStateError):  # it already counts as ended
             self._code.set_result(code)
         with contextlib.suppress(OSError):
             self._inner.shutdown(socket.SHUT_WR)
 
     def _connect_again(self, why: str) -> Transport | None:
-        """Try until it succeeds; None once nobody waits for the kernel any more. Raises
-        `KernelGone`, `KernelClaimed`."""
+        """Try to reconnect until it works; returns None once the kernel is not needed any more.
+        Raises `KernelGone` and `KernelClaimed`."""
         self._connected = False
         if self._killed:
             self._ended(-signal.SIGKILL)
@@ -309,7 +309,7 @@ class RemoteProcess:
         return None
 
     def _carry(self, transport: Transport) -> str:
-        """Carry everything over one wire until it breaks; returns why it did."""
+        """Exchange data over one connection until it breaks; returns the reason."""
         link = self._link
         try:
             link.connect(transport.received)
@@ -364,29 +364,28 @@ class RemoteProcess:
                 if now - beat > _BEAT:
                     beat = now
                     link.alive()
-        with contextlib.suppress(
-            OSError
-        ):  # that its end is known here; if this is lost, the station leaves later
+        # Tells the station that we know of the end; if this is lost, the station exits later.
+        with contextlib.suppress(OSError):
             os.write(transport.stdin, link.outgoing)
         transport.finish(MAX_FINISH_TIMEOUT)
         return ""
 
     def _forward(self) -> bool:
-        """Send what the session says to the kernel; False when it says nothing more."""
+        """Send the session's data to the kernel; returns False at the end of the data."""
         data = self._inner.recv(LINK_PIECE)
         self._link.send(FRAMES if data else END, data)
         self._all_sent = not data
         return bool(data)
 
     def _take(self, data: bytes) -> None:
-        """Hand on what has come, in order. Raises `LinkError`, `OSError`."""
+        """Process received data in order. Raises `LinkError` and `OSError`."""
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
                 self.reader.write(message.data)
             elif message.kind == OFFSET:
                 self.reader.skip_to(_parse_number(message.data))
             elif message.kind == FRAMES:
-                with contextlib.suppress(OSError):  # nobody reads: this host leaves
+                with contextlib.suppress(OSError):  # nobody reads, because this host is detaching
                     self._inner.sendall(message.data)
             elif message.kind == EXITED:
                 self._exited = _parse_number(message.data)
@@ -395,14 +394,14 @@ class RemoteProcess:
 
 
 def _parse_number(data: bytes) -> int:
-    """Raises `LinkError`."""
+    """Parse a number. Raises `LinkError`."""
     if len(data) > 20 or not data.removeprefix(b"-").isdigit():
         raise LinkError("the other machine sent something other than a number")
     return int(data)
 
 
 class RemoteLauncher:
-    """A `launch.Launcher` behind an address."""
+    """A `launch.Launcher` for another machine's address."""
 
     problem = ""
 
@@ -413,10 +412,10 @@ class RemoteLauncher:
         session: str = "",
         waiting: ConnectedKernel | None = None,
     ) -> None:
-        """keep_hours: how long an idle kernel is kept there without a wire, or without a screen.
+        """keep_hours: how long an idle kernel waits there for a connection or a screen.
 
-        session: the id of the one that shall find it again; empty for none. waiting: the session's
-        kernel, if it has one; the first `start` returns it.
+        session: the id of the session that can find it again; empty for none. waiting: the
+        session's waiting kernel, if any, which the first `start` returns.
         """
         self._address = address
         self._keep = keep_hours * 3600
@@ -436,7 +435,7 @@ class RemoteLauncher:
         return self._address.text
 
     def find(self, python: str | None) -> str:
-        """The interpreter is looked up there."""
+        """Return the name unchanged, because the other machine looks up the interpreter."""
         return python or ""
 
     def start(
@@ -457,7 +456,7 @@ class RemoteLauncher:
         return RemoteProcess(connected, wire)
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
-        """In the home folder there, with a key of its own: the user's key stays here."""
+        """Save in the home folder there, with a separate key, so that the user's key stays here."""
         key = hmac.new(
             bytes.fromhex(target.key), self._address.text.encode(errors="surrogateescape"), "sha256"
         )

@@ -31,39 +31,39 @@ from mahtab_tui.worker.station.kernel import EXITED, OUTPUT, Link, LinkError
 
 _NOTE_SUFFIX = ".far"
 _MAX_NOTE = 10_000
-"""Bytes of a note that are read."""
+"""Maximum bytes of a note to read."""
 
 
 class Station(NamedTuple):
-    """How a kernel elsewhere is found."""
+    """How to find a remote kernel."""
 
     address: str
     label: str
     """The address for messages."""
     name: str
-    """Name of its socket there, in hexadecimal."""
+    """The name of its socket, in hexadecimal."""
     token: str
-    """Secret that a host must know, in hexadecimal."""
+    """The secret that hosts must present, in hexadecimal."""
 
 
 class KernelNote(NamedTuple):
-    """A kernel elsewhere that a session had when it was last open."""
+    """A remote kernel that a session had when it was last open."""
 
     session: str
     """The session's id."""
     since: float
-    """Since when it has it, in seconds since the epoch."""
+    """When the session got the kernel, in seconds since the epoch."""
     station: Station
     path: Path
 
     def forget(self) -> None:
-        """The kernel has ended."""
+        """Delete the note, because the kernel has ended."""
         with contextlib.suppress(OSError):
             self.path.unlink()
 
 
 def save_note(session: str, station: Station) -> KernelNote | None:
-    """Write down where a session's kernel is; None if that cannot be written."""
+    """Save where a session's kernel is; None if that cannot be written."""
     with contextlib.suppress(OSError):
         path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{_NOTE_SUFFIX}"
         with open(
@@ -77,8 +77,8 @@ def save_note(session: str, station: Station) -> KernelNote | None:
 
 
 def noted_kernels(session: str | None = None) -> list[KernelNote]:
-    """Return the kernels elsewhere of one session or of all, the last first, without asking whether
-    they are still there."""
+    """Return the remote kernels of one session or of all, newest first, without checking whether
+    they still exist."""
     try:
         paths = list(sockets_folder().glob(f"*{_NOTE_SUFFIX}"))
     except OSError:
@@ -100,26 +100,26 @@ def _read_note(path: Path) -> KernelNote | None:
 
 
 class ConnectedKernel(NamedTuple):
-    """A kernel elsewhere, as its host is connected with it."""
+    """A remote kernel that its host is connected to."""
 
     station: Station
     host: str
-    """This host's name, which each wire says."""
+    """This host's name, which is sent in each connection."""
     transport: Transport
     token: bytes
     """Part of each frame of the kernel."""
     cell: int = 0
-    """The cell that runs in a kernel that has waited; 0 for none."""
+    """The cell running in a reattached kernel; 0 for none."""
     was_reattached: bool = False
-    """Whether it has waited for this host."""
+    """Whether it was waiting for this host."""
     ready: KernelReady | None = None
-    """Its message when it was ready."""
+    """Its ready message."""
     noted: KernelNote | None = None
-    """The note that leads to it; None if no other host shall find it."""
+    """The note to find it by; None if no other host should find it."""
 
     @property
     def asked(self) -> dict[str, Any]:
-        """First message of each further wire."""
+        """The first message of each later connection."""
         return _request_fields(self.station, self.host)
 
 
@@ -130,10 +130,10 @@ def start_remote(
     ask: Ask,
     given_up: threading.Event,
 ) -> ConnectedKernel:
-    """Start a kernel elsewhere. Raises `KernelError`, also when it is given up.
+    """Start a remote kernel. Raises `KernelError`, also if it is given up.
 
-    asked: of it, as `worker.station.station` reads it. session: the id of the one that shall find
-    it again; empty for none.
+    asked: the request, as `worker.station.station` reads it. session: the id of the session that
+    can find it again; empty for none.
     """
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
@@ -147,10 +147,10 @@ def start_remote(
 
 
 def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
-    """Take a kernel from where it is, also from another host.
+    """Attach to a remote kernel, even if another host has it.
 
-    Raises `KernelGone` if it has ended: what its last cell has printed is kept then as that of a
-    kernel of this machine. Raises `KernelError`.
+    Raises `KernelGone` if it has ended; then the output of its last cell is saved, as for a kernel
+    on this machine. Raises `KernelError`.
     """
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     asked = {**_request_fields(noted.station, host), "received": 0, "attach": token.hex()}
@@ -171,8 +171,8 @@ def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
 
 
 def stop_remote(noted: KernelNote, ask: Ask) -> None:
-    """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises
-    `KernelError` if the other machine cannot be reached."""
+    """Stop a waiting kernel, wait for its end, and save its cell's output. Raises `KernelError` if
+    the other machine cannot be reached."""
     with contextlib.suppress(KernelGone):
         transport = Transport(
             parse(noted.station.address), {**_request_fields(noted.station, ""), "stop": True}, ask
@@ -188,8 +188,8 @@ def _request_fields(station: Station, host: str) -> dict[str, Any]:
 
 
 def _save_last_output(noted: KernelNote, transport: Transport) -> None:
-    """Keep what the cell has printed in which a kernel has ended. Raises `KernelError`, and the
-    other machine keeps it."""
+    """Save the output of the cell in which a kernel ended. If it raises `KernelError`, the other
+    machine keeps it."""
     link, output, size = Link(), list[bytes](), 0
     data, ended = transport.take_buffered(), False
     try:
@@ -212,5 +212,5 @@ def _save_last_output(noted: KernelNote, transport: Transport) -> None:
             f"The output of the last cell on {noted.station.label} cannot be saved: {why}."
         ) from None
     with contextlib.suppress(OSError):
-        os.write(transport.stdin, confirmed)  # it may leave then
+        os.write(transport.stdin, confirmed)  # now the station may exit
     transport.finish(FINISH_TIMEOUT)

@@ -32,16 +32,16 @@ from mahtab_tui.kernel.launch import cloudpickle_folder
 from mahtab_tui.worker.station.kernel import LINK_PIECE, MAGIC
 
 Ask = Callable[[str, bool], str | None]
-"""Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. None if there
-is no answer."""
+"""Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. Returns None
+if there is no answer."""
 
 _LONGEST = 4_000
-"""Characters of a prompt."""
+"""Maximum characters of a prompt."""
 
 
 class AskpassServer:
-    """A folder of the user's own with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket
-    where it asks. Close it."""
+    """A private folder with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket on which it
+    asks. Must be closed."""
 
     def __init__(self, ask: Ask) -> None:
         """Raises `OSError`."""
@@ -59,7 +59,7 @@ class AskpassServer:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)
         self._listener.listen()
-        # Older versions of ssh ask that way only where there is a DISPLAY.
+        # Older versions of ssh only use this if there is a DISPLAY.
         self.env = {
             "SSH_ASKPASS": program,
             "SSH_ASKPASS_REQUIRE": "force",
@@ -70,7 +70,7 @@ class AskpassServer:
         threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Stop asking."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -104,8 +104,8 @@ class Bundle(NamedTuple):
 
 @functools.cache
 def bundle() -> Bundle:
-    """Pack the files. The same files make the same bytes, so that they are known there by their
-    digest. Raises `KernelError`."""
+    """Pack the files. The same files give the same bytes, so that the other machine recognises them
+    by their digest. Raises `KernelError`."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for folder, name in (
@@ -126,24 +126,24 @@ _SSH = re.compile(
     r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>\d{1,5}))?(?P<python>/\S.*)?"
 )
 _LABEL = 30
-"""Characters of a command that the header shows."""
+"""Maximum characters of a command shown in the header."""
 _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
-"""ssh itself notices a dead connection, unless the user has set it."""
+"""Lets ssh itself notice a dead connection, unless the user has set this."""
 
 
 class Address(NamedTuple):
-    """The way to a kernel elsewhere."""
+    """The address of a remote kernel."""
 
     text: str
-    """As the user wrote it."""
+    """As written by the user."""
     label: str
     """For the header: the host, or the command's first words."""
     argv: tuple[str, ...]
-    """The command whose stdin and stdout are the wire."""
+    """The command whose stdin and stdout are the connection."""
 
 
 def parse(text: str) -> Address:
-    """Read an address. Raises `KernelError`."""
+    """Parse an address. Raises `KernelError`."""
     if text.startswith("command:"):
         try:
             words = shlex.split(text.removeprefix("command:"))
@@ -160,14 +160,14 @@ def parse(text: str) -> Address:
     python = unquote(found["python"] or "python3")
     host = found["host"].replace("[", "").replace("]", "")
     port = ("-p", found["port"]) if found["port"] else ()
-    # ssh joins the words and the shell there takes them apart again.
+    # ssh joins the words, and the shell there splits them again.
     there = shlex.join(["exec", python, "-c", _loader()])
     return Address(text, host, ("ssh", "-T", *_ALIVE, *port, "--", host, there))
 
 
 def _loader() -> str:
-    """The loader as an argument that no shell changes. Files beside the user's data do not become
-    its modules."""
+    """Return the loader as an argument that no shell changes. Files next to the user's data do not
+    become its modules."""
     source = Path(worker.__file__).with_name("station").joinpath("loader.py").read_bytes()
     own = (
         "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"
@@ -177,33 +177,33 @@ def _loader() -> str:
 
 
 CONNECT_TIMEOUT = 60.0
-"""Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password
-that is typed."""
+"""Seconds until the other side sends something: a host may wake up, a container may be downloaded,
+a password may be typed."""
 
 FINISH_TIMEOUT = 1.0
-"""Seconds that somebody waits for the command to carry the last words and to end."""
+"""Seconds to wait for the command to send the remaining data and to end."""
 MAX_FINISH_TIMEOUT = 10.0
-"""Seconds after which the command is ended although it still carries the last words, on a thread
-for which nobody waits."""
+"""Seconds after which a command that is still sending data is ended, on a thread that nobody waits
+for."""
 
 _POLL_INTERVAL = 0.2
-"""Seconds between two checks whether the user waits no more."""
+"""Seconds between two checks whether the user has given up."""
 _BANNER = 2**20
-"""Bytes that the way there may print before the loader's line."""
+"""Maximum bytes printed before the loader's line."""
 _ERROR_CHARS = 4_000
-"""Characters that are kept of what the command says on stderr."""
+"""Characters to keep of the command's stderr."""
 
 
 class KernelGone(KernelError):
-    """The other machine was reached, but the kernel is not there any more."""
+    """The other machine was reached, but the kernel no longer exists."""
 
 
 class KernelClaimed(KernelError):
-    """Another host has the kernel now."""
+    """Another host has attached to the kernel."""
 
 
 class Transport:
-    """A connection to the station of a kernel."""
+    """A connection to a kernel's station."""
 
     def __init__(
         self,
@@ -213,8 +213,7 @@ class Transport:
         given_up: threading.Event | None = None,
     ) -> None:
         """Start the command, and connect. asked: the relay's first line. ask: asks the user for a
-        password. given_up: when it is set, nobody waits for the answer any more. Raises
-        `KernelError`."""
+        password. given_up: set when nobody waits for the result any more. Raises `KernelError`."""
         self._address = address
         self._given_up = given_up or threading.Event()
         self._errors = ""
@@ -230,7 +229,7 @@ class Transport:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **self._questions.env},
-                start_new_session=True,  # so that it cannot ask on the screen's terminal, and no Ctrl+C reaches it
+                start_new_session=True,  # so that it cannot ask on the screen's terminal or get its Ctrl+C
                 bufsize=0,
             )
         except OSError as error:
@@ -253,12 +252,12 @@ class Transport:
             self._questions.close()
 
     def take_buffered(self) -> bytes:
-        """Return what has come after the greeting and is not read yet."""
+        """Return data received after the greeting that was not read yet."""
         data, self._buffer = self._buffer, b""
         return data
 
     def read_stderr(self) -> bool:
-        """Keep what the command says; False at its end."""
+        """Read the command's stderr; returns False at its end."""
         try:
             data = os.read(self.stderr, LINK_PIECE)
         except BlockingIOError:
@@ -268,24 +267,24 @@ class Transport:
 
     @property
     def errors(self) -> str:
-        """The last line that the command has said on stderr, without a full stop."""
+        """Return the last line of the command's stderr, without a full stop."""
         lines = self._errors.split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "").rstrip(".")
 
     def exchange(self, data: bytes) -> bytes:
-        """Send something, and return what comes next. Raises `KernelError` if nothing does."""
+        """Send data, and return the data that follows. Raises `KernelError` if there is none."""
         deadline = time.monotonic() + CONNECT_TIMEOUT
         self._write(data, deadline)
         return self._read(deadline)
 
     def finish(self, seconds: float) -> None:
-        """Let the command carry what was written, and end by itself."""
+        """Let the command send the remaining data, and end by itself."""
         self._files[0].close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(seconds)
 
     def close(self) -> None:
-        """End the command, and what it has started here."""
+        """End the command, with its child processes on this machine."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
@@ -296,8 +295,8 @@ class Transport:
     def _connect(self, asked: Mapping[str, Any]) -> int:
         files = bundle()
         deadline = time.monotonic() + CONNECT_TIMEOUT
-        # Said before it is asked for: each round trip counts on a slow wire.
-        with contextlib.suppress(KernelError):  # it has ended: what it said before tells why
+        # Sent before it is requested, because each round trip counts on a slow connection.
+        with contextlib.suppress(KernelError):  # it has ended; its earlier output tells why
             self._write(
                 json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n",
                 deadline,
@@ -327,7 +326,7 @@ class Transport:
             raise KernelError(f"{self._address.label} does not respond like a kernel.") from None
 
     def _greeting(self, deadline: float) -> list[str]:
-        """Read up to the loader's line, past whatever the way there prints."""
+        """Read up to the loader's line, skipping anything printed before it."""
         read = 0
         while True:
             line = self._line(deadline)
@@ -349,7 +348,7 @@ class Transport:
         return line.rstrip(b"\r")
 
     def _read(self, deadline: float) -> bytes:
-        """Return what comes next. Raises `KernelError` if nothing does."""
+        """Return the data received next. Raises `KernelError` if there is none."""
         while True:
             self._wait(select.POLLIN, self.stdout, deadline)
             with contextlib.suppress(BlockingIOError):
@@ -396,8 +395,8 @@ class Transport:
 
 
 def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
-    """Remove what was left on another machine; returns how many kernels are there, which prevent
-    it, and the folders removed. Raises `KernelError`."""
+    """Remove leftovers on another machine; returns the number of kernels there, which prevent this,
+    and the removed folders. Raises `KernelError`."""
     transport = Transport(address, {"clean": True}, ask)
     transport.close()
     try:

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.message import Message
 
+from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.node import SearchNode, Turn
@@ -28,7 +29,7 @@ from mahtab_tui.tui.search.drawing import (
     short_time,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.transcript.output import OutputBuffer, OutputRows
+from mahtab_tui.tui.transcript.output import OutputRows
 
 LONGEST_POSITION = 60
 """Maximum number of listed spans of an answer."""

@@ -1,148 +1,15 @@
-"""The entries of the transcript, as data."""
+"""Describes entries of the transcript and limits their memory; tracks what the model does."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.prompt import number_entry
-from mahtab_tui.bus.records import AnswerFigure, Change, Record
-from mahtab_tui.bus.sanitize import plain, visible
-from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.transcript.output import LOCATION, OutputBuffer
-
-
-@dataclass(kw_only=True, eq=False)
-class Entry:
-    """An item of the transcript."""
-
-    version: int = 0
-    """Increases with every visible change."""
-    gap: bool = True
-    """Whether there is an empty row above it."""
-    joined: bool = False
-    """Whether it continues the entry above, of the same author: the bar runs through the gap."""
-    hidden: bool = False
-    """Whether it was dropped: it was streamed, but is not part of the complete answer."""
-    key: str = ""
-    """Its name in the model's conversation, from `bus.prompt.HiddenEntries`; empty if it is not
-    part of it."""
-    removed: Literal["", "hidden", "replaced"] = ""
-    """Why the model no longer gets it."""
-    collapsed: bool = False
-    """Whether only its first rows are shown."""
-
-
-class AttachmentChip(NamedTuple):
-    """An attachment of a question, or why it is missing."""
-
-    label: str
-    size: str
-    problem: str
-
-
-@dataclass(kw_only=True, eq=False)
-class Question(Entry):
-    """The user's words."""
-
-    text: str
-    attached: list[AttachmentChip] = field(default_factory=list)
-
-
-@dataclass(kw_only=True, eq=False)
-class Words(Entry):
-    """The model's words in Markdown, complete or still streaming."""
-
-    author: str
-    source: str = ""
-    revision: int = 0
-    """Increases when `source` is replaced rather than extended."""
-    thought: bool = False
-    """Whether they are the model's thinking, not its answer."""
-    named: bool = True
-    """Whether the author's name comes first; only for the first words of a step."""
-    mark: str = ""
-    """Either "stopped", or "cut off" if the program was killed; empty if the answer ended
-    normally."""
-    figures: Sequence[AnswerFigure] = ()
-    """Figures of the answer, once it is complete."""
-
-    @property
-    def own_figures(self) -> list[AnswerFigure]:
-        """The figures in these words."""
-        return [figure for figure in self.figures if figure.text in self.source]
-
-
-@dataclass(kw_only=True, eq=False)
-class Cell(Entry):
-    """Code of the user, the model or an agent: proposed, waiting, running or done."""
-
-    author: str
-    person: bool
-    agent_index: int | None = None
-    """Colour index of an agent, from 0; None for cells of the user and the model."""
-    code: str = ""
-    block: int | None = None
-    """Index of the code block in the streamed answer."""
-    number: int | None = None
-    """None if it has not run."""
-    started: float | None = None
-    """Start time in seconds since the epoch; None if it is not running."""
-    status: str = ""
-    """A `kernel.values.Status` value after it ended; "cut off" if the program was killed."""
-    duration: float | None = None
-    """Seconds."""
-    approval: str = ""
-    """One of "waiting", "skipped", "stopped" and "refused"; if the program was killed, "cut off"
-    while it was being written and "not run" while it waited."""
-    part: str = ""
-    """Its number among the waiting code blocks, such as "1/2"; empty if it is the only one."""
-    reason: str = ""
-    """Why it was skipped."""
-    edited: bool = False
-    """Whether the user edited the code before it ran."""
-    output: OutputBuffer = field(default_factory=OutputBuffer)
-    displays: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Text, MIME type, data and key of displayed values, until the cell ends. The text is also part
-    of the output."""
-    frames: Sequence[TracebackFrame] = ()
-    offers_explanation: bool = False
-    """Whether to show the key that asks about the error, because the user's last cell failed."""
-    late_output: OutputBuffer | None = None
-    """Output that came after the cell had ended."""
-    undone: bool = False
-    """Whether its changes were undone."""
-    changes: Sequence[Change] = ()
-    cell_number: int | None = None
-    """The number of the notebook's cell that it is, or that it ran."""
-    ran_as: int | None = None
-    """The execution count stored in the notebook."""
-
-    @property
-    def own_frame(self) -> int:
-        """Index of the last frame whose code the traceback shows and that is not in a library;
-        otherwise of the last frame."""
-        shown = [
-            index
-            for index, frame in enumerate(self.frames)
-            if (line := self.output.from_end(frame.row)) and LOCATION.match(line.text)
-        ]
-        return shown[-1] if shown else len(self.frames) - 1
-
-    @property
-    def exception(self) -> str:
-        """The first lines of the traceback after the last frame; empty if unknown."""
-        rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
-        texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
-        start = next(
-            (index for index, text in enumerate(texts) if text and not text[0].isspace()),
-            len(texts),
-        )
-        return "\n".join(texts[start : start + 3])
+from mahtab_tui.bus.conversation import Cell, Entry, ToolUse, Words
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
 
 
 @dataclass(kw_only=True, eq=False)
@@ -152,69 +19,11 @@ class NotebookWords(Words):
     cell_number: int
 
 
-@dataclass(kw_only=True, eq=False)
-class ToolUse(Entry):
-    """A tool call by the model, and its result."""
-
-    author: str
-    name: str
-    arguments: str
-    """The exact arguments, as JSON."""
-    state: str = "running"
-    text: str = ""
-    """The result, or why there is none."""
-
-
-@dataclass(kw_only=True, eq=False)
-class Note(Entry):
-    """A message from the program itself."""
-
-    level: str
-    """``info``, ``warning``, ``error``, or ``quiet`` for a mere marker."""
-    text: str
-
-
 def ends_with_bar(entry: Entry) -> bool:
     """Return whether an entry's last row has the model's bar."""
     if isinstance(entry, Cell):
         return not (entry.person or len(entry.output) or entry.changes)
     return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
-
-
-WORDS = 20_000
-"""Maximum characters of a cell rendered as Markdown; more would block the screen."""
-
-_TICKS = re.compile("`+")
-
-
-def to_entry(record: records.NotebookCell) -> Cell | NotebookWords:
-    """Return the entry for a notebook cell; a raw cell becomes a block of text."""
-    key = number_entry(record.place)
-    if record.kind == "code":
-        return Cell(
-            author="notebook", person=True, code=record.text, cell_number=record.place, key=key
-        )
-    text = record.text[:WORDS]
-    if record.kind != "markdown":
-        fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
-        text = f"{fence}\n{text}\n{fence}"
-    if (omitted := len(record.text) - WORDS) > 0:
-        text += f"\n\n… {omitted:,} characters left out"
-    return NotebookWords(author="", named=False, source=text, cell_number=record.place, key=key)
-
-
-def entry_text(entry: Entry) -> str:
-    """Return the text of an entry: code, words, question, notice, or tool call with result."""
-    match entry:
-        case Cell():
-            return visible(entry.code.strip("\n"))
-        case Words():
-            return plain(entry.source.strip("\n"))
-        case ToolUse():
-            return plain(f"{entry.name} {entry.arguments}\n{entry.text}".rstrip())
-        case Question() | Note():
-            return plain(entry.text)
-    raise AssertionError(entry)
 
 
 def output_text(cell: Cell) -> str:

@@ -2,96 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.prompt import cell_entry, question_entry, tool_entry
+from mahtab_tui.bus.conversation import (
+    Cell,
+    Conversation,
+    Entry,
+    Note,
+    Step,
+    Words,
+    answer_author,
+    answer_step,
+    code_blocks,
+)
+from mahtab_tui.bus.output import RICH_DISPLAYS
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.transcript.answers import AgentCells, AnswerEntries
 from mahtab_tui.tui.transcript.entries import (
     Activities,
     Activity,
-    AttachmentChip,
-    Cell,
-    Entry,
-    Note,
+    NotebookWords,
     OutputMemory,
-    Question,
-    ToolUse,
     ends_with_bar,
-    to_entry,
 )
-from mahtab_tui.tui.transcript.output import RICH_DISPLAYS, OutputBuffer
+
+WORDS = 20_000
+"""Maximum characters of a cell rendered as Markdown; more would block the screen."""
+
+_TICKS = re.compile("`+")
 
 
-class Transcript:
+class Transcript(Conversation):
     """The entries, and which of them have changed. The cost of a change does not depend on the
     number of entries."""
 
     def __init__(self, since: float) -> None:
         """since: the start of the session, in seconds since the epoch; nothing in older records is
         still running."""
-        self.entries: list[Entry] = []
+        super().__init__()
         self.pinned: list[Entry] = []
         """Pinned entries, in the order in which they were pinned."""
         self._activities = Activities(since)
         self._since = since
         self.positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
-        self._cells: dict[int, Cell] = {}
         self.codes: dict[int, str] = {}
         """Code of each cell by number, including cells that were cleared."""
-        self._tools: dict[str, ToolUse] = {}
-        self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
-        self._hidden: set[str] = set()
-        """Names of hidden entries; more pieces of a hidden answer may still arrive."""
         self.opened: Entry | None = None
         """The first entry of a notebook, until the user scrolls or something runs; the view starts
         there."""
         self._cells_by_number: dict[int, Cell] = {}
         """Code cells of the notebook, by their position in it."""
         self._memory = OutputMemory()
-        self._answers = AnswerEntries(self.append, self.touch)
-        self._agent_cells = AgentCells(self.append, self.touch)
-        self._folds: dict[type[Record], Callable[[Any], None]] = {
-            records.UserReplIn: self._user_code,
-            records.AssistantReplIn: self._model_code,
+        self._thoughts: dict[Step, Words] = {}
+        """The model's thinking before an answer."""
+        self._waiting: dict[str | None, Cell] = {}
+        """Agents' cells that wait for approval, by the agent's call."""
+        self._folds |= {
             records.UserReplOutStream: self._output_piece,
             records.AssistantReplOutStream: self._output_piece,
-            records.Display: self._display,
-            records.UserReplOut: self._output,
-            records.AssistantReplOut: self._output,
-            records.Namespace: self._namespace,
-            records.UserChat: self._question,
-            records.UserAttachment: self._attachment,
-            records.AssistantChatStream: self._answers.token,
-            records.AssistantChat: self._answers.answer,
-            records.AssistantThoughtStream: self._answers.thought_piece,
-            records.AssistantThought: self._answers.thought,
-            records.AssistantTool: self._tool,
-            records.Skill: self._skill,
+            records.AssistantChatStream: self._token,
+            records.AssistantThoughtStream: self._thought_piece,
+            records.AssistantThought: self._thought,
             records.Approval: self._approval,
             records.Review: self._review,
             records.Agent: self._agent,
             records.Kernel: self._kernel,
-            records.Notice: self._notice,
-            records.Hide: self._hide,
-            records.Replace: self._replace,
             records.Pin: self._pin,
-            records.Undo: self._undo,
-            records.Restore: self._report,
-            records.Branch: self._report,
-            records.Plan: self._plan,
             records.NotebookFile: self._notebook_file,
             records.NotebookCell: self._notebook_cell,
             records.NotebookOutput: self._notebook_output,
         }
 
-    def fold(self, new_records: Sequence[Record]) -> None:
+    def fold(self, new_records: Iterable[Record]) -> None:
         for record in new_records:
             self._activities.fold(record)
             if fold := self._folds.get(type(record)):
@@ -141,11 +126,9 @@ class Transcript:
         last = self.entries[-1] if self.entries else None
         entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
         entry.joined = entry.joined and last is not None and ends_with_bar(last)
-        if entry.key in self._hidden:
-            entry.removed = "hidden"
         self.positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
-        self.entries.append(entry)
+        super().append(entry)
 
     def touch(self, entry: Entry) -> None:
         """Mark an entry as changed, unless it was cleared."""
@@ -153,73 +136,7 @@ class Transcript:
             entry.version += 1
             self._changed.add(position)
 
-    # Cells
-
-    def _user_code(self, record: records.UserReplIn) -> None:
-        cell = Cell(author=record.party or "you", person=True, code=record.text)
-        self.append(cell)
-        self._start(cell, record)
-
-    def _model_code(self, record: records.AssistantReplIn) -> None:
-        cells = self._answers if record.guest is None else self._agent_cells
-        cell = cells.start_code(record)
-        self._start(cell, record)
-        self.touch(cell)
-
-    def _start(self, cell: Cell, record: records.ReplIn) -> None:
-        number = record.cell
-        cell.number = number
-        if self._last_cell is not None and self._last_cell.offers_explanation:
-            self._last_cell.offers_explanation = False
-            self.touch(self._last_cell)
-        self._last_cell = cell
-        if record.place is not None:
-            cell.cell_number = record.place
-            if (stored := self._cells_by_number.get(record.place)) is not None:
-                stored.ran_as = number
-                self.touch(stored)
-        if number is None:
-            return
-        cell.key = cell_entry(number)
-        self.codes[number] = record.text
-        self._cells[number] = cell
-        if record.time >= self._since:
-            cell.started = record.time
-            self.running[number] = cell
-
-    def _output_piece(self, record: records.ReplOutStream) -> None:
-        cell = self._cell(record.cell, late=record.late)
-        if cell is None:
-            return
-        if record.late:
-            self._feed_late_output(cell, record.text)
-        else:
-            _feed(cell, record.kind, record.text, iter(cell.displays[-1:]))
-        self._redraw_grown(cell)
-
-    def _display(self, record: records.Display) -> None:
-        if (cell := self._cell(record.cell)) is None:
-            return
-        cell.displays.append((record.text, record.mime, record.data, record.value))
-        # As in the output, displays in the middle become plain text.
-        if len(cell.displays) > RICH_DISPLAYS:
-            middle = -RICH_DISPLAYS // 2 - 1
-            cell.displays[middle] = (cell.displays[middle][0], "", "", "")
-
-    def _output(self, record: records.ReplOut) -> None:
-        cell = self._cell(record.cell, late=record.late)
-        if cell is None:
-            if record.late and record.text.strip():
-                # Kernel output before the first cell.
-                self.append(Note(level="quiet", text=record.text.rstrip()))
-            return
-        if record.late:
-            self._feed_late_output(cell, record.text)
-        else:
-            self._end(cell, record)
-        self._redraw_grown(cell)
-
-    def _redraw_grown(self, cell: Cell) -> None:
+    def touch_output(self, cell: Cell) -> None:
         """Redraw a cell that now has output, because the entry below is no longer joined to its
         code."""
         self.touch(cell)
@@ -232,91 +149,165 @@ class Transcript:
             self.entries[following].joined = False
             self.touch(self.entries[following])
 
-    def _feed_late_output(self, cell: Cell, text: str) -> None:
-        if cell.late_output is None:
-            cell.late_output = OutputBuffer()
-        cell.late_output.feed("stdout", text)
+    # Cells
+
+    def _start(self, cell: Cell, record: records.ReplIn) -> None:
+        if self._last_cell is not None and self._last_cell.offers_explanation:
+            self._last_cell.offers_explanation = False
+            self.touch(self._last_cell)
+        super()._start(cell, record)
+        stored = self._cells_by_number.get(record.position or 0)
+        if stored is not None:
+            stored.ran_as = record.cell
+            self.touch(stored)
+        if record.cell is not None:
+            self.codes[record.cell] = record.text
+            if record.time >= self._since:
+                cell.started = record.time
+                self.running[record.cell] = cell
+
+    def _output_piece(self, record: records.ReplOutStream) -> None:
+        cell = self._find_cell(record.cell, late=record.late)
+        if cell is None:
+            return
+        if record.late:
+            cell.feed_late(record.text)
+        else:
+            cell.feed(record.kind, record.text, iter(cell.displays[-1:]))
+        self.touch_output(cell)
+
+    def _display(self, record: records.Display) -> None:
+        super()._display(record)
+        cell = self._find_cell(record.cell)
+        # As in the output, displays in the middle become plain text.
+        if cell is not None and len(cell.displays) > RICH_DISPLAYS:
+            middle = -RICH_DISPLAYS // 2 - 1
+            cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
-        # No pieces arrived, some were missed, or parts were overwritten and this is the final
-        # output.
-        if cell.output.received < len(record.text) or record.rewritten:
-            cell.output.clear()
-            position, displays = 0, iter(cell.displays)
-            for kind, length in record.kinds or (("stdout", len(record.text)),):
-                text = record.text[position : position + length]
-                if record.cut:  # raw output, because the cell did not end
-                    text = collapse(text)
-                _feed(cell, kind, text, displays)
-                position += length
-        cell.displays.clear()
-        cell.frames = [TracebackFrame(*frame) for frame in record.frames or ()]
-        for index, frame in enumerate(cell.frames):
-            line = cell.output.from_end(frame.row)
+        super()._end(cell, record)
+        cell.frames = record.frames or ()
+        for index, (*_, row) in enumerate(cell.frames):
+            line = cell.output.from_end(row)
             if line is not None and line.kind == "traceback":
                 line.frame = index
         cell.started = None
-        cell.status = "cut off" if record.cut else record.status or ""
         cell.offers_explanation = cell.person and cell.status == "error" and cell is self._last_cell
-        cell.duration = record.duration
         if record.cell is not None:
             self.running.pop(record.cell, None)
+        self._limit_memory(cell)
+
+    def _limit_memory(self, cell: Cell) -> None:
         for shortened in self._memory.add(cell):
             self.touch(shortened)
 
-    def _cell(self, number: int | None, *, late: bool = False) -> Cell | None:
-        """Return a cell by number; for late output without a number, the last one."""
-        cell = None if number is None else self._cells.get(number)
-        return self._last_cell if cell is None and late else cell
-
-    def _namespace(self, record: records.Namespace) -> None:
-        cell = self._cell(record.cell)
-        if cell is not None and record.changes and not record.restored:
-            cell.changes = record.changes
-            self._redraw_grown(cell)
-
-    # The conversation
+    # Answers while they stream
 
     def _question(self, record: records.UserChat) -> None:
-        self._answers.begin()
-        self.append(Question(text=record.text, key=question_entry(record.turn)))
+        self._thoughts.clear()
+        super()._question(record)
 
-    def _attachment(self, record: records.UserAttachment) -> None:
-        key = question_entry(record.turn)
-        question = next(
-            (entry for entry in reversed(self.entries) if isinstance(entry, Question)), None
-        )
-        # The transcript may have been cleared meanwhile.
-        if question is not None and question.key == key:
-            question.attached.append(AttachmentChip(record.label, record.size, record.problem))
-            self.touch(question)
+    def _token(self, record: records.AssistantChatStream) -> None:
+        """Add a streamed piece to the last entry, or start a new one."""
+        step = answer_step(record)
+        pieces = self._pieces.setdefault(step, [])
+        if record.fresh:
+            for piece in pieces:
+                self._drop(piece)
+            pieces.clear()
+            if (thought := self._thoughts.pop(step, None)) is not None:
+                self._drop(thought)
+            return
+        last = pieces[-1] if pieces else None
+        if record.kind == "code":
+            if isinstance(last, Cell) and last.block == record.block:
+                last.code += record.text
+                self.touch(last)
+            else:
+                self._begin_piece(pieces, record, record.text, code=True, block=record.block)
+        elif isinstance(last, Words):
+            last.source += record.text
+            self.touch(last)
+        elif record.text.strip():
+            self._begin_piece(pieces, record, record.text, code=False)
 
-    def _tool(self, record: records.AssistantTool) -> None:
-        key, state = tool_entry(record.call), record.state
-        use = self._tools.get(key)
-        if use is None:
-            author = record.party or "model"
-            use = self._tools[key] = ToolUse(
-                author=author,
-                name=record.name,
-                arguments=record.arguments,
-                key=key,
-                collapsed=True,
-                joined=True,
-            )
-            self.append(use)
-        use.state = "cut off" if state == "running" and record.time < self._since else state
-        use.text = record.text
-        self.touch(use)
+    def _thought_piece(self, record: records.AssistantThoughtStream) -> None:
+        """Add a streamed piece of the model's thinking."""
+        if (entry := self._thoughts.get(answer_step(record))) is not None:
+            entry.source += record.text
+            self.touch(entry)
+        elif record.text.strip():
+            self._begin_thought(record)
 
-    def _skill(self, record: records.Skill) -> None:
-        change = f"loaded ({record.chars:,} characters)" if record.loaded else "no longer loaded"
-        self.append(Note(level="quiet", text=f"the skill {record.name} is {change}"))
+    def _thought(self, record: records.AssistantThought) -> None:
+        """Show the model's complete thinking, collapsed because the answer follows."""
+        entry = self._thoughts.get(answer_step(record)) or self._begin_thought(record)
+        entry.collapsed = True
+        self._correct(entry, record.text)
+        self.touch(entry)
+
+    def _begin_thought(
+        self, record: records.AssistantThought | records.AssistantThoughtStream
+    ) -> Words:
+        entry = Words(author=answer_author(record), source=record.text, thought=True)
+        self._thoughts[answer_step(record)] = entry
+        self.append(entry)
+        return entry
+
+    # Requests to the user
 
     def _approval(self, record: records.Approval) -> None:
-        cells = self._answers if record.guest is None else self._agent_cells
-        was = record.time < self._since and record.state == "waiting"
-        cells.approval(record.changed(state="not run") if was else record)
+        """Show that code waits, or what was decided."""
+        if record.time < self._since and record.state == "waiting":
+            record = record.changed(state="not run")
+        if record.guest is None:
+            self._block_approval(record)
+        else:
+            self._agent_approval(record)
+
+    def _block_approval(self, record: records.Approval) -> None:
+        cell = self._block(record)
+        if cell is None:
+            return
+        shown = ("waiting", "not run", "skipped", "stopped", "refused")
+        cell.approval = record.state if record.state in shown else ""
+        if record.state == "waiting" and (record.blocks or 0) > 1:
+            for number, block in enumerate(code_blocks(self._pieces[answer_step(record)]), 1):
+                block.part = f"{number}/{record.blocks}"
+                self.touch(block)
+        cell.reason = record.reason
+        if record.state == "edited" and record.text:
+            cell.code, cell.edited = record.text, True
+        self.touch(cell)
+
+    def _agent_approval(self, record: records.Approval) -> None:
+        call, state = record.call, record.state
+        cell = self._waiting.get(call)
+        if cell is None:
+            if state == "waiting":
+                self._waiting[call] = cell = super()._agent_cell(record)
+                cell.approval = state
+                self._number_waiting()
+            return
+        cell.approval = state if state in ("skipped", "stopped") else ""
+        cell.reason = record.reason
+        if state == "edited":
+            cell.code, cell.edited = record.text, True
+        if cell.approval:
+            del self._waiting[call]
+            self._number_waiting()
+        self.touch(cell)
+
+    def _number_waiting(self) -> None:
+        """Number the agents' waiting cells, if there are several."""
+        for number, cell in enumerate(self._waiting.values(), 1):
+            cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
+            self.touch(cell)
+
+    def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
+        cell = self._waiting.pop(record.call, None)
+        self._number_waiting()
+        return super()._agent_cell(record) if cell is None else cell
 
     def _review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
@@ -326,6 +317,12 @@ class Transcript:
             )
             self.touch(cell)
 
+    # What the model and the kernel do
+
+    def _tool(self, record: records.AssistantTool) -> None:
+        cut = record.state == "running" and record.time < self._since
+        super()._tool(record.changed(state="cut off") if cut else record)
+
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
             self.append(
@@ -334,25 +331,23 @@ class Transcript:
                     text=f"{(record.party or 'model').capitalize()} has used up its turns for this question.",
                 )
             )
-        elif record.state == "stopped" and record.turn not in self._answers.marked:
+        elif record.state == "stopped" and record.turn not in self._marked:
             self.append(Note(level="quiet", text="stopped"))
 
-    def _hide(self, record: records.Hide) -> None:
-        key, hidden = record.entry, record.hidden
-        (self._hidden.add if hidden else self._hidden.discard)(key)
-        for entry in self.entries:
-            if entry.key == key and entry.removed != "replaced":
-                entry.removed = "hidden" if hidden else ""
-                self.touch(entry)
-
-    def _replace(self, record: records.Replace) -> None:
-        first = next(
-            (index for index, entry in enumerate(self.entries) if entry.key == record.entry), 0
-        )
-        for entry in self.entries[first:]:
-            entry.removed = "replaced"
-            self.touch(entry)
-        self._report(record)
+    def _kernel(self, record: records.Kernel) -> None:
+        cell = self._find_cell(record.cell)
+        if (
+            cell is not None
+            and cell.number is not None
+            and cell.started is None
+            and not cell.status
+            and record.since
+            and record.time >= self._since
+        ):
+            cell.started = record.since  # an earlier screen left it running
+            self.running[cell.number] = cell
+            self.touch(cell)
+        self._note(record)
 
     def _pin(self, record: records.Pin) -> None:
         entry = next(
@@ -367,24 +362,6 @@ class Transcript:
             self.pinned.append(entry)
         self.touch(entry)
 
-    def _undo(self, record: records.Undo) -> None:
-        for number in record.cells:
-            if (cell := self._cells.get(number)) is not None:
-                cell.undone = record.undone
-                self.touch(cell)
-        self._report(record)
-
-    def _report(self, record: Record) -> None:
-        self.append(Note(level="quiet", text=record.text))
-
-    def _plan(self, record: records.Plan) -> None:
-        if record.state == "proposed":
-            self.append(
-                Note(
-                    level="info", text="\n".join(["Plan", *(f"- {step}" for step in record.steps)])
-                )
-            )
-
     # The notebook
 
     def _notebook_file(self, record: records.NotebookFile) -> None:
@@ -397,49 +374,36 @@ class Transcript:
         self.opened = opened
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-
-        entry = to_entry(record)
-        self.append(entry)
-        if isinstance(entry, Cell):
-            self._cells_by_number[record.place] = entry
+        """Show a notebook cell; a raw one becomes a block of text."""
+        key = record.entry_name
+        if record.kind == "code":
+            cell = Cell(
+                author="notebook",
+                person=True,
+                code=record.text,
+                cell_number=record.position,
+                key=key,
+            )
+            self._cells_by_number[record.position] = cell
+            self.append(cell)
+            return
+        text = record.text[:WORDS]
+        if record.kind != "markdown":
+            fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
+            text = f"{fence}\n{text}\n{fence}"
+        if (omitted := len(record.text) - WORDS) > 0:
+            text += f"\n\n… {omitted:,} characters left out"
+        self.append(
+            NotebookWords(author="", named=False, source=text, cell_number=record.position, key=key)
+        )
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        if (cell := self._cells_by_number.get(record.place)) is not None and cell in self.positions:
+        if (
+            cell := self._cells_by_number.get(record.position)
+        ) is not None and cell in self.positions:
             if record.mime:
                 cell.output.show(record.text, record.mime, record.data)
             else:
                 cell.output.feed(record.kind, record.text)
-            self._redraw_grown(cell)
-            for shortened in self._memory.add(cell):
-                self.touch(shortened)
-
-    # The program itself
-
-    def _kernel(self, record: records.Kernel) -> None:
-        cell = self._cell(record.cell)
-        if (
-            cell is not None
-            and cell.number is not None
-            and cell.started is None
-            and not cell.status
-            and record.since
-            and record.time >= self._since
-        ):
-            cell.started = record.since  # an earlier screen left it running
-            self.running[cell.number] = cell
-            self.touch(cell)
-        if record.text:
-            self.append(Note(level="error" if record.state == "dead" else "info", text=record.text))
-
-    def _notice(self, record: records.Notice) -> None:
-        self.append(Note(level=record.level, text=record.text))
-
-
-def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
-    """Add a piece of a cell's output. The record of a displayed value arrives before its text."""
-    if kind == "display" and (
-        shown := next((shown for shown in displays if shown[0] == text), None)
-    ):
-        cell.output.show(*shown)
-    else:
-        cell.output.feed(kind, text)
+            self.touch_output(cell)
+            self._limit_memory(cell)

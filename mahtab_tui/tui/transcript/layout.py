@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
+from mahtab_tui.bus.conversation import AttachmentChip, Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.editor.pane import is_prose
@@ -28,17 +29,7 @@ from mahtab_tui.tui.rows.row import (
     paragraph,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.transcript.entries import (
-    Activity,
-    AttachmentChip,
-    Cell,
-    Entry,
-    Note,
-    NotebookWords,
-    Question,
-    ToolUse,
-    Words,
-)
+from mahtab_tui.tui.transcript.entries import Activity, NotebookWords
 from mahtab_tui.tui.transcript.output import OutputRows
 
 if TYPE_CHECKING:

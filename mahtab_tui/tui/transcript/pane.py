@@ -8,24 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.prompt import number_entry
-from mahtab_tui.bus.tags import PICTURES
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
+from mahtab_tui.bus.output import DisplayLine
+from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.editor.pane import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
-from mahtab_tui.tui.transcript.entries import (
-    Cell,
-    Entry,
-    Note,
-    NotebookWords,
-    Question,
-    Words,
-    entry_text,
-    output_text,
-)
-from mahtab_tui.tui.transcript.output import FRAME, VALUE, DisplayLine, scroll_table
+from mahtab_tui.tui.transcript.entries import NotebookWords, output_text
+from mahtab_tui.tui.transcript.output import FRAME, VALUE, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
@@ -184,11 +176,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
             pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, entry_text(entry), entry_menu(entry, pinned=pinned, undoable=undoable))
+            open_menu(self, entry.plain_text, entry_menu(entry, pinned=pinned, undoable=undoable))
 
     def action_copy_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
-            copy(self.app, entry_text(entry))
+            copy(self.app, entry.plain_text)
 
     def action_copy_output(self) -> None:
         """Copy the cell's output, as far as the transcript stores it."""

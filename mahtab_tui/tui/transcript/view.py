@@ -17,6 +17,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
+from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import Pattern, PatternTimeout
 from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
@@ -34,15 +35,7 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
-from mahtab_tui.tui.transcript.entries import (
-    Cell,
-    Entry,
-    Question,
-    ToolUse,
-    Words,
-    entry_text,
-    output_text,
-)
+from mahtab_tui.tui.transcript.entries import output_text
 from mahtab_tui.tui.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.transcript.output import mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
@@ -257,9 +250,9 @@ class TranscriptSearch:
         version, text = self._texts.get(entry, (None, ""))
         if version != entry.version:
             text = (
-                f"{entry_text(entry)}\n{output_text(entry)}"
+                f"{entry.plain_text}\n{output_text(entry)}"
                 if isinstance(entry, Cell)
-                else entry_text(entry)
+                else entry.plain_text
             ).lower()
             self._texts[entry] = entry.version, text
         return text

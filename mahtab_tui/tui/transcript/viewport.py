@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
 from mahtab_tui.tui.theme import Palette
-from mahtab_tui.tui.transcript.entries import Cell, Entry, Note
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.greeting import (
     TITLE_HEIGHT,
@@ -164,7 +164,6 @@ class Window:
         return drawn
 
     def row_number(self, position: RowPosition) -> int:
-        """Return the number of the row at a position."""
         return self._heights.rows_before(position.entry) + position.row
 
     def position_at(self, row: int) -> RowPosition:

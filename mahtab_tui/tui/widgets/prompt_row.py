@@ -225,7 +225,6 @@ class PromptRow(Widget, Generic[R]):
     record_type: type[R]
     """The class of the records that ask."""
     answer_chips: Sequence[Chip]
-    """The answers."""
 
     def __init__(
         self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic

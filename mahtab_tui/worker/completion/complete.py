@@ -39,7 +39,7 @@ from .signatures import (
 )
 
 LARGEST = 2_000_000
-"""Larger source files (in bytes) are not searched for names."""
+"""Maximum bytes of source files that are searched for names."""
 
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 
@@ -58,7 +58,7 @@ def module_names(package: str) -> Iterator[Candidate]:
 
 
 def member_names(module: str) -> Iterator[Candidate]:
-    """Yield what can be imported from a module, including submodules."""
+    """Yield the names that can be imported from a module, including submodules."""
     found = sys.modules.get(module)
     if found is not None:
         yield from (value_candidate(name, value) for name, value in module_members(found).items())
@@ -69,7 +69,7 @@ def member_names(module: str) -> Iterator[Candidate]:
 
 
 def module_members(module: object) -> dict[str, Any]:
-    """Return the names of a loaded module; those in `__all__` that are not loaded yet have the
+    """Return the names in a loaded module; those in `__all__` that are not loaded yet have the
     value None."""
     own = own_dict(module)
     names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
@@ -108,7 +108,8 @@ def _modules_in(folder: str) -> frozenset[str]:
 
 @lru_cache(512)
 def _listed(folder: str, changed: int) -> frozenset[str]:
-    """List the modules in a folder. changed: the folder's modification time, a key of the cache."""
+    """List the modules in a folder. changed: the folder's modification time, which is part of the
+    cache key."""
     names = set()
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -131,7 +132,7 @@ def _names_in_source(module: str) -> list[str]:
 
 
 def _top_level(path: str) -> list[str]:
-    """Return the names that a source file binds at its top level."""
+    """Return the names bound at the top level of a source file."""
     try:
         if os.path.getsize(path) > LARGEST:
             return []
@@ -143,22 +144,21 @@ def _top_level(path: str) -> list[str]:
 
 
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
-"""The module of MCP servers, whose tools are completed once they are known."""
+"""The module of MCP servers, whose tools can be completed once they are known."""
 MOST = 200
-"""Candidates that are sent at most."""
+"""Maximum number of candidates to send."""
 _ENTRIES = 20_000
-"""Entries of a folder that are examined."""
+"""Maximum number of a folder's entries to examine."""
 
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
-    """Return the fields of the host's `Completions`. cursor: in characters from the start."""
+    """Return the fields of the host's `Completions`. cursor: offset in characters."""
     point = point_at(code[:cursor])
     names = names_at(namespace, code[: point.start])
     if point.kind == "string":
         return _in_string(names, point, code, cursor)
-    pending = point.kind == "attribute" and _start_server(
-        resolve(point.target, names.values)
-    )  # before: what comes meanwhile is listed
+    # Checked first, because tools that arrive meanwhile are listed.
+    pending = point.kind == "attribute" and _start_server(resolve(point.target, names.values))
     return {
         **_listing(_candidates(namespace, names, point, code), point.stem, point.start),
         "pending": pending,
@@ -276,9 +276,8 @@ def _in_string(names: Names, point: CompletionPoint, code: str, cursor: int) -> 
         else []
     )
     if not keys and point.call:
-        holder, dot, _ = point.call.rpartition(
-            "."
-        )  # of a table whose method is called, as in `df.groupby("`
+        # The string may name a column of a table whose method is called, as in `df.groupby("`.
+        holder, dot, _ = point.call.rpartition(".")
         keys = (
             [
                 Candidate(name, fixed_description("column"), name)
@@ -309,7 +308,7 @@ def _split(stem: str) -> tuple[str, str]:
 
 
 def _files(stem: str) -> Iterator[Candidate]:
-    """Yield the contents of the folder that a string names; nothing if it cannot be read."""
+    """Yield the contents of the folder named by a string; nothing if it cannot be read."""
     folder, name = _split(stem)
     try:
         entries = os.scandir(os.path.expanduser(folder) or ".")

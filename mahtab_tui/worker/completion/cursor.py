@@ -1,4 +1,4 @@
-"""Finds what is at the cursor, and explains it."""
+"""Finds the expression at the cursor, and explains it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class Token(NamedTuple):
-    """A token; offsets in characters."""
+    """A token, with offsets in characters."""
 
     kind: str
-    """string, comment, name, number, newline or op."""
+    """One of string, comment, name, number, newline and op."""
     text: str
     start: int
     end: int
@@ -44,7 +44,7 @@ class Tokens(NamedTuple):
 
     all: list[Token]
     open: list[int]
-    """Indices in `all` of the unclosed brackets, outermost first."""
+    """Indexes in `all` of the unclosed brackets, outermost first."""
 
 
 def tokenize(text: str) -> Tokens:
@@ -69,7 +69,7 @@ def tokenize(text: str) -> Tokens:
 
 
 def ends_expression(token: Token) -> bool:
-    """Tell whether an opening bracket after the token is a call or a subscript."""
+    """Return whether an opening bracket after the token starts a call or a subscript."""
     if token.kind == "name":
         return not keyword.iskeyword(token.text)
     return token.text in (")", "]", "}") or token.kind == "string"
@@ -101,7 +101,7 @@ def expression(tokens: list[Token], last: int) -> int | None:
 
 
 def opening(tokens: list[Token], closing: int) -> int | None:
-    """Return the index of the bracket that a closing one closes."""
+    """Return the index of the bracket that matches a closing one."""
     depth = 0
     for start in range(closing, -1, -1):
         token = tokens[start]
@@ -114,27 +114,26 @@ def opening(tokens: list[Token], closing: int) -> int | None:
 
 
 _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
-"""Keywords that are followed by a new name, which is not completed."""
+"""Keywords followed by a new name, which is not completed."""
 _FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
 class CompletionPoint(NamedTuple):
-    """Expression before the cursor that is to be completed."""
+    """The expression to complete before the cursor."""
 
     kind: str
-    """name, attribute, string, module, member (of a module, in an import), magic (after its percent
-    sign) or none."""
+    """One of name, attribute, string, module, member (of a module, in an import), magic (after its
+    percent sign) and none."""
     start: int = 0
     """Its start, in characters."""
     stem: str = ""
-    """The part of it that has been typed."""
+    """The part that has been typed."""
     target: str = ""
-    """The expression that it is an attribute or a subscript of; the module that it is a member or a
-    part of."""
+    """The expression whose attribute or subscript it is, or the module that it belongs to."""
     call: str = ""
-    """The expression of the function that it is an argument of."""
+    """The function whose argument it is, as an expression."""
     argument: bool = False
-    """Whether an argument starts here, so that it may be a keyword argument."""
+    """Whether an argument starts here, which may be a keyword argument."""
     quote: str = ""
     """The prefix and quotes of a string."""
 
@@ -161,7 +160,7 @@ def call_at(code: str, cursor: int) -> str:
 
 
 def point_at(before: str) -> CompletionPoint:
-    """Find what is to be completed at the end of a text."""
+    """Find what to complete at the end of a text."""
     tokens = tokenize(before)
     last = tokens.all[-1] if tokens.all else None
     if last is not None and last.kind == "comment":
@@ -218,7 +217,7 @@ def _in_string(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
 
 
 def _open_field(before: str, start: int) -> int | None:
-    """Return where the open expression in an f-string starts."""
+    """Return the start of the open expression in an f-string."""
     opened: list[int] = []
     for match in _FIELD.finditer(before, start):
         if match[0] == "{" or (match[0] == "{{" and opened):
@@ -266,7 +265,7 @@ def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | 
 
 
 def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
-    """Return the function whose call encloses the end of the text, also through lists."""
+    """Return the function whose call encloses the end of the text, even inside lists."""
     for bracket in reversed(opened):
         if tokens[bracket].text == "(":
             return _callee(before, tokens, bracket)
@@ -274,8 +273,7 @@ def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
 
 
 def _callee(before: str, tokens: list[Token], bracket: int) -> str:
-    """Return the expression that an opening bracket calls or subscripts; empty if it does
-    neither."""
+    """Return the expression that an opening bracket calls or subscripts; empty if there is none."""
     if bracket < 1 or not ends_expression(tokens[bracket - 1]):
         return ""
     if bracket > 1 and tokens[bracket - 2].text in ("def", "class"):
@@ -292,9 +290,9 @@ def _text(before: str, tokens: list[Token], last: int) -> str:
 
 
 _LINES = 200
-"""Lines above the cursor that are read."""
+"""Lines above the cursor to read."""
 _LONGEST_LINE = 500
-"""Characters of a line that is read."""
+"""Maximum characters of a line to read."""
 _ASSIGNED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
 _OPENED = re.compile(r"(?:async\s+)?with\b(.*)\bas\s+(\w+)\s*:")
 _EACH = re.compile(r"(?:async\s+)?for\s+(\w+)\s+in\b(.*):")
@@ -302,15 +300,15 @@ _IMPORTED = re.compile(r"import\s+([\w.]+)(?:\s+as\s+(\w+))?")
 
 
 class Names(NamedTuple):
-    """The namespace as it would be, as far as it is known."""
+    """The namespace as it would be after the preceding lines, as far as known."""
 
     values: Mapping[str, Any]
     modules: dict[str, str]
-    """Modules that are imported but not loaded, by the name that they get."""
+    """Imported but not loaded modules, by the name that they get."""
 
 
 def names_at(namespace: dict[str, Any], before: str) -> Names:
-    """Return the names at the end of a text."""
+    """Return the names known at the end of a text."""
     found: dict[str, Any] = {}
     names = Names(ChainMap(found, namespace), {})
     for line in before.rsplit("\n", _LINES + 1)[-_LINES - 1 : -1]:
@@ -324,7 +322,7 @@ def names_at(namespace: dict[str, Any], before: str) -> Names:
 
 
 def _bindings(line: str, names: Names) -> Iterator[tuple[str, Any]]:
-    """Yield the names that a line binds, with their values; `MISSING` if one is unknown."""
+    """Yield the names that a line binds, with their values; `MISSING` for unknown ones."""
     if imported := _IMPORTED.fullmatch(line):
         path, alias = imported.groups()
         name, module = (alias, path) if alias else (path.partition(".")[0],) * 2
@@ -356,7 +354,7 @@ _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 
 _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _LONGEST_SOURCE = 400_000
-"""Characters of a source or docstring that are shown."""
+"""Maximum characters of a source or docstring to show."""
 
 
 class Explanation(NamedTuple):
@@ -364,13 +362,13 @@ class Explanation(NamedTuple):
 
     name: str
     signature: str
-    """Signature of a callable, with one parameter a line if it is long; of others, type and
+    """The signature of a callable, with one parameter per line if it is long; for others, type and
     summary."""
     doc: str
     where: str
     """File and line, if known."""
     source: str
-    """Source of functions and classes, if requested."""
+    """Source of a function or class, if requested."""
 
 
 def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:
@@ -398,7 +396,7 @@ def explain(value: Any, expression: str, with_source: bool = False) -> Explanati
 
 
 def format_signature(value: Any, name: str) -> str:
-    """Format ``name(parameters) -> result`` for a callable; type and summary for others."""
+    """Format ``name(parameters) -> result`` for a callable; type and summary for other values."""
     function, bound = function_of(value)
     if function is None:
         return _builtin_signature(value, name)
@@ -422,7 +420,7 @@ def _builtin_signature(value: Any, name: str) -> str:
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
-    """Return signature, docstring, location and source; of a module, its version instead of a
+    """Return signature, docstring, location and source; for a module, its version instead of a
     signature."""
     if is_module(value):
         return _module(value)
@@ -449,9 +447,8 @@ def _module(value: Any) -> dict[str, Any]:
     names = own_dict(value)
     file, version, doc = names.get("__file__"), module_version(names), names.get("__doc__")
     text = ""
-    if (
-        type(file) is str and file.endswith(".py") and os.path.isfile(file)
-    ):  # a pipe could block for ever
+    # A pipe could block forever.
+    if type(file) is str and file.endswith(".py") and os.path.isfile(file):
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
             text = opened.read(_LONGEST_SOURCE)
     return {

@@ -36,7 +36,7 @@ from ..variables import masked_summary, type_name
 from .signatures import Candidate, annotations_of, fixed_description, split_generic
 
 _DEEPEST = 20
-"""Brackets inside each other that are followed in an annotation."""
+"""Maximum nesting of brackets in an annotation."""
 _RESHAPING = frozenset(
     (
         "T",
@@ -52,7 +52,7 @@ _RESHAPING = frozenset(
         "unpivot",
     )
 )
-"""Functions that return a table with columns of its own."""
+"""Functions that return a table with different columns."""
 _GROUPED = {
     "DataFrameGroupBy": "DataFrame",
     "SeriesGroupBy": "Series",
@@ -62,7 +62,7 @@ _GROUPED = {
     "Expanding": "DataFrame",
     "ExponentialMovingWindow": "DataFrame",
 }
-"""Results of pandas for groups and windows, by their class."""
+"""Results of pandas' groups and windows, by their class."""
 
 _KNOWN = {
     "str": "list[str]: split rsplit splitlines; tuple[str,str,str]: partition rpartition; bytes: encode; int: count find rfind index rindex;"
@@ -113,18 +113,18 @@ _KNOWN = {
     "pandas.DataFrame: get_dummies extractall",
 }
 """Results of functions, methods and attributes that are written in C or have no annotation: by
-class or module, the results, each with names. For an inherited method, the class that is asked
+class or module, each result with its names. For an inherited method, the class of the object
 counts."""
 
 
 class Instance(NamedTuple):
-    """Stands for an object of which only the class is known."""
+    """Represents an object when only its class is known."""
 
     cls: type
     table: Any = None
     """A table in the namespace whose columns it probably has."""
     items: tuple[Any, ...] = ()
-    """Type of its items: instances, or `MISSING`."""
+    """The type of its items, as instances or `MISSING`."""
 
 
 def get_class(value: Any) -> type:
@@ -140,15 +140,15 @@ def table_of(value: Any) -> Any:
 
 
 def is_frame(cls: type) -> bool:
-    """Tell whether a class is a library's own table with columns."""
+    """Return whether a class is a library's own table class with columns."""
     return cls is get_if_loaded("pandas", "DataFrame") or cls is get_if_loaded(
         "polars", "DataFrame"
     )
 
 
 def with_columns(found: Any, receiver: Any, name: str) -> Any:
-    """Return an instance with the columns of the table that a method or attribute belongs to, if it
-    keeps them."""
+    """Return an instance that keeps the columns of the table whose method or attribute this is, if
+    it keeps them."""
     table = table_of(receiver)
     if (
         type(found) is not Instance
@@ -163,8 +163,8 @@ def with_columns(found: Any, receiver: Any, name: str) -> Any:
 
 
 def call_result(function: Any, receiver: Any = MISSING) -> Any:
-    """Return what a call of a function returns; `MISSING` if that is unknown. receiver: the object
-    whose method it is."""
+    """Return the result of calling a function; `MISSING` if unknown. receiver: the object whose
+    method it is."""
     if is_class(function):
         return Instance(function)
     if type(function) is types.MethodType:
@@ -191,8 +191,8 @@ def call_result(function: Any, receiver: Any = MISSING) -> Any:
 
 
 def known_result(receiver: Any, name: str) -> Any:
-    """Return what a method or attribute of a library's class returns, from the table; `MISSING` if
-    it is not there."""
+    """Return the result of a method or attribute of a library's class, from the table; `MISSING` if
+    it is not listed."""
     cls = receiver if is_class(receiver) else get_class(receiver)
     for base in mro_of(cls):
         found = _in_table(_label(base), name)
@@ -229,7 +229,7 @@ def _results(owner: str) -> dict[str, str]:
 
 
 def _name(function: Any) -> tuple[str, str]:
-    """Return name and module of a function as its type stores them; empty for other objects."""
+    """Return the name and module of a function as stored by its type; empty for other objects."""
     if type(function) in BOUND:
         function = function.__func__
     if is_dispatcher(function):
@@ -244,7 +244,7 @@ def _name(function: Any) -> tuple[str, str]:
 
 
 def is_dispatcher(value: Any) -> bool:
-    """Tell whether it is one of numpy's functions that other libraries can override."""
+    """Return whether a value is one of numpy's functions that other libraries can override."""
     return type(value) is not object and type(value) is type(get_if_loaded("numpy", "linspace"))
 
 
@@ -256,8 +256,8 @@ _NAMED = Classes(
 
 
 def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
-    """Return an `Instance` of the class that an annotation names; `MISSING` if it names none.
-    names: the globals of its function."""
+    """Return an `Instance` of the class named by an annotation; `MISSING` if there is none. names:
+    the globals of its function."""
     if is_class(annotation) and type(annotation) is not types.GenericAlias:
         return MISSING if annotation is type(None) else Instance(annotation)
     if depth > _DEEPEST:
@@ -291,7 +291,7 @@ def _bracketed(origin: Any, items: list[Any]) -> Any:
 
 
 def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any:
-    """Return the instance for an annotation that is a text."""
+    """Return the instance for an annotation given as a string."""
     if depth > _DEEPEST:
         return MISSING
     if isinstance(node, ast.Constant) and type(node.value) is str:
@@ -317,7 +317,7 @@ def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any
 
 
 def _object(node: Any, names: dict[str, Any]) -> Any:
-    """Return what a dotted name in an annotation means."""
+    """Return the object that a dotted name in an annotation refers to."""
     if isinstance(node, ast.Attribute):
         owner = _object(node.value, names)
         path = ast.unparse(node.value)
@@ -345,8 +345,8 @@ _VIEWS: dict[str, type] = {
 
 
 def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
-    """Return the class of a name that a module imports for type checkers only: the one of its
-    package that has this name."""
+    """Return the class of a name that a module imports only for type checkers: the one in its
+    package with this name."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""
     if not package or package == "__main__":
@@ -377,7 +377,7 @@ def _instance(cls: Any) -> Any:
 
 
 def operation(left: Any, right: Any) -> Any:
-    """Return the class of what an operator returns for two values; `MISSING` if unknown."""
+    """Return the class of an operator's result for two values; `MISSING` if unknown."""
     one, other = get_class(left), get_class(right)
     for cls in (one, other):
         for module, name in (
@@ -401,11 +401,11 @@ _OPERANDS = Classes(str, bytes, list, tuple, set, complex)
 
 
 MOST = 100_000
-"""Columns and keys that are examined."""
+"""Maximum number of columns and keys to examine."""
 
 
 def list_columns(value: object) -> list[str]:
-    """Return the names of a table's columns; of an `Instance`, those that it probably has."""
+    """Return the names of a table's columns; for an `Instance`, those that it probably has."""
     value = value.table if type(value) is Instance else value
     try:
         return [name for name in _columns(value) if type(name) is str]
@@ -432,8 +432,8 @@ _LITERALS = (str, int, bytes, bool, float, type(None))
 
 
 def list_keys(value: object) -> list[Candidate]:
-    """Return the keys that can be written as literals. The label of a string is its text, of other
-    keys their literal."""
+    """Return the keys that can be written as literals. The label of a string is its text, that of
+    other keys their literal."""
     columns = list_columns(value)
     if columns:
         return [Candidate(name, fixed_description("column"), name, 0) for name in columns]
@@ -456,7 +456,7 @@ def _key(key: Any, item: Any) -> Candidate:
 
 def quote_literal(text: str, quote: str, after: str) -> str:
     """Escape a text for a string that was opened with a prefix and quotes, and close the string
-    unless it is closed already."""
+    unless it is already closed."""
     marks = quote.lstrip("rRbBuUfFtT")
     prefix = quote[: len(quote) - len(marks)].lower()
     if "r" not in prefix:
@@ -496,7 +496,7 @@ _DISPLAYS: dict[type, type] = {
 
 
 def resolve(expression: str, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of an expression, an `Instance`, or `MISSING` if it is unknown."""
+    """Return the value of an expression, an `Instance`, or `MISSING` if unknown."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -551,7 +551,7 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
 
 
 def _compared(left: Any) -> Any:
-    """Return the class of a comparison's result: of a column, a column of truth values."""
+    """Return the class of a comparison's result: for a column, a column of booleans."""
     found = operation(left, left)
     return found if found is not MISSING and get_class(found) not in _PLAIN else Instance(bool)
 
@@ -590,7 +590,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _column(value: Any, name: str) -> Any:
-    """Return the column that an attribute or a subscript of a table or of its groups names."""
+    """Return the column named by an attribute or subscript of a table or its groups."""
     table = table_of(value)
     if table is None or name not in list_columns(table):
         raise _UnresolvedError
@@ -605,7 +605,7 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
     if type(value) is dict:
         try:
             return _require_known(value.get(constant, MISSING))
-        except Exception:  # unhashable, or raised by the `__eq__` of a key
+        except Exception:  # unhashable, or raised by a key's `__eq__`
             raise _UnresolvedError from None
     if type(value) in _SEQUENCES and type(constant) is int:
         try:
@@ -635,7 +635,7 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
 def _subscript_table(
     value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
 ) -> Any:
-    """Return what a subscript of a table, of its groups or of its `loc` and `iloc` selects."""
+    """Return the selection of a subscript of a table, its groups, or its `loc` and `iloc`."""
     if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
         parts = key.elts if isinstance(key, ast.Tuple) else [key]
         single = any(type(_constant(part, namespace)) in _PLAIN for part in parts)
@@ -654,7 +654,7 @@ def _subscript_table(
 
 
 def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a subscript if it is a literal, or a name of a plain value; otherwise
+    """Return the value of a subscript if it is a literal, or a name with a plain value; otherwise
     `MISSING`."""
     if isinstance(key, ast.Name):
         found = namespace.get(key.id, MISSING)

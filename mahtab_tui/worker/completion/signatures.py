@@ -35,10 +35,10 @@ from ..stdlib import late_import
 from ..variables import masked_summary, one_line, summary, type_name, variable_kind
 
 SECONDS = 0.3
-"""After this time the list has what was found so far."""
+"""Seconds after which the list contains only what was found so far."""
 
 WIDTH = 100
-"""Characters of the line."""
+"""Maximum characters of the line."""
 
 _DOCUMENTED = Classes(
     types.FunctionType,
@@ -59,15 +59,15 @@ class Candidate(NamedTuple):
     """A candidate for completion."""
 
     label: str
-    """Text that is shown and matched with the typed text."""
+    """The displayed text, which is also matched with the typed text."""
     describe: Callable[[], tuple[str, str]]
-    """Returns its kind and a line about it; called only for shown candidates."""
+    """Returns its kind and a line about it; called only for displayed candidates."""
     text: str | None = None
-    """Text that is inserted; None for the label."""
+    """The inserted text; None for the label."""
     order: int = 1
-    """Sorts candidates that match equally well; the smallest comes first."""
+    """Orders candidates that match equally well; the smallest comes first."""
     is_name: bool = True
-    """Whether underscores at its beginning make it private: not those of a key or a column."""
+    """Whether leading underscores make it private, unlike those of a key or a column."""
 
 
 def fixed_description(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
@@ -96,8 +96,8 @@ def rank(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Ca
                 public += 1
             yield key, public + private, candidate
 
-    # Not sorted as a whole: ten thousand live tuples would start the garbage collector, which may
-    # have a large heap to traverse.
+    # Not sorted as a whole, because ten thousand live tuples would start the garbage collector,
+    # which may have a large heap to traverse.
     found = nsmallest(most, fitting())
     best = {
         candidate.label: candidate
@@ -141,7 +141,6 @@ def _private(label: str, stem: str) -> int:
 
 
 def value_candidate(name: str, value: Any) -> Candidate:
-    """Return the candidate for a name that has a value."""
     return Candidate(name, lambda: describe(name, value))
 
 
@@ -164,7 +163,7 @@ def describe(name: str, value: Any) -> tuple[str, str]:
 
 
 def get_doc(value: Any) -> str:
-    """Return the docstring if it is a plain string; no user code runs."""
+    """Return the docstring if it is a plain string, without running user code."""
     if type(value) is types.MethodType:
         value = value.__func__
     if is_class(value):
@@ -186,14 +185,14 @@ def doc_line(value: Any) -> str:
 _CONTAINERS = Classes(list, tuple, dict, set)
 _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
 _USAGE = 1_000
-"""Characters of a docstring in which keyword arguments are looked for."""
+"""Characters of a docstring to search for keyword arguments."""
 BUILT_IN = Classes(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
     types.MethodWrapperType,
 )
-"""Types of functions that are written in C."""
+"""Types of functions written in C."""
 _PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 
 
@@ -202,7 +201,7 @@ class Parameter(NamedTuple):
 
     name: str
     text: str
-    """With stars, annotation and default."""
+    """Including stars, annotation and default."""
     keyword: bool
     """Whether it can be passed by name."""
 
@@ -266,7 +265,7 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
 
 
 def builtin_keywords(value: Any) -> list[str]:
-    """Return the keyword arguments of a function that is written in C, from its signature or its
+    """Return the keyword arguments of a function written in C, from its signature or
     documentation."""
     if type(value) is types.MethodType:
         value = value.__func__
@@ -288,7 +287,7 @@ def builtin_keywords(value: Any) -> list[str]:
 
 
 def instance_names(cls: type) -> list[str]:
-    """Return the attributes that a class's `__init__` sets, as its code stores them."""
+    """Return the attributes set by a class's `__init__`, from its bytecode."""
     function = find_in_class(cls, "__init__")
     if type(function) is not types.FunctionType:
         return []
@@ -303,14 +302,14 @@ def instance_names(cls: type) -> list[str]:
 
 
 def _loaded_by(instruction: Any) -> tuple[Any, ...]:
-    """Return the variables that an instruction loads; since Python 3.13 one may load two."""
+    """Return the variables that an instruction loads; from Python 3.13 on, there may be two."""
     loaded_names = instruction.argval
     return loaded_names[-1:] if type(loaded_names) is tuple else (loaded_names,)
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations, since Python 3.14 as texts, because reading their values would run
-    code; empty if they cannot be read."""
+    """Return the annotations; from Python 3.14 on as strings, because reading their values would
+    run code; empty if they cannot be read."""
     try:
         if sys.version_info >= (3, 14):
             library = late_import("annotationlib")
@@ -348,7 +347,7 @@ def format_annotation(annotation: Any) -> str:
 
 
 def _is_plain(annotation: Any) -> bool:
-    """Tell whether the `repr` of an annotation, and of everything in it, is the interpreter's
+    """Return whether the `repr` of an annotation, and of everything in it, is the interpreter's
     own."""
     if is_class(annotation):
         module = class_module(annotation)
@@ -364,7 +363,7 @@ def _is_plain(annotation: Any) -> bool:
 
 
 def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the class of a type such as ``list[int]``, and what is in its brackets."""
+    """Split a type such as ``list[int]`` into the class and the contents of its brackets."""
     if type(annotation) is types.GenericAlias:
         return annotation.__origin__, annotation.__args__
     if type(annotation) is getattr(types, "UnionType", None):

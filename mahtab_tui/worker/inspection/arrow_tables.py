@@ -193,12 +193,12 @@ def _arrow_bars(values: Any, low: float, high: float) -> Sequence[int]:
 
 
 def _arrow() -> Any:
-    """Return Arrow, which is loaded if there is one of its arrays."""
+    """Return pyarrow, which is already loaded if there is one of its arrays."""
     return sys.modules["pyarrow"]
 
 
 def _compute() -> Any:
-    """Return Arrow's compute functions, which load on first use."""
+    """Return pyarrow's compute functions, which load on first use."""
     return importlib.import_module("pyarrow.compute")
 
 

@@ -1,13 +1,17 @@
 """The children of an object, and paths to them.
 
-["name", "df"]                          a variable; first step ["name", "df", 1402]
-the same, valid only while the variable is the object with this `id` ["held", 7]
-a computed value, kept until its screen closes; first step ["shown", "3f…"]
-the value of a table that was displayed; first step ["frame", 4, "In [4]", 3, "f", 0, 1]    the
-variables of a frame of the last error (`frames.locals_of`); first step ["item", 3]
-an item of a container, by position ["attribute", "x"]                      an attribute ["column",
-2], ["cell", 10, 2]          a column, or a cell, of a table ["slice", [0, null]]
-a part of an array; null keeps a dimension"""
+The steps of a path; the first five kinds only start one:
+
+    ["name", "df"]                           a variable
+    ["name", "df", 1402]                     a variable, only while it is the object with this `id`
+    ["held", 7]                              a computed value, kept until its screen closes
+    ["shown", "3f…"]                         the value of a displayed table
+    ["frame", 4, "In [4]", 3, "f", 0, 1]     the variables of a frame (see `frame_locals`)
+    ["item", 3]                              an item of a container, by position
+    ["attribute", "x"]                       an attribute
+    ["column", 2], ["cell", 10, 2]           a column, or a cell, of a table
+    ["slice", [0, null]]                     a part of an array; null keeps a dimension
+"""
 
 from __future__ import annotations
 
@@ -54,16 +58,17 @@ _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
 )
 """Bypass attributes of the exception's own class."""
 _MOST = 100
-"""Chained exceptions that are examined at most."""
+"""Maximum number of chained exceptions to examine."""
 
 
 def frame_locals(
     cell: int, file: str, line: int, function: str, frame_index: int, of: int
 ) -> dict[str, Any]:
-    """Return the variables of a frame of the error that ended a cell. frame_index: its index among the
-    `of` frames at this line of this function.
+    """Return the variables of a frame of the error that ended a cell. frame_index: its index among
+    the `of` frames at this line of this function.
 
-    Raises `LookError` if they are not available."""
+    Raises `InspectionError` if they are not available.
+    """
     error = getattr(sys, "last_value", None)
     errors = list(_exception_chain(error)) if isinstance(error, BaseException) else []
     if not errors or _failing_cell(_TRACEBACK.__get__(errors[-1])) != cell_filename(cell):
@@ -87,15 +92,14 @@ def frame_locals(
     variables = found[frame_index].f_locals
     if isinstance(variables, dict):
         return dict(dict.items(variables))
-    if (
-        type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins"
-    ):  # since Python 3.13
+    # From Python 3.13 on.
+    if type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins":
         return dict(variables)
     raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
 
 
 def _exception_chain(error: BaseException) -> Iterator[BaseException]:
-    """Return the chain of an exception in the order of its traceback, itself last."""
+    """Return an exception's chain in the order of its traceback, ending with itself."""
     chain: list[BaseException] = []
     following: BaseException | None = error
     while (
@@ -120,7 +124,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
 
 
 def _failing_cell(traceback: TracebackType | None) -> str:
-    """Return the file name of the cell in which an error was raised."""
+    """Return the file name of the cell that raised an error."""
     return next(
         (
             frame.f_code.co_filename
@@ -160,23 +164,23 @@ _COMPUTED = Classes(property, types.GetSetDescriptorType)
 """Attributes whose values only code can compute."""
 _OWN = Classes(property, types.MemberDescriptorType)
 _LABEL = 80
-"""Characters of a label."""
+"""Maximum characters of a label."""
 
 
 class Child(NamedTuple):
-    """Something inside an object."""
+    """An item or attribute of an object."""
 
     step: list[Any]
-    """The step to it; see `paths`."""
+    """The step to it; see the module's docstring."""
     label: str
     value: Any
-    """`MISSING` for a property, since getting it would run code."""
+    """`MISSING` for a property, because getting it would run code."""
     key: Any = None
-    """Key of an item of a dict."""
+    """The key of a dict's item."""
 
 
 def container_class(value: object) -> type | None:
-    """Return the built-in container class of an object; None if it is no container."""
+    """Return the built-in container class of an object; None if it is not a container."""
     for base in mro_of(type(value)):
         if base in _CONTAINERS:
             return base
@@ -184,13 +188,12 @@ def container_class(value: object) -> type | None:
 
 
 def count_children(value: object) -> int:
-    """Count the children of an object."""
     base = container_class(value)
     return len(_attribute_names(value)) if base is None else _length(value, base)
 
 
 def list_children(value: object, start: int, stop: int) -> list[Child]:
-    """Return some of the children, by position. Raises `LookError` if a container changes
+    """Return some of the children, by position. Raises `InspectionError` if a container changes
     meanwhile."""
     base = container_class(value)
     if base is None:
@@ -202,7 +205,7 @@ def list_children(value: object, start: int, stop: int) -> list[Child]:
 
 
 def child_at(value: object, position: int) -> Child:
-    """Return an item of a container. Raises `LookError`."""
+    """Return an item of a container. Raises `InspectionError`."""
     found = list_children(value, position, position + 1)
     if not found:
         raise InspectionError("This item no longer exists.")
@@ -211,7 +214,7 @@ def child_at(value: object, position: int) -> Child:
 
 def all_attributes(value: object) -> list[Child]:
     """Return the attributes of an object and its classes without special names, private ones last.
-    Properties are not run."""
+    Properties are not evaluated."""
     names = [
         name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
     ]
@@ -222,7 +225,8 @@ def all_attributes(value: object) -> list[Child]:
 
 
 def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
-    """Describe a child as a row. above: the objects on the path to it, which may include it."""
+    """Describe a child as a row. above: the objects on the path to it, which may include the child
+    itself."""
     row: dict[str, Any] = {
         "step": child.step,
         "label": child.label,
@@ -298,7 +302,7 @@ def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
 
 
 def key_label(key: Any) -> str:
-    """Format a dict's key in a line."""
+    """Format a dict's key as one line."""
     if type(key) is str:
         return quoted(key)
     return one_line(summary(key) or type_name(key), _LABEL)
@@ -343,14 +347,14 @@ def stored_attribute(value: object, name: str) -> Any:
 
 
 _WRITTEN = Classes(str, bytes, type(None))
-"""Keys, besides numbers, that can be written as literals."""
+"""Keys that, like numbers, can be written as literals."""
 _LONGEST = 1000
-"""Longest key, in characters or bits, that is written as a literal."""
+"""Maximum length of a key, in characters or bits, that is written as a literal."""
 _BY_POSITION = Classes(list, tuple, range, collections.deque)
 
 
 class ComputedValue(NamedTuple):
-    """A value that was computed on request, and its expression."""
+    """A value computed on request, and its expression."""
 
     value: Any
     expression: str
@@ -360,9 +364,9 @@ class ResolvedPath(NamedTuple):
     """The objects on a path."""
 
     objects: list[Any]
-    """All objects on it; the last is the goal."""
+    """All objects on the path; the last one is the target."""
     expression: str
-    """The goal as Python code; empty if unknown."""
+    """Python code for the target; empty if unknown."""
     path: list[Any]
     """The path, valid only while the variable is the same object."""
 
@@ -372,14 +376,14 @@ class ResolvedPath(NamedTuple):
 
     @property
     def library_value(self) -> Any:
-        """The goal as an object of its library's own class."""
+        """The target as an object of its library's own class."""
         return as_library_type(self.objects[-1])
 
 
 def resolve_path(
     path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> ResolvedPath:
-    """Follow a path. Raises `LookError` if it is no longer valid."""
+    """Follow a path. Raises `InspectionError` if it is no longer valid."""
     objects: list[Any] = []
     expression = ""
     for kind, *rest in path:
@@ -464,7 +468,7 @@ def _is_name(text: str) -> bool:
 
 
 def _can_be_written(key: Any) -> bool:
-    """Tell whether a key can be written as a literal of reasonable length."""
+    """Return whether a key can be written as a literal of reasonable length."""
     if type(key) is float:
         return key - key == 0
     if type(key) is int or type(key) is bool:

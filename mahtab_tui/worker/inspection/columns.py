@@ -19,20 +19,20 @@ class InspectionError(Exception):
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the answer."""
+    """Nobody waits for the answer any more."""
 
 
 class Deadline:
-    """Checked regularly by work on many items."""
+    """A time limit, checked regularly by work on many items."""
 
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
-        """over: tells whether the user has moved on."""
+        """over: returns whether the user has moved on."""
         self.seconds = seconds
         self._end = time.monotonic() + seconds
         self._is_abandoned = over
 
     def check(self) -> None:
-        """Raise `AbandonedError` if nobody waits, or `LookError` after the time limit."""
+        """Raise `AbandonedError` if nobody waits, or `InspectionError` after the time limit."""
         if self._is_abandoned():
             raise AbandonedError("No one is waiting for this answer.")
         if time.monotonic() > self._end:
@@ -40,7 +40,7 @@ class Deadline:
 
 
 WIDTH = 200
-"""Characters of a cell."""
+"""Maximum characters of a cell."""
 
 _SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
 ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
@@ -48,7 +48,7 @@ ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
 
 
 def cell_text(value: Any) -> str | None:
-    """Format a value of a table in a line, by its exact type; None if it is missing."""
+    """Format a table's value as one line, by its exact type; None if it is missing."""
     cls = type(value)
     if cls is str:
         return one_line(value, WIDTH)
@@ -75,12 +75,12 @@ def cell_text(value: Any) -> str | None:
 def _moment(value: Any) -> str:
     zone = value.tzinfo
     if zone is not None and class_module(type(zone)).partition(".")[0] not in ZONES:
-        return f"Timestamp {value.value} ns"  # the user's own time zone would run their code
+        return f"Timestamp {value.value} ns"  # a time zone of the user's would run their code
     return str(value)
 
 
 def key_text(value: Any) -> str:
-    """Format the label of a row; the parts of a tuple are joined by commas."""
+    """Format a row's label; the parts of a tuple are joined by commas."""
     if type(value) is tuple:
         return ", ".join(key_text(part) for part in tuple.__iter__(value))
     return "—" if (text := cell_text(value)) is None else text
@@ -97,7 +97,7 @@ def choose_decimals(sample: Iterable[float | None]) -> int | None:
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
-    """Format a float with so many decimals; None for NaN."""
+    """Format a float with this many decimals; None for NaN."""
     if value != value:
         return None
     if decimals is None or (value and abs(value) < 0.5 * 10**-decimals):
@@ -106,7 +106,7 @@ def float_text(value: float, decimals: int | None) -> str | None:
 
 
 def number_text(value: float) -> str:
-    """Format a number of the statistics shortly."""
+    """Format a number of the statistics in short form."""
     if value != value:
         return "—"
     if math.isfinite(value) and value == int(value):
@@ -121,15 +121,15 @@ def number_text(value: float) -> str:
 
 
 SAMPLED_ROWS = 200
-"""Values at the start of a column that decide how many decimals are shown."""
+"""Values at the start of a column that determine the number of decimals."""
 BARS = 8
-"""Bars of a column's histogram."""
+"""Number of bars of a column's histogram."""
 SAMPLE = 1_000_000
-"""Values of a histogram, sampled evenly from a longer column."""
+"""Maximum number of values for a histogram, sampled evenly from a longer column."""
 
 
 class Statistics(NamedTuple):
-    """Statistics of a column, as texts, since dates have them too."""
+    """Statistics of a column, as texts because dates have them too."""
 
     missing: int
     min: str = ""
@@ -142,18 +142,18 @@ class Statistics(NamedTuple):
 
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-"""How the user writes truth values."""
+"""Spellings of booleans that the user may type."""
 TOP = 4
-"""How many of the most common values are listed."""
+"""Number of most common values to list."""
 DISTINCT = 100_000
-"""Columns with more different values are not counted."""
+"""Columns with more distinct values are not counted."""
 _LONGEST = 24
-"""Characters of a listed value."""
+"""Maximum characters of a listed value."""
 
 
 def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
-    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. One
-    sentence if all differ."""
+    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. Returns a
+    single sentence if all are different."""
     counted = list(counts)
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
@@ -178,7 +178,7 @@ _COMPARISONS = {
 
 
 class Condition(NamedTuple):
-    """A condition on the values of a column. Missing values match only ``missing``."""
+    """A condition on the values of a column. Missing values only match ``missing``."""
 
     op: str
     """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
@@ -198,7 +198,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def compare(values: Any, op: str, operand: Any) -> Any:
-    """Compare a value or a library's array with an operand; without texts, ``contains`` means
+    """Compare a value, or a library's array, with an operand; except for texts, ``contains`` means
     ``==``."""
     return _COMPARISONS[op](values, operand)
 
@@ -219,17 +219,18 @@ class Column(Protocol):
     def order(
         self, descending: bool, among: Sequence[int] | None, deadline: Deadline
     ) -> Sequence[int]:
-        """Sort some rows (None: all) by value, stably, missing ones last. Returns positions."""
+        """Return the positions of some rows (None: all), sorted stably by value, missing ones
+        last."""
 
     def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
-        """Return the positions of matching rows, in order. Raises `LookError` if the condition does
-        not apply to the column."""
+        """Return the positions of matching rows, in order. Raises `InspectionError` if the
+        condition does not apply to the column."""
 
     def statistics(self, deadline: Deadline) -> Statistics: ...
 
 
 class Table(Protocol):
-    """A table. Columns are read one by one, since there may be thousands."""
+    """A table. Columns are read one by one, because there may be thousands."""
 
     rows: int
     columns: int
@@ -239,31 +240,31 @@ class Table(Protocol):
     def column(self, column: int) -> Column: ...
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
-        """Return the labels of some rows; None if rows have only numbers."""
+        """Return the labels of some rows; None if the rows are only numbered."""
         return None
 
     def series(self, column: int) -> Any:
         """Return a column as the library's object."""
 
     def expression(self, column: int) -> str:
-        """Return a column as code, as in ``["price"]``; empty if unknown."""
+        """Return code for a column, such as ``["price"]``; empty if unknown."""
 
     def cell_expression(self, row: int, column: int) -> str:
-        """Return a value as code; empty if unknown."""
+        """Return code for a value; empty if unknown."""
 
 
 def not_comparable(operand: str, kind: str) -> InspectionError:
-    """Return what a column raises for a condition with an operand of another type."""
+    """Return the error for a condition whose operand has another type than the column."""
     return InspectionError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
 def as_slice(rows: Sequence[int]) -> Any:
-    """Convert rows to an array's index, a slice if possible."""
+    """Convert rows to an array index, a slice if possible."""
     return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
 
 
 _CHUNK = 20_000
-"""Objects that are sorted in one step, during which no other thread runs."""
+"""Objects to sort in one step, during which no other thread runs."""
 _CHECK_EVERY = 4096
 _NUMBERS = Classes(int, float, bool)
 
@@ -364,7 +365,8 @@ class ObjectColumn:
 
 
 def _key(value: Any) -> tuple[int, Any] | None:
-    """Return an object's sort key: numbers before texts before others; None if it is missing."""
+    """Return an object's sort key: numbers before texts before other objects; None if it is
+    missing."""
     cls = type(value)
     if cls in _NUMBERS:
         return (0, value) if value == value else None
@@ -375,7 +377,7 @@ def _key(value: Any) -> tuple[int, Any] | None:
 
 
 def _make_predicate(condition: Condition) -> Any:
-    """Return a function that tells whether a value matches."""
+    """Return a function that checks whether a value matches."""
     op, operand = condition
     if op == "missing":
         return lambda value: cell_text(value) is None

@@ -28,22 +28,22 @@ from .columns import Deadline, InspectionError, number_text
 from .pandas_tables import NumberColumn
 
 BLOCK = 1_000_000
-"""Characters that are counted or searched in one step."""
+"""Characters to count or search in one step."""
 MOST_CHARS = 200_000
-"""Characters or bytes of one answer."""
+"""Maximum characters or bytes of an answer."""
 
 _BASES = Classes(str, bytes, bytearray, memoryview)
 
 
 class LineCounts:
-    """Counts line breaks before each block of one text, as far as needed."""
+    """Counts line breaks before each block of a text, as far as needed."""
 
     def __init__(self) -> None:
         self._text: Any = None
         self._before: list[int] = [0]
 
     def before(self, text: str, offset: int, deadline: Deadline) -> int:
-        """Count the line breaks before a place."""
+        """Count the line breaks before an offset."""
         if text is not self._text:
             self._text, self._before = text, [0]
         known = self._before
@@ -57,7 +57,7 @@ class LineCounts:
 
 def text_class(value: object) -> Any:
     """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for
-    others."""
+    other objects."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
@@ -92,8 +92,8 @@ def _as_bytes(value: memoryview) -> memoryview:
 def find(
     value: str, words: str, start: int, backwards: bool, deadline: Deadline
 ) -> list[int] | None:
-    """Find the next or previous occurrence of words, wrapping around. Words without capitals match
-    any case."""
+    """Find the next or previous occurrence of words, wrapping around. Words without capitals ignore
+    case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     size = length(value)
     pattern = re.compile(re.escape(words), flags)
@@ -125,11 +125,12 @@ def _backwards(start: int, size: int) -> Iterator[tuple[int, int]]:
 
 BINS = 40
 MOST_VALUES = 20_000_000
-"""Values that a plot reads at most; of more, a sample."""
+"""Maximum number of values that a plot reads; of more, a sample."""
 
 
 def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
-    """Plot one-dimensional values by position; of many, the minimum and maximum of each part."""
+    """Plot one-dimensional values by position; for many values, the minimum and maximum of each
+    part."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     size = len(values)
@@ -167,7 +168,7 @@ def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
 
 
 def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
-    """Reduce two-dimensional values to a grid of means of at most this size; None for parts without
+    """Reduce two-dimensional values to a grid of means, at most this large; None for parts without
     numbers."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
@@ -199,18 +200,18 @@ def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, 
 
 
 LARGEST_ARRAY = 50_000_000
-"""Numbers that are fetched from a device or converted at once."""
+"""Maximum number of values that are fetched from a device or converted at once."""
 
 
 def is_array(value: Any) -> bool:
-    """Tell whether it is a numpy array or a tensor that can be sliced."""
+    """Return whether a value is a numpy array, or a tensor that can be sliced."""
     if is_one_of(value, "numpy", "ndarray"):
         return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
     return is_tensor(value)
 
 
 def is_tensor(value: Any) -> bool:
-    """Tell whether it is a torch tensor with a shape, which nested tensors lack."""
+    """Return whether a value is a torch tensor with a shape, which nested tensors lack."""
     return is_one_of(value, "torch", "Tensor") and not value.is_nested
 
 
@@ -248,7 +249,7 @@ def facts(value: Any) -> dict[str, Any]:
 
 def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
     """Return a part of an array or tensor as a numpy array. indexes: an index for each dimension;
-    None keeps it whole."""
+    None keeps the whole dimension."""
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
@@ -260,7 +261,7 @@ def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
 
 
 def as_numpy(value: Any) -> Any:
-    """Convert to a numpy array, without a copy if possible. Raises `LookError`."""
+    """Convert to a numpy array, without copying if possible. Raises `InspectionError`."""
     if not is_tensor(value):
         return value
     if "numpy" not in sys.modules:
@@ -296,7 +297,7 @@ def as_numpy(value: Any) -> Any:
 
 
 def can_be_drawn(value: Any) -> bool:
-    """Tell whether its numbers can be plotted, which needs numpy."""
+    """Return whether a value's numbers can be plotted, which requires numpy."""
     if "numpy" not in sys.modules:
         return False
     return (
@@ -307,7 +308,8 @@ def can_be_drawn(value: Any) -> bool:
 
 
 def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
-    """Compute statistics of an array. Raises `LookError` if that would copy too many numbers."""
+    """Compute statistics of an array. Raises `InspectionError` if that would copy too many
+    numbers."""
     values = as_numpy(value)
     if values.size > LARGEST_ARRAY and not values.flags.forc:
         raise InspectionError(
@@ -329,28 +331,28 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
 
 
 LARGEST_PICTURE = 8_000_000
-"""Larger pictures (in bytes) are not shown."""
+"""Maximum bytes of a picture to show."""
 SIDE = 2_000
-"""Larger pictures (pixels of a side) are scaled down."""
+"""Pixels of a side to which larger pictures are scaled down."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
-"""The start of a picture's file; for BMP more than its two letters, which are too common."""
+"""The start of a picture file; for BMP more than its two letters, which are too common."""
 
 
 def is_picture(value: Any) -> bool:
-    """Tell whether an object is a picture."""
+    """Return whether an object is a picture."""
     return _is_image(value) or is_one_of(value, "matplotlib.figure", "Figure") or _is_file(value)
 
 
 def draws_itself(value: Any) -> bool:
-    """Tell whether it can be drawn on request: an array of colours, or an object that draws
-    itself."""
+    """Return whether an object can be drawn on request: an array of colours, or an object that
+    draws itself."""
     return _is_colours(value) or find_in_class(type(value), "_repr_png_") is not MISSING
 
 
 def measure(value: Any) -> tuple[int, int] | None:
-    """Return a picture's width and height in pixels; zeros if only drawing it would tell; None if
-    it is not a picture."""
+    """Return a picture's width and height in pixels; zeros if it must be drawn for that; None if it
+    is not a picture."""
     if _is_image(value):
         width, height = value.size
         return width, height
@@ -360,8 +362,8 @@ def measure(value: Any) -> tuple[int, int] | None:
 
 
 def picture(value: Any) -> bytes:
-    """Return the picture's file. Runs the drawing code of a figure or object. Raises `LookError` if
-    there is no picture."""
+    """Return the picture as a file. Runs the drawing code of a figure or object. Raises
+    `InspectionError` if there is no picture."""
     if _is_file(value):
         found = bytes(value)
     elif _is_image(value):
@@ -385,7 +387,7 @@ def picture(value: Any) -> bytes:
 
 
 def png(pixels: Any) -> bytes:
-    """Encode an array of bytes (height, width, three or four colours) as PNG."""
+    """Encode an array of bytes (height, width, three or four channels) as PNG."""
     height, width, colours = pixels.shape
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 
@@ -401,7 +403,7 @@ def png(pixels: Any) -> bytes:
 
 
 def _is_image(value: Any) -> bool:
-    """Tell whether it is an image of PIL's own classes."""
+    """Return whether a value is an image of PIL's own classes."""
     cls = type(value)
     module = class_module(cls)
     return (

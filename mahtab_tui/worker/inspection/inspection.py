@@ -1,8 +1,9 @@
-"""Answers the screens' questions about objects, a page at a time.
+"""Answers the screens' requests about objects, a page at a time.
 
 An entry point's name is a class (``shapes.polygon.Polygon``). Its value is a function that takes an
 object of this class or a subclass, and returns a mapping of titles to ordinary objects, each of
-which is shown in the view of its own kind."""
+which is shown in the view for its type.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +49,11 @@ GROUP = "mahtab_tui.inspectors"
 REFRESH_SECONDS = 10.0
 """Seconds before the installed entry points are read again."""
 MOST_VIEWS = 7
-"""Views of one object at most."""
+"""Maximum number of views of an object."""
 
 
 class InspectorRegistry:
-    """The inspectors in this environment."""
+    """The registered inspectors of this environment."""
 
     def __init__(self) -> None:
         self._points: dict[str, Any] = {}
@@ -60,7 +61,8 @@ class InspectorRegistry:
         self._path: tuple[str, ...] = ()
 
     def find(self, value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-        """Return the inspector for an object, or None. Loading it imports its package."""
+        """Return the inspector for an object; None if there is none. Loading it imports its
+        package."""
         names = [name for cls in mro_of(type(value)) if (name := _name(cls))]
         if not names:
             return None
@@ -73,15 +75,14 @@ class InspectorRegistry:
         if time.monotonic() - self._refreshed_at < REFRESH_SECONDS and path == self._path:
             return
         found = late_import("importlib.metadata").entry_points()
-        points = (
-            found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
-        )  # a dict, before Python 3.10
+        # A dict before Python 3.10.
+        points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
         self._points = {point.name: point for point in points}
         self._refreshed_at, self._path = time.monotonic(), path
 
 
 def check_views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Check what an inspector has returned."""
+    """Validate the result of an inspector."""
     if not isinstance(shown, Mapping):
         raise TypeError(
             f"an inspector returns a mapping of titles to objects, not {type(shown).__name__}"
@@ -90,7 +91,7 @@ def check_views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _name(cls: type) -> str:
-    """Return a class's full name if its module really has it; empty for built-in classes."""
+    """Return a class's full name if its module really contains it; empty for built-in classes."""
     module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
     if (
         type(module) is not str
@@ -137,7 +138,7 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
 
 
 def plottable_numbers(table: Table) -> Any:
-    """Return the numbers of a one-column table as a numpy array; None if it has none or numpy is
+    """Return the numbers of a one-column table as a numpy array; None if there are none or numpy is
     not loaded."""
     column = _plottable_column(table)
     if column is None:
@@ -167,18 +168,18 @@ def _plottable_column(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn
 
 
 SECONDS = 2.0
-"""Time limit for an object's code that runs on the user's request."""
+"""Time limit for an object's own code, run at the user's request."""
 PICTURE = 10.0
 WORK = 10.0
 """Time limit for sorting, filtering and statistics, in seconds."""
 CHARACTERS, BYTES = 200_000, 50_000
-"""Characters of a repr, and bytes whose repr is shown."""
+"""Maximum characters of a repr, and bytes whose repr is shown."""
 MOST_ITEMS = 500
-"""Rows of one page."""
+"""Maximum number of rows per page."""
 
 
 class Inspection:
-    """Answers screens that look into one namespace. A screen has a name; a new question in a slot
+    """Answers screens that inspect one namespace. Each screen has a name; a new request in a slot
     cancels the older one."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -214,10 +215,10 @@ class Inspection:
         }
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a question, a dict with the asking screen (`client`, `slot`), the action (`do`),
-        the object (`path`), and arguments.
+        """Answer a request: a dict with the requesting screen (`client`, `slot`), the action
+        (`do`), the object (`path`), and arguments.
 
-        Raises `LookError` or `AbandonedError`.
+        Raises `InspectionError` or `AbandonedError`.
         """
         client = request["client"]
         if request["do"] == "close":
@@ -266,7 +267,7 @@ class Inspection:
     def _inspector_views(
         self, resolved: ResolvedPath, client: str
     ) -> tuple[list[dict[str, Any]], str]:
-        """Return the views of registered inspectors, and their problem."""
+        """Return the views of registered inspectors, and a problem with them."""
         try:
             inspector = _run_limited(
                 lambda: self._registered.find(resolved.target), "Loading its inspector"
@@ -385,7 +386,7 @@ class Inspection:
     ) -> dict[str, Any]:
         name = request["name"]
         value = _run_limited(lambda: getattr(resolved.target, name), f"The property {name}")
-        deadline.check()  # hold nothing for a screen that has been closed
+        deadline.check()  # do not store anything for a closed screen
         number = self._store_computed(
             request["client"], value, f"{resolved.expression}.{name}" if resolved.expression else ""
         )
@@ -394,10 +395,11 @@ class Inspection:
     def _repr(
         self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
+        # The repr of long bytes would take four times their memory.
         if content.text_class(resolved.target) not in (
             None,
             str,
-        ):  # the repr of long bytes would take four times their memory
+        ):
             return {
                 "text": repr(content.part(resolved.target, 0, BYTES)),
                 "cut": content.length(resolved.target) > BYTES,
@@ -450,14 +452,14 @@ def _page(request: dict[str, Any]) -> tuple[int, int]:
 
 
 def _run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
-    """Run an object's code within a time limit. Raises `LookError`."""
+    """Run an object's code within a time limit. Raises `InspectionError`."""
     try:
         return run_with_timeout(seconds, work)
     except TimeLimitError:
         raise InspectionError(f"{what} did not end within {seconds:g} s.") from None
     except InspectionError:
         raise
-    except BaseException as error:  # raised by the object's code, SystemExit included
+    except BaseException as error:  # raised by the object's code, including SystemExit
         raise InspectionError(f"{what} raised {type_name(error)}{_message(error)}") from None
 
 

@@ -35,12 +35,12 @@ from .columns import (
 )
 
 _MANY = 1_000_000
-"""From so many floats on, sorting is not stable."""
+"""Number of floats from which sorting is not stable."""
 
 
 class NumberColumn:
     """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the
-    array cannot mark missing values."""
+    array cannot represent missing values."""
 
     def __init__(self, values: Any, type: str = "", missing: Any = None) -> None:
         self._values = values
@@ -94,9 +94,8 @@ class NumberColumn:
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
-        kind = (
-            "stable" if self._kind != "f" or len(values) < _MANY else None
-        )  # None is five times faster for floats
+        # None, which is not stable, is five times faster for floats.
+        kind = "stable" if self._kind != "f" or len(values) < _MANY else None
         # Descending order is stable too.
         found = (
             len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
@@ -175,7 +174,7 @@ class NumberColumn:
         return [None if span is None else str(span) for span in spans]
 
     def _gone(self) -> Any:
-        """Return a mask of missing values; None if there cannot be any."""
+        """Return a mask of missing values; None if there can be none."""
         if self._missing is not None:
             return self._missing
         if self._kind in "fc":
@@ -202,7 +201,8 @@ class NumberColumn:
             KeyError,
             TypeError,
             OverflowError,
-        ):  # TypeError and OverflowError for unknown units and too large numbers
+        ):
+            # TypeError and OverflowError for unknown units and for numbers that are too large.
             raise not_comparable(text, self.type) from None
 
 
@@ -257,7 +257,7 @@ def _bars(values: Any, low: float, high: float) -> Sequence[int]:
 
 
 def _unit(values: Any) -> str | None:
-    """Return the coarsest unit that shows some datetimes exactly; None for their own."""
+    """Return the coarsest unit that shows some datetimes exactly; None for their own unit."""
     numpy = _numpy()
     known = values[~numpy.isnat(values)]
     return next(
@@ -271,7 +271,7 @@ def _unit(values: Any) -> str | None:
 
 
 def _numpy() -> Any:
-    """Return numpy, which is loaded if there is one of its arrays."""
+    """Return numpy, which is already loaded if there is one of its arrays."""
     return sys.modules["numpy"]
 
 
@@ -297,9 +297,8 @@ class PandasTable(Table):
         ):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
-        if not hasattr(index, "levels") and has_foreign_zone(
-            index.dtype
-        ):  # which the labels' own methods would call
+        # A foreign time zone's code would be called by the labels' own methods.
+        if not hasattr(index, "levels") and has_foreign_zone(index.dtype):
             return [text or "—" for text in column_of(part).texts(range(len(part)))]
         return [key_text(label) for label in part.tolist()]
 
@@ -323,7 +322,7 @@ class PandasTable(Table):
 
 
 def column_of(series: Any) -> Column:
-    """Make the column for a Series, by its dtype."""
+    """Create the column for a Series, by its dtype."""
     dtype = series.dtype
     name = type(dtype).__name__
     if not is_own_type(dtype):
@@ -343,9 +342,8 @@ def column_of(series: Any) -> Column:
         )
     if name == "DatetimeTZDtype":
         foreign = has_foreign_zone(dtype)
-        moments = (
-            series.array.tz_convert(None) if foreign else series.array.tz_localize(None)
-        )  # the user's own time zone would run their code
+        # A time zone of the user's would run their code.
+        moments = series.array.tz_convert(None) if foreign else series.array.tz_localize(None)
         return NumberColumn(moments.to_numpy(), dtype_text(dtype))
     if name == "SparseDtype":
         values = series.array.to_dense()
@@ -365,7 +363,7 @@ def column_of(series: Any) -> Column:
 
 
 def has_foreign_zone(dtype: Any) -> bool:
-    """Tell whether a dtype has a time zone of the user's, whose code would run."""
+    """Return whether a dtype has a time zone of the user's, whose code would run."""
     return (
         is_one_of(dtype, "pandas", "DatetimeTZDtype")
         and class_module(type(dtype.tz)).partition(".")[0] not in ZONES
@@ -373,8 +371,8 @@ def has_foreign_zone(dtype: Any) -> bool:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Format one of numpy's or pandas' own dtypes. What the user has put inside, such as a time
-    zone, is named by its type."""
+    """Format a dtype of numpy or pandas. User objects inside it, such as a time zone, are shown by
+    their type."""
     if has_foreign_zone(dtype):
         return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
     if is_one_of(dtype, "pandas", "IntervalDtype"):

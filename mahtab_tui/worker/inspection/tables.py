@@ -12,9 +12,9 @@ from .columns import Column, Deadline, InspectionError, ObjectColumn, Table, par
 from .pandas_tables import MatrixTable, PandasTable
 
 MOST = 5_000
-"""The most columns; records with more keys are shown as a tree."""
+"""Maximum number of columns; records with more keys are shown as a tree."""
 SAMPLED_RECORDS = 200
-"""The rows at the start of a list that decide whether it is a table, and its columns."""
+"""Number of rows at the start of a list that decide whether it is a table, and its columns."""
 
 
 class RecordTable(Table):
@@ -44,7 +44,7 @@ class RecordTable(Table):
 
 
 class _Values:
-    """The values of one key."""
+    """The values under one key."""
 
     def __init__(self, rows: list[Any], key: str) -> None:
         self._rows = rows
@@ -82,7 +82,7 @@ def record_table(value: Any) -> RecordTable | None:
 
 
 def as_table(value: Any) -> Table | None:
-    """Return an object as a table; None if it is not one, or its library is not loaded."""
+    """Return an object as a table; None if it is not one, or if its library is not loaded."""
     if is_index(value) or (
         is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
     ):
@@ -97,17 +97,17 @@ def as_table(value: Any) -> Table | None:
 
 
 Sort = Optional[Sequence[Any]]
-"""A column and whether it is descending; None for the table's own order."""
+"""A column, and whether the order is descending; None for the table's own order."""
 Filters = Sequence[Sequence[Any]]
-"""Columns and the conditions that the user typed for them."""
+"""Columns, each with a condition typed by the user."""
 
 
 class Arrangement:
-    """Caches the rows of a table, sorted and filtered as last requested."""
+    """Caches the rows of a table, as last sorted and filtered."""
 
     def __init__(self) -> None:
         self._last: tuple[Any, tuple[Any, ...], Sequence[int]] = None, (), ()
-        """Table, request and rows, read and written as one tuple, since several threads ask."""
+        """Table, request and rows, read and written as one tuple, because several threads ask."""
 
     def rows(
         self, value: Any, table: Table, sort: Sort, filters: Filters, deadline: Deadline

@@ -1,1 +1,1 @@
-"""The kernel's side within a Jupyter kernel for Python: beside IPython, which runs the cells."""
+"""The kernel's side within a Jupyter kernel for Python, next to IPython, which runs the cells."""

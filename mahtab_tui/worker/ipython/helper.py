@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import toolbox
-from ..control import Control, Host, python_version, working_directory
+from ..control import Host, Responder, python_version, working_directory
 from ..executor import CellAttribution
 from ..frames import Frame
 from ..stdlib import late_import
@@ -23,19 +23,19 @@ from ..variables import NamespaceTracker, merge_changes
 
 
 class HostCalls:
-    """Asks the host, and runs the cells that it wants to run meanwhile."""
+    """Calls the host, and runs the cells that the host wants to run meanwhile."""
 
     def __init__(
         self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
     ) -> None:
-        """run: runs a nested cell, and tells what became of it."""
+        """run: runs a nested cell, and returns its result."""
         self._kernel = kernel
         self._token = token
         self._session = session
         self._run = run
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
+        """Call the host and wait for the result (JSON values both ways). Raises `RuntimeError` with
         the host's message."""
         self._check(name)
         question = {"op": "call", "name": name, "args": args}
@@ -73,8 +73,8 @@ class HostCalls:
             self._send({"op": "done", "cell": cell, **reply})
 
     def _send(self, frame: dict[str, Any]) -> None:
-        """Tell the host in the order of the output. Other clients ignore messages that they do not
-        know."""
+        """Send a frame to the host, in order with the output. Other clients ignore messages that
+        they do not know."""
         content = {"token": self._token, "frame": json.dumps(frame)}
         self._kernel.session.send(
             self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
@@ -82,14 +82,14 @@ class HostCalls:
 
 
 TARGET = "mahtab-tui"
-"""The comm over which the host asks."""
+"""The comm for the host's requests."""
 
 _NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
 _MISSING = object()
 
 
 class Watch(NamespaceTracker):
-    """The user's names, without those that are IPython's own."""
+    """The user's names, without IPython's own."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -105,7 +105,7 @@ class Watch(NamespaceTracker):
 
 
 class Reply:
-    """JSON as the value of an expression; IPython tells its `repr`."""
+    """A JSON value of an expression, which IPython sends as its `repr`."""
 
     def __init__(self, value: Any) -> None:
         self._text = json.dumps(value)
@@ -114,36 +114,23 @@ class Reply:
         return self._text
 
 
-class CommChannel:
-    """Sends frames to the host over its comm."""
-
-    fd = -1
-    detached = False
-
-    def __init__(self) -> None:
-        self.comm: Any = None
-
-    def send(self, frame: Frame) -> None:
-        if self.comm is not None:
-            self.comm.send({"frame": json.dumps(frame)})
-
-
 class Helper:
-    """All that we add, for one host."""
+    """Everything that we add to the kernel, for one host."""
 
     def __init__(self, shell: Any, token: str, session: str) -> None:
-        """token: marks what is meant for the host. session: the host's, in the headers of its
+        """token: marks messages for the host. session: the host's session in the headers of its
         messages."""
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
         self._calls = HostCalls(shell.kernel, token, session, self._run_nested)
         self._watch = Watch(shell)
         self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
-        """The cells that run, one inside the other, with their changes so far."""
+        """Running cells, outermost first, with their changes so far."""
         self._done: list[dict[str, Any]] = []
-        self._channel = CommChannel()
-        self._control = Control(
-            self._channel,
+        self._comm: Any = None
+        """Leads to the host once that has opened it."""
+        self._responder = Responder(
+            lambda frame: self._comm.send({"frame": json.dumps(frame)}),
             shell.user_ns,
             {
                 "variables": lambda frame: self._watch.listing(),
@@ -155,14 +142,10 @@ class Helper:
                 "leave": self._leave,
             },
             {},
-            active=lambda: False,
-            flush=lambda: None,
-            repair=lambda: None,
-            ended=lambda: None,
         )
-        Host.is_remote = True  # no files pass between us
+        Host.is_remote = True  # the host and the kernel exchange no files
         toolbox.install(self._calls.call)
-        if "display" in self._builtins:  # IPython's own is what its users know
+        if "display" in self._builtins:  # users know IPython's own `display`
             builtins.__dict__["display"] = self._builtins["display"]
         self._added = [
             name
@@ -186,24 +169,24 @@ class Helper:
         }
 
     def ended(self) -> dict[str, Any]:
-        """Return the changes of the last cell, and its working directory."""
+        """Return the changes made by the last cell, and its working directory."""
         changes, self._done = self._done, []
         return {"changes": changes, "cwd": working_directory()}
 
     def _opened(self, comm: Any, message: Any) -> None:
-        self._channel.comm = comm
-        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of
-        # a running cell.
+        self._comm = comm
+        # Not `on_msg`, because IPython's events run around that, and would show and close the
+        # figures of a running cell.
         comm.handle_msg = self._asked
 
     def _asked(self, message: Any) -> None:
-        self._control.handle(json.loads(message["content"]["data"]["frame"]))
+        self._responder.handle(json.loads(message["content"]["data"]["frame"]))
 
     def _add(self, names: Iterable[str]) -> None:
         self._added += names
 
     def _leave(self, frame: Frame) -> None:
-        """Leave the kernel as it was."""
+        """Restore the kernel to its original state."""
         self.withdraw()
         _Current.helper = None
         package = __package__.partition(".")[0]
@@ -214,7 +197,7 @@ class Helper:
             del sys.modules[name]
 
     def withdraw(self) -> None:
-        """Take away what code could see of us."""
+        """Remove everything of ours that code could see."""
         for name in self._added:
             if name in self._builtins:
                 builtins.__dict__[name] = self._builtins[name]
@@ -231,7 +214,7 @@ class Helper:
             self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
 
     def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
-        """Show the texts that our tools return as text; other strings quoted."""
+        """Show texts returned by our tools as plain text, and quote other strings."""
         if text_form(value) is not None:
             printer.text(value.rstrip("\n"))
         elif self._plain_before is not None:
@@ -249,7 +232,7 @@ class Helper:
         )
         self._show_error_before(kind, error, [*lines, hint] if hint else lines)
 
-    # Around a cell. IPython prints what is raised here, and goes on.
+    # Before and after a cell. IPython prints exceptions raised here, and continues.
 
     def _before(self, info: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -276,11 +259,11 @@ class Helper:
             )
             assert isinstance(tree, ast.Module)
             return tree, (compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),)
-        except Exception:  # IPython itself will tell what is wrong
+        except Exception:  # IPython itself reports the error
             return None, ()
 
     def _run_nested(self, source: str) -> dict[str, Any]:
-        """Run a cell within one that waits for the host."""
+        """Run a cell inside one that waits for the host."""
         result = self._shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
         status = (
@@ -294,7 +277,7 @@ class Helper:
 
 
 class _Current:
-    """The helper of this kernel, once a host has come."""
+    """The helper of this kernel, once a host is connected."""
 
     helper: Helper | None = None
 

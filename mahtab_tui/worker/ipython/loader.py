@@ -15,11 +15,11 @@ from types import CodeType, ModuleType
 
 _TOP = "worker"
 _FOLDER = "/mahtab-tui"
-"""Folder that tracebacks name for the files. Nothing is written."""
+"""The folder that tracebacks show for the files. Nothing is written."""
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds the bundle's modules under the name of our package."""
+    """Finds the bundle's modules under our package's name."""
 
     def __init__(self, name: str, files: Mapping[str, str]) -> None:
         self.name = name
@@ -60,8 +60,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def load(name: str, bundle: str) -> None:
-    """Make the package importable. Modules beside the user's data are not taken for the standard
-    library's."""
+    """Make the package importable. Modules next to the user's data must not be mistaken for the
+    standard library's."""
     if f"{name}.ipython.helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:

@@ -1,1 +1,1 @@
-"""The inner side of a sandbox: Python that can reach nothing but its text and the engine."""
+"""The inner side of a sandbox: Python that can only reach its text and the engine."""

@@ -1,8 +1,9 @@
-"""Takes away from a process all that it does not need: Landlock, seccomp, limits.
+"""Takes everything away from a process that it does not need: Landlock, seccomp, limits.
 
-Those of `ALLOWED` open, name or change no file, make or reach no other process, and make no memory
-executable: all modules are loaded beforehand, so nothing needs to be opened. With `READING`, files
-can be opened to be read, and libraries to be loaded."""
+The calls in `ALLOWED` open, name or change no file, create or reach no other process, and make no
+memory executable. All modules are loaded beforehand, so nothing needs to be opened. With `READING`,
+files can be opened for reading, and libraries can be loaded.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ _INT = 0xFFFF_FFFF
 _PROT_EXEC = 4
 _NOT_EXECUTABLE = ((Check(2, _PROT_EXEC, (0,)),),)
 
-# Only what makes a thread: same memory, signal handlers and thread group; no namespace and no
+# Only flags for threads: same memory, signal handlers and thread group; no namespace and no
 # process.
 _CLONE_VM, _CLONE_SIGHAND, _CLONE_THREAD = 0x100, 0x800, 0x10000
 _CLONE_OTHER = (
@@ -74,8 +75,8 @@ _FCNTL = (
 )
 _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS = 0x541B, 0x5421, 0x5450, 0x5451, 0x5401
 
-# Only streams: a connected pair stays connected, while a datagram socket could be redirected. No
-# MSG_OOB.
+# Only streams, because a connected pair stays connected, while a datagram socket could be
+# redirected. No MSG_OOB.
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x80800
 _MSG_FLAGS = 0x2 | 0x40 | 0x100 | 0x4000  # PEEK, DONTWAIT, WAITALL, NOSIGNAL
 _SOL_SOCKET, _SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN = 1, 3, 4, 38, 39
@@ -87,7 +88,7 @@ _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and co
 _OWN = (Check(0, _INT, (0,)),)
 
 ALLOWED = (
-    # Open descriptors.
+    # Open descriptors
     AllowedCall("read", 0, 63),
     AllowedCall("write", 1, 64),
     AllowedCall("readv", 19, 65),
@@ -102,7 +103,7 @@ ALLOWED = (
     AllowedCall(
         "ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)
     ),
-    # What asyncio makes for itself.
+    # What asyncio creates for itself
     AllowedCall("pipe", 22, None),
     AllowedCall("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
     AllowedCall("eventfd2", 290, 19),
@@ -137,14 +138,14 @@ ALLOWED = (
             ),
         ),
     ),
-    # Memory that is not executable.
+    # Memory that is not executable
     AllowedCall("mmap", 9, 222, _NOT_EXECUTABLE),
     AllowedCall("mprotect", 10, 226, _NOT_EXECUTABLE),
     AllowedCall("munmap", 11, 215),
     AllowedCall("mremap", 25, 216),
     AllowedCall("madvise", 28, 233),
     AllowedCall("brk", 12, 214),
-    # Threads.
+    # Threads
     AllowedCall("clone", 56, 220, ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
     AllowedCall("futex", 202, 98, ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
     AllowedCall("set_robust_list", 273, 99),
@@ -155,7 +156,7 @@ ALLOWED = (
     AllowedCall("getcpu", 309, 168),
     AllowedCall("exit", 60, 93),
     AllowedCall("exit_group", 231, 94),
-    # Signals to itself.
+    # Signals to itself
     AllowedCall("rt_sigaction", 13, 134),
     AllowedCall("rt_sigprocmask", 14, 135),
     AllowedCall("rt_sigreturn", 15, 139),
@@ -168,7 +169,7 @@ ALLOWED = (
     AllowedCall("setitimer", 38, 103),
     AllowedCall("getitimer", 36, 102),
     AllowedCall("restart_syscall", 219, 128),
-    # Time.
+    # Time
     AllowedCall("nanosleep", 35, 101),
     AllowedCall("clock_nanosleep", 230, 115),
     AllowedCall("clock_gettime", 228, 113),
@@ -176,7 +177,7 @@ ALLOWED = (
     AllowedCall("gettimeofday", 96, 169),
     AllowedCall("time", 201, None),
     AllowedCall("times", 100, 153),
-    # About itself.
+    # Information about itself
     AllowedCall("getrandom", 318, 278),
     AllowedCall("getcwd", 79, 17),
     AllowedCall("getpid", 39, 172),
@@ -192,10 +193,9 @@ ALLOWED = (
 )
 
 _O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
-"""Flags of `open` that make or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
-_FILE_LOCKS = (
-    (Check(1, _INT, (5, 6, 7, 36, 37, 38)),),
-)  # on files that are open for reading, these are shared locks only
+"""Flags of `open` that create or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
+# On files opened for reading, these are only shared locks.
+_FILE_LOCKS = ((Check(1, _INT, (5, 6, 7, 36, 37, 38)),),)
 _TIOCGWINSZ = 0x5413
 
 _READING = (
@@ -246,7 +246,7 @@ _M_ARENA_MAX = -8
 
 _CAPABILITY_VERSION = 0x20080522
 
-# Python has some of these functions, but only if it was built with headers that know them.
+# Python has some of these functions, but only if it was built with headers that define them.
 _PIDFD_SEND_SIGNAL, _PIDFD_OPEN, _CLOSE_RANGE = 424, 434, 436
 _MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
@@ -263,17 +263,17 @@ def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Ask for a signal when the thread that forked this process ends."""
+    """Request a signal when the thread that forked this process ends."""
     _prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def forbid_tracing() -> None:
-    """Hide this process's memory from debuggers and /proc, also from processes of the same user."""
+    """Hide this process's memory from debuggers and /proc, even from processes of the same user."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def forbid_new_privileges() -> None:
-    """Prevent programs started from now on from gaining rights. Filters require this."""
+    """Prevent programs started from now on from gaining privileges. Filters require this."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -295,7 +295,7 @@ def drop_capabilities() -> None:
 
 
 def memory_file(name: str) -> int:
-    """Create a file in memory and return its descriptor, which programs do not inherit. Raises
+    """Create a file in memory; returns its descriptor, which programs do not inherit. Raises
     `OSError`."""
     return syscall(
         _MEMFD_CREATE[os.uname().machine], ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC
@@ -303,8 +303,8 @@ def memory_file(name: str) -> int:
 
 
 def process_handle(pid: int) -> int:
-    """Open a descriptor of a process, which stays valid when its number is reused; readable when it
-    ends. Raises `OSError`."""
+    """Open a descriptor of a process, which stays valid when its number is reused, and becomes
+    readable when it ends. Raises `OSError`."""
     return syscall(_PIDFD_OPEN, pid, 0)
 
 
@@ -314,8 +314,8 @@ def signal_process(handle: int, signal_number: int) -> None:
 
 
 def use_one_heap() -> None:
-    """Make threads share a heap: glibc reserves 64 MiB of address space for each heap, which counts
-    towards the limit."""
+    """Make threads share a heap, because glibc reserves 64 MiB of address space for each heap,
+    which counts towards the limit."""
     if hasattr(_LIBC, "mallopt"):
         _LIBC.mallopt(_M_ARENA_MAX, 1)
 
@@ -342,7 +342,7 @@ _VERSION = 1
 _PATH_BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 
-# Numbers of rights, by the version of the interface since which the kernel knows them.
+# Numbers of rights, by the interface version that introduced them.
 _FILES = ((1, 13), (2, 14), (3, 15), (5, 16))
 _NETWORK_FROM, _NETWORK = 4, 0b11
 _SCOPES_FROM, _SCOPES = 6, 0b11
@@ -359,8 +359,8 @@ def landlock_version() -> int:
 
 
 def empty_ruleset() -> int:
-    """Return the descriptor of a ruleset that handles all rights the kernel knows and grants none.
-    Raises `OSError`."""
+    """Return the descriptor of a ruleset that handles all rights known to the kernel and grants
+    none. Raises `OSError`."""
     known = landlock_version()
     files = max(count for since, count in _FILES if since <= known)
     words = [(1 << files) - 1]
@@ -378,7 +378,7 @@ def empty_ruleset() -> int:
 
 
 def allow_reading(rules: int, path: str) -> None:
-    """Let a ruleset grant reading a file, or everything in a folder. Does nothing for a path that
+    """Allow reading a file, or everything in a folder, in a ruleset. Does nothing for a path that
     cannot be opened."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -404,8 +404,8 @@ def restrict_files(rules: int) -> None:
     syscall(_RESTRICT_SELF, rules, 0)
 
 
-# Classic BPF: an operation, how many instructions to skip if a comparison holds and if not, a
-# value.
+# Classic BPF: an operation, how many instructions to skip if a comparison holds and if it does not,
+# and a value.
 _LOAD, _AND, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
 
@@ -447,7 +447,7 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
         if number is not None:
             block = _block(call)
             code += [(_JUMP_EQUAL, 0, len(block), number), *block]
-    # A filter cannot see the arguments of `clone3`. Without it, the C library makes threads by
+    # A filter cannot see the arguments of `clone3`. Without it, the C library creates threads with
     # `clone`.
     code += [
         (_JUMP_EQUAL, 0, 1, _CLONE3),
@@ -458,7 +458,7 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
 
 
 def apply_filter(compiled: bytes) -> None:
-    """Filter the system calls of this thread and the threads that it makes, permanently. Raises
+    """Filter the system calls of this thread and of threads it creates, permanently. Raises
     `OSError`."""
     array = ctypes.create_string_buffer(compiled, len(compiled))
     packed = struct.pack("HP", len(compiled) // 8, ctypes.addressof(array))
@@ -505,34 +505,34 @@ def _check(check: Check, rest: int) -> list[_Instruction]:
 
 
 BASE = 512 * 2**20
-"""Bytes of address space besides the text, Python and the loaded modules included."""
+"""Bytes of address space in addition to the text, including Python and the loaded modules."""
 
 TEXTS = 4
-"""How many copies of the text fit into memory."""
+"""Number of copies of the text that fit into memory."""
 
 CPU_SECONDS = 1800
-"""CPU time of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
+"""CPU seconds of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
 
 DESCRIPTORS = 64
 
 THREADS = 256
-"""Most threads of a sandbox that is a user of its own."""
+"""Maximum number of threads of a sandbox that has a user of its own."""
 
 SHARED_THREADS = 1_000
-"""Beyond those that its user has already; other sandboxes of that user, and programs that it starts
-later, count as well."""
+"""Maximum number of threads in addition to those that the user already has; other sandboxes of that
+user, and programs started later, count as well."""
 
 _USERS = 0x70000000
-"""Numbers of users from here on belong to nobody (systemd's "Users, Groups, UIDs and GIDs"); a
-process number is added."""
+"""User ids from here on belong to nobody (systemd's "Users, Groups, UIDs and GIDs"); a process
+number is added."""
 
 THREAD_STACK = 2 * 2**20
-"""Bytes; with the usual 8 MiB there would be room for only sixty threads."""
+"""Bytes; with the usual 8 MiB, there would be room for only sixty threads."""
 
 
 def drop_root() -> None:
-    """As root, become a user that nobody else is, where the system allows it: the kernel limits the
-    threads of users, but not those of root."""
+    """As root, switch to an otherwise unused user, if the system allows it, because the kernel
+    limits the threads of users, but not those of root."""
     if os.getuid() == 0:
         alone = _USERS + os.getpid()
         with contextlib.suppress(OSError):
@@ -542,7 +542,7 @@ def drop_root() -> None:
 
 
 def limit_resources(text_bytes: int) -> None:
-    """Set the limits permanently, with room for a text of so many bytes."""
+    """Set the limits permanently, with room for a text of this many bytes."""
     limits = {
         resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
         resource.RLIMIT_CPU: CPU_SECONDS,
@@ -561,8 +561,8 @@ def limit_resources(text_bytes: int) -> None:
 
 
 def _threads_of_user() -> int:
-    """Count the threads that this process's user has: the kernel's limit is one for them all. Those
-    of processes that hide are not seen."""
+    """Count the threads of this process's user, because the kernel's limit applies to all of them
+    together. Hidden processes are not counted."""
     user, threads = os.getuid(), 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended
@@ -598,12 +598,12 @@ def files_are_closed() -> bool:
 
 
 def find_escapes() -> list[str]:
-    """Return what is possible and must not be; empty if the sandbox is safe."""
+    """Try forbidden operations; return those that succeed. Empty if the sandbox is safe."""
     return [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]
 
 
 def _refused(attempt: Callable[[], Any]) -> bool:
-    """Tell whether an attempt was refused; any other error means that it was not."""
+    """Return whether an attempt was refused; any other error means that it was not."""
     try:
         attempt()
     except PermissionError:
@@ -623,7 +623,7 @@ class LockdownError(Exception):
 
 
 class Locks(NamedTuple):
-    """State that all sandboxes share."""
+    """State shared by all sandboxes."""
 
     rules: int
     """The descriptor of the Landlock ruleset."""
@@ -653,7 +653,7 @@ def missing_support() -> str:
 
 
 def prepare() -> Locks:
-    """Create what all sandboxes share. Raises `OSError`."""
+    """Create the state shared by all sandboxes. Raises `OSError`."""
     architecture = machine()
     assert architecture is not None
     return Locks(empty_ruleset(), filter_program(architecture))

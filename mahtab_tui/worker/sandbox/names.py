@@ -1,4 +1,5 @@
-"""The names that code in a sandbox has: its text, functions to read it, sub-calls, and FINAL."""
+"""The names available to code in a sandbox: its text, functions to read it, sub-calls, and
+FINAL."""
 
 from __future__ import annotations
 
@@ -52,26 +53,25 @@ __all__ = [
 ]
 
 ANSWER_LIMIT = 40_000
-"""The most characters that the answer of a sub-call may have."""
+"""Maximum characters of a sub-call's answer."""
 
 _ONE_LINE = 120
 _ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
-"""Types whose values mean their items, though Python does not show them."""
+"""Types whose values stand for their items, although Python does not show them."""
 
 
 def materialize(value: object, most: int) -> object:
-    """Return the items of a generator, of a view of a dict, and of others whose value says nothing;
-    all else as it is.
+    """Return the items of a generator, a dict view, or another object whose value says nothing;
+    other values unchanged.
 
-    most: how many characters an answer may have. Raises ValueError if there are more items than
-    would fit.
+    most: maximum characters of an answer. Raises ValueError if there are more items than would fit.
     """
     if not isinstance(value, _ITEMS):
         return value
     items: list[object] = []
     for item in value:
         items.append(item)
-        if len(items) > most:  # perhaps it has no end
+        if len(items) > most:  # perhaps it is infinite
             raise ValueError(
                 f"FINAL: there are more than {most:,} items. Give fewer, or what they come to"
             )
@@ -79,8 +79,8 @@ def materialize(value: object, most: int) -> object:
 
 
 def readable(value: object) -> str:
-    """Return a value as text: strings as they are, lists, dicts, sets, arrays and dataclasses as
-    JSON if possible, all else as Python shows it."""
+    """Return a value as text: strings unchanged, lists, dicts, sets, arrays and dataclasses as JSON
+    if possible, everything else as Python shows it."""
     try:
         data = _as_data(value)
         return _as_json(data, "\n") if isinstance(data, (list, tuple, dict)) else str(data)
@@ -89,7 +89,7 @@ def readable(value: object) -> str:
 
 
 def _as_data(value: Any) -> Any:
-    """Return a value as lists, dicts and what JSON has otherwise, as far as it can be."""
+    """Return a value as lists, dicts and other JSON types, as far as possible."""
     kind = type(value)
     if kind in (str, int, float, bool, type(None)):
         return value
@@ -118,8 +118,8 @@ def _as_data(value: Any) -> Any:
 
 
 def _as_json(value: object, line_break: str) -> str:
-    """Return a value as JSON: what fits into a line in one line, such as each pair of a long list.
-    line_break: with the indentation."""
+    """Return a value as JSON, with everything that fits on one line, such as each pair of a long
+    list, on one line. line_break: includes the indentation."""
     line = json.dumps(value, ensure_ascii=False)
     if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
         return line
@@ -137,11 +137,11 @@ def _as_json(value: object, line_break: str) -> str:
 
 
 def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call: a str as it is, a list of strings as lines, other lists,
-    dicts and numbers as `readable` does.
+    """Return the text for a sub-call: a str unchanged, a list of strings as lines, other lists,
+    dicts and numbers as in `readable`.
 
-    name: the function that was called, for the error. Raises TypeError for other types (a function,
-    an iterator, None).
+    name: the called function, for the error. Raises TypeError for other types (a function, an
+    iterator, None).
     """
     if isinstance(value, str):
         return value
@@ -155,7 +155,7 @@ def subset_text(name: str, value: object) -> str:
 
 
 def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:
-    """Make the error for an argument of a wrong type."""
+    """Create the error for an argument of the wrong type."""
     return TypeError(f"{name}: {argument} must be {wanted}, not {_kind(value)}")
 
 
@@ -166,12 +166,12 @@ def _kind(value: object) -> str:
 ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
 
 _PROMPT = 20_000
-"""A prompt of at most so many characters is the query; of a longer one, which has a text in it,
-both ends are."""
+"""A prompt of at most this many characters is the query; of a longer one, which contains a text,
+both ends are used."""
 
 
 class Functions(Protocol):
-    """The functions that have other names."""
+    """Functions that also have other names."""
 
     def llm(self, query: str, text: str = "") -> SubAnswer: ...
 
@@ -183,7 +183,7 @@ class Functions(Protocol):
 
 
 class Aliases:
-    """The functions by their other names. Their prompts are query and text in one."""
+    """The functions under other names. Their prompts contain both query and text."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -203,7 +203,7 @@ class Aliases:
     def FINAL_VAR(self, variable: object) -> NoReturn:
         """The same as FINAL, for a variable or its name."""
         if isinstance(variable, str) and variable.isidentifier():
-            caller = sys._getframe(2)  # beyond the wrapper
+            caller = sys._getframe(2)  # the caller of the wrapper
             names = {**caller.f_globals, **caller.f_locals}
             if variable not in names:
                 raise NameError(
@@ -241,7 +241,8 @@ def _query_and_text(prompt: Any) -> tuple[str, str]:
 
 
 _LOOKED_UP = 4_000_000_000
-"""Characters of the text that are read to find where the texts of sub-calls are from, which takes a few seconds."""
+"""Characters of the text to read to find where the texts of sub-calls come from, which takes a few
+seconds."""
 
 _READERS = ("peek", "grep", "partition")
 """The functions that may read another text."""
@@ -259,11 +260,12 @@ def make_names(
     tools: Sequence[tuple[str, str, str]] = (),
     touches: ReadTracker | None = None,
 ) -> dict[str, object]:
-    """Make the names for one text.
+    """Create the names for a text.
 
-    kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
-    longest_answer: the most characters of FINAL. contexts: name, kind, start, end and parts of each of the caller's contexts, if they have
-    names. tools: name, signature and documentation of the functions that the caller answers. touches: what reports the parts that are seen.
+    kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each
+    document of a list or dict. longest_answer: maximum characters of FINAL. contexts: name, kind,
+    start, end and parts of each of the caller's named contexts. tools: name, signature and
+    documentation of functions served by the caller. touches: reports the parts that are seen.
     """
     touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
@@ -292,7 +294,8 @@ class SandboxFunctions:
     def __init__(
         self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
     ) -> None:
-        """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
+        """numbered: whether line numbers run through the whole text. longest_answer: maximum
+        characters of FINAL."""
         self._text = text
         self._host = host
         self._numbered = numbered
@@ -445,7 +448,7 @@ class SandboxFunctions:
         raise Final
 
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
-        """Ask a query of its own about each text."""
+        """Ask a separate query about each text."""
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
             raise TypeError(
                 "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
@@ -474,13 +477,17 @@ class SandboxFunctions:
         return AnswerList(to_answer(answer) for answer in reply["answers"])
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
-        """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
+        """Return a text for a sub-call, as its position in the text if it has one, so that it need
+        not be sent."""
         if spans := find_spans(subset):
             return {"spans": spans}
         text = subset_text(name, subset)
         self._lookups -= not isinstance(text, Piece)
         span = find_span(text, self._text) if text and self._lookups >= 0 else None
-        return {"span": list(span)} if span else {"text": text}
+        if span:
+            return {"span": list(span)}
+        runs = self._evidence.find_runs(text)
+        return {"text": text, "runs": runs} if runs else {"text": text}
 
     def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
         """Return places of a text as strings that know their lines: as `Part` if they are places of the search's text, else as `Hit`.
@@ -567,7 +574,8 @@ SIGNATURES = {
     **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
     **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
 }
-"""Made when the module is loaded, which the fork server does once, and not in each sandbox."""
+"""Created when the module is loaded, which happens once in the fork server instead of in each
+sandbox."""
 
 
 def _check_int(name: str, argument: str, value: object) -> None:
@@ -576,7 +584,7 @@ def _check_int(name: str, argument: str, value: object) -> None:
 
 
 def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
-    """Return several texts as a list; of a dict, its values."""
+    """Return several texts as a list; for a dict, its values."""
     if isinstance(texts, str):
         single = name.replace("_map", "")
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Locks a fork of the kernel, so that it can read some files and compute, and nothing else."""
+"""Locks a fork of the kernel, so that it can only read some files and compute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SYSTEM = (
     "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
     " /var/cache/fontconfig /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system /dev/null /dev/zero /dev/urandom"
 ).split()
-"""The system's libraries, and what they look up."""
+"""The system's libraries, and files that they read."""
 _OF_USER = (
     "~/.config/matplotlib",
     "~/.cache/matplotlib",
@@ -31,10 +31,10 @@ _OF_USER = (
     "~/.local/share/fonts",
 )
 _MEMORY = 4 * 2**30
-"""Bytes of address space beside what the kernel has already."""
+"""Bytes of address space in addition to what the kernel already uses."""
 _CPU_SECONDS = 600
 _COPIED = 64 * 2**20
-"""Bytes of shared memory that are copied; more is not there in the fork."""
+"""Maximum bytes of shared memory to copy; more is not available in the fork."""
 _MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS = 2, 0x10, 0x20
 
 
@@ -52,7 +52,7 @@ def missing() -> str:
 
 
 def library_folders() -> list[str]:
-    """Return the folders of the interpreter and its packages, and of the system's libraries."""
+    """Return the folders of the interpreter, its packages, and the system's libraries."""
     paths = sysconfig.get_paths()
     of_python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     packages = [*site.getsitepackages(), site.getusersitepackages()]
@@ -70,8 +70,8 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     """Lock this process, which has one thread and was forked by the kernel. Raises `NotLockedError`
     or `OSError`.
 
-    readable: files and folders that it may read beside the libraries. keep: descriptors that stay
-    open.
+    readable: files and folders that it may read, in addition to the libraries. keep: descriptors
+    that stay open.
     """
     machine = confinement.machine()
     if machine is None:
@@ -94,20 +94,20 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
 
 def _block_descriptors(keep: Sequence[int]) -> None:
     """Make the kernel's descriptors useless. Their numbers stay in use, so that objects of the
-    user's do not write to what is opened later."""
+    user's do not write to anything opened later."""
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         if fd not in (*keep, nothing):
-            with suppress(OSError):  # the descriptor of the listing
+            with suppress(OSError):  # the descriptor of the listing itself
                 os.fstat(fd)
                 os.dup2(nothing, fd, inheritable=False)
     os.close(nothing)
 
 
 def _separate_shared_memory() -> None:
-    """Replace memory that is shared with files or other processes by a view that cannot be written,
-    and whose writes would not leave it."""
+    """Replace memory shared with files or other processes by a private view, or one that cannot be
+    written."""
     c: Any = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
     c.mmap.argtypes = (
@@ -134,7 +134,7 @@ def _separate_shared_memory() -> None:
             continue
         room -= end - start
         if room < 0 or (path and path[0].startswith("/dev/")):
-            c.munmap(start, end - start)  # whoever reads there ends the fork
+            c.munmap(start, end - start)  # reading there ends the fork
             continue
         copy = ctypes.string_at(start, end - start)
         flags = _MAP_PRIVATE | _MAP_FIXED | _MAP_ANONYMOUS
@@ -145,8 +145,8 @@ def _separate_shared_memory() -> None:
 
 
 def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
-    """Map the file of a shared mapping in its place, for this process alone; returns whether that
-    was possible."""
+    """Map the file of a shared mapping in its place, privately for this process; returns whether
+    that was possible."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

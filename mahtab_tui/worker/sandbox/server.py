@@ -2,13 +2,16 @@
 
 It exchanges JSON messages with its host:
 
-    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or
-    "" {"id"} + two descriptors         from the host: make a sandbox for this socket and this file
-    of the text {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
-    {"op": "failed", "id", "why"}    from the server instead {"op": "ended", "id", "code"}    from
-    the server when the process has been reaped
+    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
+    {"id"} + two descriptors         from the host: make a sandbox for this socket and this file of
+                                     the text
+    {"id", "load": true} + two       from the host: make a server for this socket, whose sandboxes
+                                     all have this text and share it; its requests have no file
+    {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}    from the server instead
+    {"op": "ended", "id", "code"}    from the server when the process has been reaped
 
-It ends with the connection, and its children with it. A model's code never runs in it."""
+It ends with the connection, and its children end with it. A model's code never runs in it."""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ MODULES = (
     " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
     " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
     " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
-    # Imported by the others when they are first used.
+    # Imported by the others on first use.
     " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
     " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
     " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
@@ -78,7 +81,7 @@ def preload() -> None:
 
 
 def close_imports() -> None:
-    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with
+    """From now on, allow only loaded, built-in and frozen modules to be imported; others fail with
     an explanation."""
     sys.path[:] = []
     sys.path_hooks[:] = []
@@ -102,7 +105,7 @@ _MAGIC = b"TZif"
 
 
 def load_zones() -> None:
-    """Read the system's time zones, and make `zoneinfo` find them in memory."""
+    """Read the system's time zones, so that `zoneinfo` finds them in memory."""
     zones: dict[str, bytes] = {}
     for root in reversed(zoneinfo.TZPATH):
         for folder, folders, names in os.walk(root):
@@ -127,14 +130,18 @@ def load_zones() -> None:
 _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
-def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+def run(parent: int, channel: int, text: int | Source, locks: confinement.Locks) -> None:
     """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which
-    may have surrogates."""
+    may have surrogates, or what the parent has read of it."""
     try:
         confinement.leave_parent(parent)
-        locks = _keep_only(channel, text, locks)
+        locks = _keep_only(channel, text if isinstance(text, int) else channel, locks)
         channel = _CHANNEL
-        context = _read(_TEXT)
+        if isinstance(text, int):
+            context = _read(_TEXT)
+        else:
+            os.close(_TEXT)
+            context = text
         threading.stack_size(confinement.THREAD_STACK)
         confinement.lock(locks, sys.getsizeof(context))
     except (confinement.LockdownError, OSError, MemoryError) as error:
@@ -158,14 +165,14 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
 
 
 def _read(fd: int) -> Source:
-    """Read the text of a file in memory without a second copy of its bytes."""
+    """Read the text of a file in memory, which is released before the text is copied."""
     size = os.fstat(fd).st_size
-    if not size:
-        os.close(fd)
-        return Source()
-    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
-        os.close(fd)
-        return Source.read(data)
+    text = ""
+    if size:
+        with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+            text = str(data, "utf-8", "surrogatepass")
+    os.close(fd)
+    return Source(text)
 
 
 def _serve(context: Source) -> None:
@@ -192,16 +199,14 @@ def _serve(context: Source) -> None:
 
 
 def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
-    """Read frames and hand them on, on a thread of its own. The process ends with the
-    connection."""
+    """Read frames and pass them on, on a separate thread. The process ends with the connection."""
     try:
         frames = FrameReader()
-        buffer = memoryview(
-            bytearray(65_536)
-        )  # allocated now, since later there may be no memory left
+        # Allocated now, because later there may be no memory left.
+        buffer = memoryview(bytearray(65_536))
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
-                if frame["op"] == "reply":
+                if frame["op"] == "answer":
                     connection.deliver(frame)
                 else:
                     jobs.put(frame)
@@ -225,10 +230,15 @@ def main(fd: int) -> None:
     load_zones()
     close_imports()
     _hide_machine()
-    server = _Server(host, confinement.prepare())
-    gc.freeze()  # a child's garbage collector would write to all shared memory
-    _send(host, {"op": "hello", "missing": ""})
-    server.run()
+    _Server(host, confinement.prepare()).run()
+
+
+def _serve_text(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+    """Become a server for a text, until the host closes its socket."""
+    confinement.die_with_parent(signal.SIGKILL)
+    if os.getppid() == parent:
+        locks = _keep_only(channel, text, locks)
+        _Server(socket.socket(fileno=_CHANNEL), locks, _read(_TEXT)).run()
 
 
 def _raise_oom_score() -> None:
@@ -251,15 +261,20 @@ def _hide_machine() -> None:
 
 
 class _Server:
-    def __init__(self, host: socket.socket, locks: confinement.Locks) -> None:
+    def __init__(
+        self, host: socket.socket, locks: confinement.Locks, text: Source | None = None
+    ) -> None:
         self._host = host
         self._locks = locks
+        self._text = text
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
-        """The request's number and the process's, by the process's descriptor."""
+        """Numbers of the request and the process, by the process's descriptor."""
 
     def run(self) -> None:
+        gc.freeze()  # a child's garbage collector would write to all shared memory
+        _send(self._host, {"op": "hello", "missing": ""})
         while True:
             for fd, _ in self._poll.poll():
                 if fd in self._sandboxes:
@@ -268,19 +283,23 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox; False if the host has gone."""
+        """Fork a sandbox, or a server for a text; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, _REQUEST, 2)
         if not data:
             return False
-        number = json.loads(data)["id"]
-        parent = os.getpid()
+        request = json.loads(data)
+        number, parent = request["id"], os.getpid()
         try:
-            if len(fds) < 2:  # this process has no descriptors left
+            if len(fds) < (2 if self._text is None else 1):  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
             if pid == 0:
                 try:
-                    run(parent, fds[0], fds[1], self._locks)
+                    if request.get("load"):
+                        _serve_text(parent, fds[0], fds[1], self._locks)
+                    else:
+                        text = fds[1] if self._text is None else self._text
+                        run(parent, fds[0], text, self._locks)
                 finally:
                     os._exit(1)
             self._forked(number, pid)
@@ -318,4 +337,4 @@ def _send(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
     try:
         socket.send_fds(host, [json.dumps(message).encode()], fds)
     except OSError:
-        os._exit(0)  # the host has gone
+        os._exit(0)  # the host is gone

@@ -1,11 +1,12 @@
-"""The text of a sandbox: its parts, its lines, and what an answer rests on."""
+"""The text of a sandbox: its parts, its lines, and the evidence for an answer."""
 
 from __future__ import annotations
 
 import operator
 import re
+from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from re import Pattern
 from typing import Any, Protocol
@@ -29,14 +30,14 @@ class EngineHost(Protocol):
 
 MOST_A_CALL = 1_000
 MOST_IN_ALL = 20_000
-"""Spans that are reported at most, so that a loop over peek cannot flood the engine."""
+"""Maximum number of reported spans, so that a loop over peek cannot flood the engine."""
 _NOTED = 4_096
-"""Spans that are noted before they are merged."""
+"""Number of noted spans after which they are merged."""
 
 
 class ReadTracker:
-    """Reports spans of one sandbox. Several threads may use it; the limit is then only nearly
-    exact."""
+    """Reports spans of one sandbox. Several threads may use it; then the limit is only
+    approximate."""
 
     def __init__(self, host: EngineHost) -> None:
         self._host = host
@@ -44,15 +45,15 @@ class ReadTracker:
         self._noted: list[tuple[int, int]] = []
 
     def report(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        """Report spans, given in order; those that touch or have only a line break between them are
-        merged."""
+        """Report spans, given in order; those that touch, or have only a line break between them,
+        are merged."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
             self._host.send("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
 
     def note(self, start: int, end: int) -> None:
-        """Note a slice, which is reported later, since code may take many one after the other."""
+        """Note a slice, which is reported later because code may take many, one after the other."""
         if self._noted and self._noted[-1][1] == start:
             self._noted[-1] = self._noted[-1][0], end
         elif self._left:
@@ -61,7 +62,7 @@ class ReadTracker:
                 self.flush()
 
     def flush(self) -> None:
-        """Report the slices that were noted."""
+        """Report the noted slices."""
         noted, self._noted = self._noted, []
         self.report("peek", sorted(noted))
 
@@ -80,23 +81,23 @@ def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 MOST_SPANS = 1_000
-"""A list of at most so many parts is handed on as their places."""
+"""A list of at most this many parts is passed on as their positions."""
 
 FOUND_AGAIN = 64
-"""Plain strings of at least so many characters are looked up in the text; shorter ones could be
+"""Plain strings of at least this many characters are looked up in the text; shorter ones could be
 anywhere."""
 
 
 class Piece(str):
-    """A slice of the text: a str that knows where it is. start, end: its place in the text, in
-    characters (end is exclusive)."""
+    """A slice of the text: a str that knows its position. start, end: in characters of the text
+    (end is exclusive)."""
 
     __slots__ = ("start",)
 
     start: int
 
     def __new__(cls, text: str = "", start: int = 0) -> Piece:
-        """Set the place too; the default is for copies, whose place is set afterwards."""
+        """Also set the position; the default is for copies, whose position is set afterwards."""
         piece = super().__new__(cls, text)
         piece.start = start
         return piece
@@ -119,15 +120,15 @@ class Piece(str):
 
 
 class Part(Piece):
-    """A piece of the text that a function has returned. line: the number of its first line, from
-    1."""
+    """A piece of the text returned by a function. line: the number of its first line, from 1."""
 
     __slots__ = ("line",)
 
     line: int
 
     def __new__(cls, text: str = "", start: int = 0, line: int = 1) -> Part:
-        """Set place and line too; the defaults are for copies, whose place is set afterwards."""
+        """Also set position and line; the defaults are for copies, whose position is set
+        afterwards."""
         part = super().__new__(cls, text, start)
         assert isinstance(part, Part)
         part.line = line
@@ -152,7 +153,7 @@ class Hit(str):
 
 
 class Source(Part):
-    """The text, or one of its documents: slices of it count as seen."""
+    """The text, or one of its documents; slices of it count as seen."""
 
     __slots__ = ("_touches",)
 
@@ -160,21 +161,13 @@ class Source(Part):
 
     @classmethod
     def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
-        """Make it. start: where it is in the text. line: the number of its first line."""
+        """Create it. start: its position in the text. line: the number of its first line."""
         source = cls(text, start, line)
         assert isinstance(source, Source)
         return source.reporting(touches)
 
-    @classmethod
-    def read(cls, data: Any) -> Source:
-        """Decode the text from UTF-8, which may have surrogates, without a further copy; then
-        `reporting` must be called."""
-        source: Source = str.__new__(cls, data, "utf-8", "surrogatepass")
-        source.start, source.line = 0, 1
-        return source
-
     def reporting(self, touches: ReadTracker) -> Source:
-        """Set where it reports what is seen."""
+        """Set the tracker that gets the parts seen."""
         self._touches = touches
         return self
 
@@ -185,17 +178,15 @@ class Source(Part):
         return found
 
     def __str__(self) -> str:
-        """Return the text itself, since a copy might not fit into memory."""
+        """Return the text itself, because a copy might not fit into memory."""
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Make copies parts, which report nothing."""
+        """Turn copies into parts, which report nothing."""
         return Part, (to_plain_str(self), self.start, self.line)
 
 
-Piece.__name__ = Source.__name__ = (
-    "str"  # as which they show themselves to code that asks for their type
-)
+Piece.__name__ = Source.__name__ = "str"  # shown to code that asks for their type
 
 
 class _AwaitableAnswer:
@@ -241,13 +232,13 @@ def to_answer(reply: dict[str, Any]) -> SubAnswer:
 
 
 def to_plain_str(text: str) -> str:
-    """Return a string without its place."""
+    """Return a string without its position."""
     return str.__getitem__(text, slice(None))
 
 
 def find_span(value: str, text: str) -> tuple[int, int] | None:
-    """Return where a string is in the text; None if that is unknown, because it is no piece of it
-    and the text has it twice."""
+    """Return the position of a string in the text; None if unknown, because it is not a piece of
+    the text and occurs twice."""
     if isinstance(value, Piece):
         return value.start, value.end
     if len(value) == len(text):
@@ -261,8 +252,8 @@ def find_span(value: str, text: str) -> tuple[int, int] | None:
 
 
 def find_spans(values: object) -> list[list[int]]:
-    """Return where the pieces of a list are, without their trailing line breaks; empty if not all
-    are pieces."""
+    """Return the positions of the pieces in a list, without their trailing line breaks; empty if
+    not all are pieces."""
     if (
         not isinstance(values, (list, tuple))
         or len(values) > MOST_SPANS
@@ -274,19 +265,19 @@ def find_spans(values: object) -> list[list[int]]:
 
 _NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
-"""Occurs in patterns that are meant to match more than one line."""
+"""Occurs in patterns that should match more than one line."""
 
 _MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTALL)
 """May match a line break or look beyond it, so that searching the whole text and searching line by
-line differ."""
+line give different results."""
 
 _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
-"""A start that does not affect which lines match, but makes the search try each line again from
-every character."""
+"""A start that does not affect which lines match, but makes the search retry each line from every
+character."""
 
 
 AROUND = 300
-"""Characters before and after a match that `surroundings` includes."""
+"""Characters before and after a match that `context_spans` includes."""
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
@@ -310,8 +301,8 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
     """Yield start and end (without the line break) of each matching line, in order.
 
     A pattern that contains line breaks (``\\n``, ``[\\s\\S]``, ``(?s)``) matches across lines; all
-    lines of a match are then one. A line break at the very end of the text does not start another
-    line.
+    lines of a match are then treated as one. A line break at the very end of the text does not
+    start another line.
     """
     source = _NEGATED.sub("", pattern.pattern)
     if pattern.flags & re.DOTALL or _ACROSS.search(source):
@@ -346,8 +337,8 @@ def find_line(text: str, offset: int) -> tuple[int, int]:
 
 
 def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """Extend a run of lines by so many lines before and after it, but not beyond one that is too
-    long to show."""
+    """Extend a run of lines by this many lines before and after it, but not beyond a line that is
+    too long to show."""
     for _ in range(lines):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - before > LONG_LINE:
@@ -364,8 +355,8 @@ def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]
 
 
 def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Search the whole text at once, which is ten times as fast as by line if the pattern starts
-    with plain characters."""
+    """Search the whole text at once, which is ten times as fast as line by line if the pattern
+    starts with plain characters."""
     offset = 0
     while offset < len(text):
         found = pattern.search(text, offset)
@@ -392,12 +383,15 @@ def _search_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
 
 _HEAD = 16
 _QUOTED = range(_HEAD, 2_001)
-"""Lengths of parts that are looked for in an answer; shorter ones are in many answers by chance."""
+"""Lengths of parts that are searched for in an answer; shorter ones occur in many answers by
+chance."""
 _REMEMBERED = 5_000
+_READ_FOR_PLACES = 5_000_000
+"""Characters of the texts that code has made which are read for given parts, about a second."""
 _SHORTEST = 4
-"""Characters of a quote that is looked for in the text."""
+"""Minimum characters of a quote that is searched for in the text."""
 _SCANNED = 100_000_000
-"""Characters of the text that are read for the quotes of one answer."""
+"""Characters of the text to read for the quotes of one answer."""
 _QUOTE = re.compile(
     r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
 )
@@ -405,57 +399,101 @@ _MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
 _NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
 """\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
 _MOST_NAMED = 1_000
+_BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
+_BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
+_AROUND_VALUES = " \t\r-*•.:\"'`“”()[]{}<>"
+_MOST_VALUES = 1_000
 _DEEPEST_ANSWER = 4
-"""Levels of lists in an answer that are looked through."""
+"""Maximum nesting of lists in an answer."""
 
 
 class EvidenceFinder:
-    """Remembers the latest parts that were given to the code."""
+    """Remembers the latest parts that code has seen, and finds those that support an answer."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._given: deque[Part] = deque(maxlen=_REMEMBERED)
+        self._by_words: tuple[dict[str, Part | None], dict[str, list[int]]] | None = None
+        self._left = _READ_FOR_PLACES
 
     def remember(self, parts: Iterable[Part]) -> None:
-        """Remember parts of the text that are given to the code."""
+        """Remember parts of the text passed to the code."""
         self._given.extend(part for part in parts if len(part) in _QUOTED)
+        self._by_words = None
+
+    def find_runs(self, made: str) -> list[list[int]]:
+        """Return which parts that were given to the code stand in a text that it has made, such as
+        joined lines: where in that text, where in the whole text, and how many characters."""
+        self._left -= len(made)
+        if self._left < 0 or not self._given:
+            return []
+        given, sizes = self._given_by_words()
+        runs: list[list[int]] = []
+        offset = 0
+        while offset <= len(made) - _HEAD and len(runs) < MOST_SPANS:
+            for size in sizes.get(made[offset : offset + _HEAD], ()):
+                found = given.get(made[offset : offset + size])
+                if found is not None:
+                    runs.append([offset, found.start, size])
+                    offset += size - 1
+                    break
+            offset += 1
+        return runs
 
     def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
-        """Return the places on which an answer rests, in order.
+        """Return the spans that support an answer, in order.
 
-        answer: as the code gave it, perhaps with pieces of the text in it. words: the answer as
+        answer: as given by the code, perhaps containing pieces of the text. words: the answer as
         text. numbered: whether line numbers in it are those of the text.
         """
         pieces = list(_pieces(answer))
         known = {to_plain_str(piece) for piece in pieces}
-        pieces += (
-            part for part in self._quoted(words) if to_plain_str(part) not in known
-        )  # a known one was taken elsewhere
+        # For known words, the answer's own piece counts.
+        pieces += (part for part in self._quoted(words) if to_plain_str(part) not in known)
         spans = {(piece.start, piece.end) for piece in pieces}
         spans.update(find_quotes(words, self._text))
+        read = merge(sorted((part.start, part.end) for part in tuple(self._given)))
+        whole = merge(sorted(spans))
+        for start, end in find_values(words, self._text, read):
+            before = bisect_right(whole, [start, len(self._text)]) - 1
+            if before < 0 or end > whole[before][1]:
+                spans.add((start, end))
         if numbered:
             spans.update(self._named(words))
         return sorted(spans)
 
     def _quoted(self, words: str) -> Iterator[Part]:
         """Yield the remembered parts that are in the words, which may be long: they are read once,
-        not once for each part.
+        not once for each part."""
+        given, sizes = self._given_by_words()
+        found: dict[str, Part] = {}
+        for start in range(len(words) - _HEAD + 1) if given else ():
+            for size in sizes.get(words[start : start + _HEAD], ()):
+                part = given.get(words[start : start + size])
+                if part is not None:
+                    found[part] = part
+        yield from found.values()
+
+    def _given_by_words(self) -> tuple[dict[str, Part | None], dict[str, list[int]]]:
+        """Return the remembered parts by their words, and the lengths of those with the same
+        beginning, longest first.
 
         Of parts with the same words from different places none is meant for certain, so they are
-        left out.
+        None.
         """
-        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        if self._by_words is not None:
+            return self._by_words
         given: dict[str, Part | None] = {}
-        for part in self._given:
-            sizes[str.__getitem__(part, slice(_HEAD))].add(len(part))
+        for part in tuple(self._given):  # other threads may add some
             before = given.setdefault(part, part)
             if before is not None and before.start != part.start:
                 given[part] = None
-        for start in range(len(words) - _HEAD + 1) if given else ():
-            for size in sizes.get(words[start : start + _HEAD], ()):
-                found = given.pop(words[start : start + size], None)
-                if found is not None:
-                    yield found
+        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        for words in given:
+            sizes[str.__getitem__(words, slice(_HEAD))].add(len(words))
+        by_length = {head: sorted(found, reverse=True) for head, found in sizes.items()}
+        self._by_words = given, by_length
+        return self._by_words
 
     def _named(self, words: str) -> Iterator[tuple[int, int]]:
         line, start = 1, 0
@@ -470,8 +508,8 @@ class EvidenceFinder:
 
 
 def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of what an answer quotes and the text has exactly once: the whole answer,
-    its lines, and what is in quotation marks."""
+    """Yield the spans that an answer quotes and that occur exactly once in the text: the whole
+    answer, its lines, and quotations."""
     quotes = [
         words,
         *words.splitlines(),
@@ -493,14 +531,59 @@ def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
+def answer_values(words: str) -> list[str]:
+    """Return what an answer gives, longest first: all of it, its lines, what is in quotation marks,
+    what commas and the like separate, and words with digits. Short ones are left out: they stand in
+    many texts by chance."""
+    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words)}
+    values.update(next(filter(None, found)) for found in _QUOTE.findall(words))
+    values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
+    stripped = {value.strip(_AROUND_VALUES) for value in values}
+    telling = (value for value in stripped if len(value) > (3 if value.isdigit() else 2))
+    return sorted(telling, key=lambda value: (-len(value), value))[:_MOST_VALUES]
+
+
+def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of what an answer gives that stands exactly once in these spans of a
+    text."""
+    size = sum(end - start for start, end in spans) + 1
+    for value in answer_values(words)[: _SCANNED // size]:
+        place = find_once(value, text, spans)
+        if place is not None:
+            yield place
+
+
+def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
+    """Return where words stand in these spans of a text, if that is exactly once. Within other
+    words they do not count."""
+    places: list[int] = []
+    for first, last in spans:
+        places += islice(_find_words(words, text, first, last), 2 - len(places))
+    return (places[0], places[0] + len(words)) if len(places) == 1 else None
+
+
+def stands_in(words: str, text: str) -> bool:
+    """Tell whether words stand in a text, and not only within other words."""
+    return next(_find_words(words, text, 0, len(text)), None) is not None
+
+
+def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
+    start = str.find(text, words, first, last)
+    while start >= 0:
+        end = start + len(words)
+        if not _within_word(text, start) and not _within_word(text, end):
+            yield start
+        start = str.find(text, words, end, last)
+
+
 def named_lines(words: str) -> set[int]:
-    """Return the numbers of the lines that an answer names."""
+    """Return the numbers of the lines named in an answer."""
     named = (int(number) for run in _NAMED.finditer(words) for number in re.findall(r"\d+", run[0]))
     return {number for number in islice(named, _MOST_NAMED) if number}
 
 
 def _within_word(text: str, offset: int) -> bool:
-    """Whether a place is between two characters of the same word."""
+    """Return whether an offset is between two characters of the same word."""
     around = str.__getitem__(text, slice(offset - 1, offset + 1)) if offset else ""
     return len(around) == 2 and around.isalnum()
 

@@ -1,4 +1,4 @@
-"""The caller's functions as code in a sandbox has them, and the data that passes."""
+"""The caller's functions as seen by code in a sandbox, and the data they exchange."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _MOST = 1_000_000
 
 
 class NotPlainError(TypeError):
-    """A value is not plain data; the message is a sentence saying which."""
+    """A value is not plain data; the message says which one."""
 
 
 def plain_data(value: object, what: str, most: int = _MOST) -> Any:
     """Return a copy that consists of None, bool, int, float, str, list and dict.
 
-    what: what it is, for the message. most: characters of all texts, with one for each value.
-    Raises `NotPlainError`.
+    what: a name for the message. most: maximum characters of all texts, counting one for each
+    value. Raises `NotPlainError`.
     """
     return _Copy(what, most).of(value, 0)
 
@@ -51,7 +51,7 @@ class _Copy:
             return {self._key(name): self.of(item, depth + 1) for name, item in value.items()}
         if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
             return self.of(value.tolist(), depth + 1)
-        if hasattr(type(value), "__index__"):  # the whole numbers of other libraries
+        if hasattr(type(value), "__index__"):  # integers of other libraries
             return self._whole(value.__index__())
         raise NotPlainError(
             f"{self._what} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
@@ -77,16 +77,17 @@ class _Copy:
 
 
 class DescribedTool(NamedTuple):
-    """A function of the caller as models and sandboxes get it."""
+    """A function of the caller as described to models and sandboxes."""
 
     name: str
     signature: str
-    """"(city, year=2026)"."""
+    """For example "(city, year=2026)"."""
     doc: str
 
 
 def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Callable[..., Any]:
-    """Make the function. When called, it may raise `NotPlainError` for an argument, and `CallError` with the caller's sentence."""
+    """Create the function. A call may raise `NotPlainError` for an argument, and `CallError` with
+    the caller's sentence."""
 
     def tool(*args: Any, **kwargs: Any) -> Any:
         given, named = (

@@ -1,4 +1,4 @@
-"""Runs a turn's code in the sandbox's namespace."""
+"""Runs the code of turns in the sandbox's namespace."""
 
 from __future__ import annotations
 
@@ -6,55 +6,31 @@ import ast
 import builtins
 import codecs
 import io
-import itertools
 import linecache
-import queue
 import sys
-import threading
 import time
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from ..awaiting import EventLoop
 from ..capture import omission
-from ..control import Channel, Interrupts
+from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
 from .text import CallError, ReadTracker
 
 MAX_FRAME = 64 * 2**20
-"""Bytes of one message to the engine."""
+"""Maximum bytes of a message to the engine."""
 
 
-class EngineConnection:
+class EngineConnection(HostCalls):
     """Implements `EngineHost`: calls that wait for an answer, and messages that do not."""
 
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        super().__init__(self._send_frame, error=CallError)
         self._channel = Channel(fd, interrupts, MAX_FRAME)
-        self._ids = itertools.count(1)
-        self._lock = threading.Lock()
-        self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self.finished = False
-        """Whether the final answer was given; what comes after it is ignored."""
-
-    def call(self, name: str, args: dict[str, Any]) -> Any:
-        number = next(self._ids)
-        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        with self._lock:
-            self._open[number] = inbox
-        try:
-            self._send({"op": "call", "id": number, "name": name, "args": args})
-            try:
-                answer = inbox.get()
-            except KeyboardInterrupt:
-                self._send({"op": "cancelled", "id": number})
-                raise
-        finally:
-            with self._lock:
-                self._open.pop(number, None)
-        if "error" in answer:
-            raise CallError(answer["error"])
-        return answer["value"]
+        """Whether the final answer was given; everything after it is ignored."""
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         self._send({"op": "tell", "name": name, "args": args})
@@ -62,21 +38,13 @@ class EngineConnection:
             self.finished = True
 
     def ready(self) -> None:
-        """Report that the sandbox is locked down and waits for its first turn."""
+        """Report that the sandbox is locked down and ready for its first turn."""
         self._channel.send({"op": "ready"})
 
     def done(self, outcome: dict[str, Any]) -> None:
         self._channel.send({"op": "done", **outcome})
 
-    def deliver(self, frame: Frame) -> None:
-        """Hand an answer to the thread that waits for it, if one still does. Called by the reading
-        thread."""
-        with self._lock:
-            inbox = self._open.get(frame["id"])
-        if inbox is not None:
-            inbox.put(frame)
-
-    def _send(self, frame: Frame) -> None:
+    def _send_frame(self, frame: Frame) -> None:
         try:
             self._channel.send(frame)
         except FrameError as error:
@@ -86,7 +54,7 @@ class EngineConnection:
 
 
 HEAD, TAIL = 5_000, 3_000
-"""Characters that are kept of each."""
+"""Characters to keep of each end."""
 
 
 class TurnOutput(NamedTuple):
@@ -94,11 +62,11 @@ class TurnOutput(NamedTuple):
 
     text: str
     chars: int
-    """Length of all that was printed."""
+    """Length of the whole output."""
 
 
 class HeadAndTail:
-    """Takes any amount of UTF-8 and keeps the first and the last characters."""
+    """Accepts any amount of UTF-8 and keeps the first and the last characters."""
 
     def __init__(self) -> None:
         self._head = self._tail = ""
@@ -115,7 +83,7 @@ class HeadAndTail:
         self._tail = (self._tail + text[-TAIL:])[-TAIL:]
 
     def take(self) -> TurnOutput:
-        """Return what has come since the last call."""
+        """Return the output since the last call."""
         self.add(b"", final=True)
         dropped = self._chars - len(self._head) - len(self._tail)
         between = omission(dropped) if dropped else ""
@@ -130,7 +98,7 @@ class HeadAndTail:
 
 
 class _Raw(io.RawIOBase):
-    """The raw stream below a text stream, which writes to `Ends`."""
+    """The raw stream below a text stream, which writes to `HeadAndTail`."""
 
     def __init__(self, ends: HeadAndTail) -> None:
         super().__init__()
@@ -146,15 +114,15 @@ class _Raw(io.RawIOBase):
 
 
 class Streams:
-    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of what is
-    printed."""
+    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of the
+    output."""
 
     def __init__(self) -> None:
         self._ends = HeadAndTail()
         self._stream = self._open()
 
     def stream(self) -> io.TextIOWrapper:
-        """Return the stream; a new one if the code has closed or detached the last."""
+        """Return the stream; a new one if the code has closed or detached the last one."""
         try:
             self._stream.flush()
         except ValueError:
@@ -162,7 +130,7 @@ class Streams:
         return self._stream
 
     def take(self) -> TurnOutput:
-        """Return what was printed since the last call."""
+        """Return the output since the last call."""
         self.stream()
         return self._ends.take()
 
@@ -195,7 +163,7 @@ class Turns:
         interrupts: Interrupts,
         touches: ReadTracker,
     ) -> None:
-        # A real module, because dataclasses and others look up the module of a class.
+        # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
         # Models that other programs have trained answer by `answer["ready"] = True`.
@@ -233,13 +201,13 @@ class Turns:
         }
 
     def _prepare(self) -> None:
-        """Restore what an earlier turn may have replaced."""
+        """Restore anything that an earlier turn may have replaced."""
         sys.settrace(None)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         sys.modules["__main__"] = self._main
-        # The code may define its own `grep`, but missing names are restored, and so is FINAL, the
-        # only way to answer.
+        # Code may define its own `grep`, but missing names are restored, and so is FINAL, the only
+        # way to answer.
         self._main.__dict__.update(
             {
                 name: value
@@ -281,7 +249,7 @@ class Turns:
             return "final"
         else:
             try:
-                with self._interrupts.allowed():  # its `__str__` may be the code's
+                with self._interrupts.allowed():  # its `__str__` may be defined by the code
                     text = format_safely(error)
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
@@ -290,7 +258,7 @@ class Turns:
 
 
 def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements, and separately the last expression, whose value is shown."""
+    """Compile the statements and, separately, the last expression, whose value is shown."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)

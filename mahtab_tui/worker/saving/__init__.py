@@ -1,2 +1,2 @@
-"""Keeping the namespace on disk while the session runs, and bringing it back into the kernel of a
-resumed session."""
+"""Saves the namespace to disk while the session runs, and restores it in the kernel of a resumed
+session."""

@@ -1,8 +1,9 @@
 """The folder in which a session's namespace is saved.
 
-A pickle runs code when it is read. So only what this user's own sessions have written is read:
-nothing that belongs to somebody else, that others may write, or that is not signed with the user's
-key."""
+A pickle runs code when it is loaded. So only files written by this user's own sessions are loaded:
+none that belongs to somebody else, that others may write, or that is not signed with the user's
+key.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +21,23 @@ INDEX = "index.json"
 FORMAT = 1
 """Changes when older files can no longer be read."""
 _LARGEST = 200_000_000
-"""Bytes of an index that are read."""
+"""Maximum bytes of an index to read."""
 MAX_REASON = 300
-"""Characters of a reason why something is not kept, or not read."""
+"""Maximum characters of a reason why something is not saved or not restored."""
 _NEW = ".new"
 _MOVE = "Move it away to save variables again."
 _PIECE_SIZE = 2**24
 
 
 class FolderError(Exception):
-    """The folder or a file in it must not or cannot be read; the message is a sentence."""
+    """The folder, or a file in it, must not or cannot be read; the message is a sentence."""
 
 
 class SaveFolder:
-    """An open folder. Close it."""
+    """An open folder. Must be closed."""
 
     def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:
-        """path: lies in a folder of the user's own for all sessions. Raises `OSError`,
+        """path: a folder inside the user's private folder for all sessions. Raises `OSError` and
         `FolderError`."""
         self.path = path
         self._key = key
@@ -66,7 +67,7 @@ class SaveFolder:
 
     def index(self) -> dict[str, Any] | None:
         """Return the index of the saved variables; None if there is none. Raises `FolderError` for
-        an index that is not the user's own, `OSError`."""
+        an index that is not the user's own, and `OSError`."""
         try:
             with self.open(INDEX) as file:
                 data = file.read(_LARGEST)
@@ -85,13 +86,13 @@ class SaveFolder:
         return index
 
     def write_index(self, index: dict[str, Any]) -> None:
-        """Replace the index in one step. Raises `OSError`."""
+        """Replace the index atomically. Raises `OSError`."""
         text = json.dumps({**index, "format": FORMAT}).encode()
         self.write(INDEX, [self._signature(text), b"\n", text])
         os.fsync(self._fd)
 
     def open(self, name: str) -> Any:
-        """Open a file to be read as bytes, if nobody else can have written it. Raises `OSError`,
+        """Open a file for reading bytes, if nobody else can have written it. Raises `OSError` and
         `FolderError`."""
         file = os.fdopen(
             os.open(
@@ -108,7 +109,7 @@ class SaveFolder:
         return file
 
     def write(self, name: str, parts: Iterable[Any]) -> None:
-        """Write a file from bytes and memory, and replace the one of that name in one step. Raises
+        """Write a file from bytes and memory, atomically replacing one with that name. Raises
         `OSError`."""
         new = name + _NEW
         fd = os.open(
@@ -133,7 +134,7 @@ class SaveFolder:
             raise
 
     def remove_all_but(self, names: set[str]) -> None:
-        """Remove the files that are no longer needed, and what was left half written."""
+        """Remove the files that are no longer needed, and partly written ones."""
         for name in os.listdir(self._fd):
             if name != INDEX and name not in names:
                 with contextlib.suppress(OSError):
@@ -144,7 +145,7 @@ class SaveFolder:
 
 
 def compute_digest(parts: Iterable[Any]) -> str:
-    """A digest of bytes and memory."""
+    """Return a digest of bytes and memory."""
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         for piece in split_pieces(part):
@@ -153,7 +154,7 @@ def compute_digest(parts: Iterable[Any]) -> str:
 
 
 def split_pieces(part: Any) -> Iterator[memoryview]:
-    """Memory in pieces that are written quickly."""
+    """Yield memory in pieces that can be written quickly."""
     view = memoryview(part).cast("B")
     for start in range(0, len(view), _PIECE_SIZE):
         yield view[start : start + _PIECE_SIZE]
@@ -176,11 +177,11 @@ def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
 
 
 _BEATS_PER_UPDATE = 4096
-"""Beats after which one is shown: each costs little."""
+"""Number of beats after which the counter is updated, so that each costs little."""
 
 
 class ProgressCounter:
-    """A counter in memory that a process and those that it forks share."""
+    """A counter in memory, shared by a process and its forks."""
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, 8)
@@ -191,13 +192,13 @@ class ProgressCounter:
         return int.from_bytes(self._shared[:], "little")
 
     def beat(self) -> None:
-        """Something small is done."""
+        """Note a small step of progress."""
         self._beats += 1
         if not self._beats % _BEATS_PER_UPDATE:
             self._publish()
 
     def track(self, parts: Iterable[Any]) -> Iterator[memoryview]:
-        """Memory in pieces; each is progress."""
+        """Yield memory in pieces and report progress for each piece."""
         for part in parts:
             for piece in split_pieces(part):
                 self._publish()

@@ -1,4 +1,4 @@
-"""The kernel's side of saving its namespace, and loads what was saved."""
+"""The kernel's side of saving its namespace, and restoring what was saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .writer import Writer
 
 
 class VariableLoader:
-    """Loads a file of the index into the namespace, but over nothing that a cell has made."""
+    """Restores a file of the index into the namespace, without overwriting anything that a cell has
+    made."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class VariableLoader:
         self._reason = "reading it was stopped"
 
     def run(self) -> None:
-        """Load it. Raises `KeyboardInterrupt`."""
+        """Restore the file. Raises `KeyboardInterrupt`."""
         try:
             with contextlib.closing(self._open_folder()) as folder:
                 load_cloudpickle(self._cloudpickle)
@@ -51,16 +52,16 @@ class VariableLoader:
             self._reason = str(error)
 
     def missing(self) -> dict[str, str]:
-        """The names that are not back, and why."""
+        """The names that were not restored, and why."""
         return {**dict.fromkeys(self._left, self._reason), **self._missing}
 
     def _load(self, opened: Any, group: dict[str, Any]) -> None:
-        """Load a group. Its variables are bound at once, since others may need them."""
+        """Restore a group. Its variables are bound immediately, because others may need them."""
         try:
             variables = _load_group(opened, group, self._namespace)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # objects of the user's are made again
+        except BaseException as error:  # recreating the user's objects may raise anything
             self._missing.update(
                 {
                     row["name"]: _failure_reason(error, self._file["python"], group["packages"])
@@ -131,11 +132,11 @@ def _version_of(package: str) -> str:
 
 
 WRITE_TIMEOUT = 900.0
-"""Seconds after which a writer is ended."""
+"""Seconds after which a writer is killed."""
 
 
 class Keeper:
-    """Keeps one namespace. Used on the thread that runs the cells, but for `index`."""
+    """Saves one namespace. Used on the thread that runs the cells, except for `index`."""
 
     def __init__(
         self,
@@ -144,20 +145,20 @@ class Keeper:
         at_start: dict[str, Any],
         hidden_lines: list[str],
     ) -> None:
-        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the
-        session's own code has made. hidden_lines: what was typed hidden, which is not saved; it may
+        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: names
+        made by the session's own code. hidden_lines: lines typed hidden, which are not saved; may
         grow."""
         self._namespace = namespace
         self._settings = settings
         self._kernel = os.urandom(8).hex()
         self._at_start = at_start
-        """Names made at the start; saved variables of the same names are newer."""
+        """Names made at the start; saved variables with the same names are newer."""
         self._hidden_lines = hidden_lines
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:
-        """Read what is kept: the files with their variables, and what is not kept. Raises
-        `FolderError`, `OSError`."""
+        """Return what is saved: the files with their variables, and what is not saved. Raises
+        `FolderError` and `OSError`."""
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
             self._index = folder.index() or self._index
         files = [
@@ -172,7 +173,7 @@ class Keeper:
         }
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
-        """Fork the process that writes; `finish` waits for it. request: carried and lost, see
+        """Fork the process that saves; `finish` waits for it. request: carried and lost, see
         `Writer`. Raises `OSError`."""
         writer = Writer(
             self._namespace,
@@ -182,7 +183,7 @@ class Keeper:
         return fork(lambda question: _write(writer))
 
     def loading(self, name: str) -> VariableLoader:
-        """Function that loads a file of the index."""
+        """Return a loader for a file of the index."""
         file = next(file for file in self._index["files"] if file["name"] == name)
         return VariableLoader(
             self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start
@@ -193,7 +194,7 @@ class Keeper:
 
 
 def finish(writer: Checkpoint) -> dict[str, Any]:
-    """Wait for what a writer tells: see `Writer.write`, or a sentence as its ``error``."""
+    """Wait for a writer's result: see `Writer.write`; otherwise a sentence as its ``error``."""
     try:
         reply: dict[str, Any] = writer.ask(None, WRITE_TIMEOUT)
         return reply

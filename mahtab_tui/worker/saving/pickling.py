@@ -1,4 +1,4 @@
-"""Variables as bytes, and back."""
+"""Converts variables to bytes, and back."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .folder import ProgressCounter
 HIDDEN_REASON = "it contains text that was typed hidden"
 
 _WORD = 4
-"""Characters of a text from which on it is found inside others; a shorter one is found as a whole
-string."""
+"""Characters of a text from which on it is found inside others; a shorter one is only found as a
+whole string."""
 _LONG = 8
-"""Bytes of a form that does not occur by chance in the memory of arrays."""
+"""Minimum bytes of a form that does not occur by chance in the memory of arrays."""
 
 
 class HiddenTexts:
@@ -52,13 +52,13 @@ class HiddenTexts:
         self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
 
     def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
-        """Return whether a pickle, or the memory of its arrays, holds one of the texts."""
+        """Return whether a pickle, or the memory of its arrays, contains one of the texts."""
         if any(form in stream for form in self._in_pickles):
             return True
         return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
 
     def _is_in(self, block: Any, pulse: ProgressCounter) -> bool:
-        """Search memory a piece at a time, with the end of the piece before."""
+        """Search memory piece by piece, overlapping with the end of the piece before."""
         overlap = max(map(len, self._in_arrays)) - 1
         end = b""
         for piece in pulse.track([block]):
@@ -69,20 +69,20 @@ class HiddenTexts:
         return False
 
     def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row of the index without its summary if that holds one of the texts."""
+        """Return a row of the index, without its summary if that contains one of the texts."""
         data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
         return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
 
 
 def _whole_strings(text: str) -> Iterator[bytes]:
-    """Yield a short text as a pickle writes a string and bytes that are nothing else."""
+    """Yield a short text as a pickle writes a string, or bytes, that equal it."""
     data = text.encode("utf-8", "surrogatepass")
     yield b"\x8c" + bytes([len(data)]) + data
     yield b"C" + bytes([len(data)]) + data
 
 
 def _encoded(text: str) -> Iterator[bytes]:
-    """Yield the forms in which a text of some length lies in memory and in other texts."""
+    """Yield the forms in which a longer text is stored in memory and in other texts."""
     quote = late_import("urllib.parse").quote
     written = {
         text,
@@ -98,7 +98,7 @@ def _encoded(text: str) -> Iterator[bytes]:
     if len(data) >= _LONG:
         yield data.hex().encode()
         encode = late_import("base64").b64encode
-        for before in range(3):  # the middle, which does not depend on what stands around it
+        for before in range(3):  # the middle, which does not depend on the text around it
             coded = encode(b"\0" * before + data)
             yield coded[(4 * before + 2) // 3 : 4 * ((before + len(data)) // 3)]
 
@@ -110,12 +110,12 @@ _UNCHANGING = (
 )
 
 _SECONDS = 20.0
-"""For walking through all objects; where they are more, nobody knows what is shared, and they
-become one group."""
+"""Seconds for walking through all objects. If there are more, it is unknown what is shared, and
+they become one group."""
 
 
 class Group(NamedTuple):
-    """Variables that are written together."""
+    """Variables that are saved together."""
 
     names: list[str]
     size: int
@@ -165,7 +165,7 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
 
 
 def _edges(graph: Graph, node: Node) -> list[int]:
-    """The objects inside that count."""
+    """Return the contained objects that count."""
     if _never_changes(node.value):
         return []
     inside = [child for child in node.children if child in graph.nodes]
@@ -177,7 +177,8 @@ def _edges(graph: Graph, node: Node) -> list[int]:
 
 
 def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
-    """Whether an object can change in place; functions do not if only classes hold them."""
+    """Return whether an object can change in place; functions do not if only classes contain
+    them."""
     value = node.value
     if is_class(value) or type(value) is types.ModuleType:
         return False
@@ -189,7 +190,8 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
 
 
 def _never_changes(value: Any) -> bool:
-    """Whether it is of a class whose objects tables share freely, because nobody changes them."""
+    """Return whether an object's class is one whose objects are freely shared by tables, because
+    nobody changes them."""
     return any(
         is_subclass(type(value), get_if_loaded(module, name)) for module, name in _UNCHANGING
     )
@@ -215,11 +217,11 @@ class _DisjointSets:
 _CLOUDPICKLE = "mahtab_cloudpickle"
 """The name of our copy of cloudpickle in the kernel, which is not the user's."""
 _NAMESPACE, _MEMORY, _MISSING = "namespace", "memory", "missing"
-"""Placeholders for them in a pickle."""
+"""Placeholders for these in a pickle."""
 _CACHED = functools._lru_cache_wrapper
 
 Fill = Callable[[int, memoryview], None]
-"""Reads the block of a number into memory of its size. Raises `OSError`."""
+"""Reads the block with a number into memory of its size. Raises `OSError`."""
 
 
 class TooLargeError(Exception):
@@ -227,24 +229,23 @@ class TooLargeError(Exception):
 
 
 class Pickled(NamedTuple):
-    """Some variables as bytes."""
+    """Variables converted to bytes."""
 
     stream: bytearray
     blocks: list[memoryview]
-    """The memory of arrays, and of other objects that hand theirs to a pickle."""
+    """The memory of arrays, and of other objects that pass theirs to a pickle."""
     packages: dict[str, str]
-    """Name and version of the packages that their classes are from."""
+    """Name and version of the packages of their classes."""
 
 
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
-    """Load cloudpickle. folder: that of the package. kernel: names this kernel where something is
-    to be written; a class has the same id in each pickle then, so that equal variables have equal
-    pickles, and that a class in two pickles is one class again."""
+    """Load cloudpickle. folder: the package's folder. kernel: identifies this kernel when saving; a
+    class then has the same id in each pickle, so that equal variables have equal pickles, and a
+    class in two pickles is restored as one class."""
     package = load_package(_CLOUDPICKLE, folder)
     if kernel:
-        known = (
-            package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
-        )  # the classes that came from a pickle
+        # Classes that came from a pickle.
+        known = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
         package.cloudpickle._get_or_create_tracker_id = lambda cls: (
             known.get(cls) or f"{kernel}-{id(cls):x}"
         )
@@ -258,8 +259,8 @@ def pickle_variables(
     most: int,
     pulse: ProgressCounter,
 ) -> Pickled:
-    """Pickle some variables together. most: bytes. pulse: beats with each object. Raises
-    `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
+    """Pickle some variables together. most: maximum bytes. pulse: beats with each object. Raises
+    `TooLargeError`, and anything that an object raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
     classes: dict[int, type] = {}
@@ -291,7 +292,7 @@ def pickle_variables(
             return None
 
         def reducer_override(self, thing: Any) -> Any:
-            if type(thing) is memoryview:  # cloudpickle makes it bytes
+            if type(thing) is memoryview:  # cloudpickle converts it to bytes
                 raise UnpicklableError("a memoryview cannot be saved")
             found = reduce_object(thing, namespace)
             if found is not NotImplemented:
@@ -335,14 +336,14 @@ _MOVED = {
         "undo.reducing": "undo.checkpoint",
     }.items()
 }
-"""Modules whose functions and classes are named in what earlier versions have saved."""
+"""New locations of modules whose functions and classes earlier versions have saved."""
 
 
 def unpickle_variables(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
-    """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes.
-    Raises whatever making an object raises."""
+    """Restore the variables, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes. May
+    raise anything, because recreating objects runs their code."""
     pickle = late_import("pickle")
     data = io.BytesIO(stream)
     sources, of_pickle = pickle.load(data)
@@ -368,7 +369,7 @@ def unpickle_variables(
 
 
 class _LimitedBuffer:
-    """Collects what is written, up to a limit."""
+    """Collects written data, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self.data = bytearray()
@@ -387,7 +388,7 @@ class _LimitedBuffer:
 
 
 def _is_cell_file(name: str) -> bool:
-    """Whether a file's name is that of a cell, whose lines are nowhere but in memory."""
+    """Return whether a file's name is that of a cell, whose source is only in memory."""
     known: Any = linecache.cache.get(name)
     return known is not None and len(known) == 4 and known[1] is None
 
@@ -407,7 +408,7 @@ def _versions(classes: list[type]) -> dict[str, str]:
 
 
 def _is_plain(array: Any) -> bool:
-    """Whether the array's own memory is all of it."""
+    """Return whether an array consists only of its own memory."""
     return (
         bool(array.size)
         and not array.dtype.hasobject
@@ -419,7 +420,7 @@ def _array_memory(array: Any) -> memoryview:
     return memoryview(array.reshape(-1, order="A").view("u1"))
 
 
-# What pickles call to make objects again.
+# Functions that pickles call to recreate objects
 
 
 def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
@@ -443,7 +444,7 @@ package = sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(package)
 sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
 """
-"""Runs in the child before it reads its task."""
+"""Runs in the child process before it reads its task."""
 
 
 class _Definitions:
@@ -463,8 +464,8 @@ class _Definitions:
 
 
 def install(namespace: dict[str, Any], folder: str) -> None:
-    """Send the definitions with each process from now on. namespace: of `__main__`. folder: of
-    cloudpickle; empty if it is not known."""
+    """From now on, send the definitions with each process. namespace: of `__main__`. folder: of
+    cloudpickle; empty if unknown."""
     spawn: Any = late_import("multiprocessing.spawn")
     plain = spawn.get_preparation_data
 
@@ -488,8 +489,8 @@ def _find_cloudpickle(folder: str) -> Any:
 
 
 def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
-    """Pickle what cells have defined; without what cannot be pickled, of which the child says that
-    it is missing."""
+    """Pickle the definitions of cells, except those that cannot be pickled, which the child process
+    reports as missing."""
     found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
     if not found:
         return b""
@@ -508,7 +509,7 @@ def _is_cell_definition(value: object) -> bool:
         return False
     try:
         return bool(value.__module__ == "__main__")
-    except Exception:  # of a metaclass of the user's
+    except Exception:  # raised by a metaclass of the user's
         return False
 
 

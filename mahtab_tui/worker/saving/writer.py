@@ -1,4 +1,4 @@
-"""Writes the namespace in a forked process of low priority."""
+"""Saves the namespace in a forked low-priority process."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .pickling import (
 )
 
 SMALL_GROUP = 16_384
-"""Bytes up to which groups are written into one file, together with others."""
+"""Maximum bytes of groups that are saved in one file, together with others."""
 _EACH, _TOGETHER = 5.0, 600.0
-"""Seconds for one group without progress; seconds for all groups."""
+"""Seconds for one group without progress, and seconds for all groups."""
 _NICE = 10
 
 
 class Writer:
-    """Writes the variables that have changed since the last index."""
+    """Saves the variables that have changed since the last index."""
 
     def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
-        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its
-        folder); carried: files of earlier kernels that stay; lost: names that earlier kernels had,
-        and this one never had; hidden: lines that were typed hidden."""
+        """kernel: identifies this kernel. request: `folder`, `key` (hex), `megabytes` and
+        `cloudpickle` (its folder); `carried` (files of earlier kernels to keep), `lost` (names that
+        earlier kernels had and this one never had) and `hidden` (lines typed hidden)."""
         self._namespace = namespace
         self._kernel = kernel
         self._folder = request["folder"]
@@ -47,17 +47,15 @@ class Writer:
         self._hidden = HiddenTexts(request["hidden"])
 
     def write(self) -> dict[str, Any]:
-        """Write, and tell: bytes in all, the number of variables, and those not kept. Raises
-        `OSError`, `FolderError`."""
+        """Save, and report the bytes in total, the number of variables, and those not saved. Raises
+        `OSError` and `FolderError`."""
         os.nice(_NICE)
         with contextlib.closing(SaveFolder(self._folder, self._key, create=True)) as folder:
             return self._write(folder)
 
     def _write(self, folder: SaveFolder) -> dict[str, Any]:
         index_before: dict[str, Any] = {"files": [], "missing": []}
-        with contextlib.suppress(
-            FolderError
-        ):  # of another version: what is written now replaces it
+        with contextlib.suppress(FolderError):  # of another version, which is now replaced
             index_before = folder.index() or index_before
         before = index_before["files"]
         carried = [
@@ -90,7 +88,7 @@ class Writer:
                 continue
             head, _, data = result.partition(b"\n")
             reply = json.loads(head)
-            if "problem" in reply:  # of the disk, not of the variables
+            if "problem" in reply:  # a problem of the disk, not of the variables
                 raise OSError(reply["problem"], os.strerror(reply["problem"]))
             done.append((group, reply, data))
             room -= reply["size"]
@@ -138,7 +136,7 @@ class Writer:
         }
 
     def _unloaded_part(self, file: dict[str, Any]) -> dict[str, Any]:
-        """A file with those of its groups that are not in the namespace."""
+        """Return a file with those of its groups that are not in the namespace."""
         return {
             **file,
             "groups": [
@@ -149,7 +147,7 @@ class Writer:
         }
 
     def _variables(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The variables to be kept, and names that are not, with reasons."""
+        """Return the variables to save, and names that are not saved, with reasons."""
         variables: dict[str, Any] = {}
         missing: dict[str, str] = {}
         for name, value in self._namespace.items():
@@ -172,7 +170,7 @@ def _too_large(size: int, most: int) -> str:
 
 
 class _GroupWriter:
-    """Writes one group after the other, in a process that is lost where a variable hangs or ends
+    """Saves one group after the other, in a process that is replaced if a variable hangs or kills
     it."""
 
     def __init__(
@@ -193,8 +191,8 @@ class _GroupWriter:
         self.pulse = ProgressCounter()
 
     def write(self, group: Group) -> bytes:
-        """Write a group into a file unless it is there; returns a line of JSON, and after it the
-        bytes of a small group. Raises what an object raises."""
+        """Save a group into a file unless it exists; returns a line of JSON, followed by the bytes
+        of a small group. Raises anything that an object raises."""
         if group.size > self._most:
             raise UnpicklableError(_too_large(group.size, self._most))
         try:
@@ -236,7 +234,7 @@ class _GroupWriter:
     def write_file(
         self, groups: list[dict[str, Any]], parts: list[Any], size: int
     ) -> dict[str, Any]:
-        """Write groups into one file. Raises `OSError`."""
+        """Save groups into one file. Raises `OSError`."""
         digest = compute_digest(self.pulse.track(parts))
         start = 0
         for group in groups:

@@ -1,2 +1,2 @@
-"""A kernel on another machine: what runs there beside it. Standard library only; the host sends it
-over the wire."""
+"""The part of a remote kernel that runs next to it on the other machine. Standard library only; the
+host sends it over the connection."""

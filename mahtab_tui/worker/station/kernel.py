@@ -1,7 +1,7 @@
-"""A kernel as the station beside it holds it, and the link to its host.
+"""A kernel as seen by its station, and the link to its host.
 
-It reads and writes nothing by itself. The host has one end, the station beside the kernel the
-other."""
+The link itself does no input or output. The host has one end, the station the other.
+"""
 
 from __future__ import annotations
 
@@ -24,58 +24,59 @@ from ..holder import ATTACH, StationSettings
 from ..spool import PAGE, SharedState, Spool
 
 MAGIC = "mahtab-far-1"
-"""The loader's first word. The number is of the protocol."""
+"""The first word sent by the loader. The number is the version of the protocol."""
 
 FRAMES = b"f"
-"""Bytes of the kernel's connection, either way."""
+"""Bytes of the kernel's connection, in either direction."""
 OUTPUT = b"o"
-"""Bytes that the kernel has printed."""
+"""Bytes printed by the kernel."""
 OFFSET = b"n"
-"""The offset at which the next output was printed, in ASCII, where what lies before it is not there
-any more."""
+"""The offset at which the next output was printed, in ASCII, if anything before it is no longer
+available."""
 STORED = b"r"
-"""The host has stored what was printed before an offset, in ASCII."""
+"""The offset up to which the host has stored the output, in ASCII."""
 SIGNAL = b"s"
 """A signal for the kernel and its children: its number, in ASCII."""
 END = b"e"
-"""The host has gone: the kernel ends, or continues without it, as the host has chosen."""
+"""The host has gone. The kernel ends, or continues without it, as chosen by the host."""
 EXITED = b"x"
 """The kernel's exit code, in ASCII."""
 _RECEIVED = b"a"
-"""How many messages this end has handled; the number is in the header."""
+"""The number of messages handled by this end, which is in the header."""
 _ALIVE = b"p"
-"""The wire carries something."""
+"""A sign of life."""
 
 LINK_PIECE = 65_536
-"""Bytes that are read at a time, and so the usual length of a message."""
+"""Bytes to read at a time, and so the usual length of a message."""
 MAX_MESSAGE = 2**20
-"""Bytes of a message. A greater length means that something else was written to the wire."""
+"""Maximum bytes of a message. A greater length means that something else was written to the
+connection."""
 
 _HEAD = struct.Struct("!cQI")
 _NUMBERED = frozenset((FRAMES, OUTPUT, OFFSET, STORED, SIGNAL, END, EXITED))
 
 
 class LinkError(ValueError):
-    """Data came over the wire that is not part of this conversation."""
+    """Received data that is not part of the protocol."""
 
 
 class Message(NamedTuple):
-    """A message: its kind, and what it carries."""
+    """A message: its kind and its data."""
 
     kind: bytes
     data: bytes
 
 
 class Link:
-    """One end. `outgoing` is what the wire has to carry next; whoever has written bytes of it
-    removes them from its beginning."""
+    """One end of a link. `outgoing` contains the bytes to send next; whoever sends some of them
+    removes them from its start."""
 
     def __init__(self) -> None:
         self.outgoing = bytearray()
         self.received = 0
-        """How many messages of the other end were handled."""
+        """Number of messages from the other end that were handled."""
         self.waiting = 0
-        """Bytes of messages that the other end may not have."""
+        """Bytes of messages that the other end may not have received."""
         self._sent = 0
         self._unconfirmed: deque[tuple[int, Message]] = deque()
         self._incoming = bytearray()
@@ -83,11 +84,11 @@ class Link:
 
     @property
     def settled(self) -> bool:
-        """Whether the other end has everything."""
+        """Whether the other end has received everything."""
         return not self._unconfirmed
 
     def send(self, kind: bytes, data: bytes = b"") -> None:
-        """Send a message of at most `LONGEST` bytes, now or over the next wire."""
+        """Send a message of at most `MAX_MESSAGE` bytes, now or over the next connection."""
         self._sent += 1
         self._unconfirmed.append((self._sent, Message(kind, data)))
         self.waiting += len(data)
@@ -99,8 +100,8 @@ class Link:
             self._write(_ALIVE, 0, b"")
 
     def connect(self, received: int) -> None:
-        """Begin with a new wire. received: how many messages the other end says it has handled.
-        Raises `LinkError`."""
+        """Start using a new connection. received: the number of messages that the other end reports
+        as handled. Raises `LinkError`."""
         self.disconnect()
         self._confirmed(received)
         self._connected = True
@@ -108,14 +109,14 @@ class Link:
             self._write(message.kind, number, message.data)
 
     def disconnect(self) -> None:
-        """Forget the wire, and half messages with it."""
+        """Forget the connection, and any partial message."""
         self._connected = False
         self.outgoing.clear()
         self._incoming.clear()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that these bytes complete. Raises `LinkError`, after which the wire
-        must be given up."""
+        """Return the messages completed by these bytes. Raises `LinkError`, after which the
+        connection must be given up."""
         self._incoming += data
         messages: list[Message] = []
         start, before = 0, self.received
@@ -153,40 +154,41 @@ class Link:
 
 
 MAX_UNREAD = 256 * 2**20
-"""Bytes that a kernel may leave unread."""
+"""Maximum bytes that a kernel may leave unread."""
 
 _LENGTH = struct.Struct("!I")
 
 
 class Kernel:
-    """A kernel process. It is left by hosts that close its connection, and told of new ones."""
+    """A kernel process. A host leaves it by closing its connection; new hosts are announced to
+    it."""
 
     def __init__(self, start: dict[str, Any], folder: str) -> None:
-        """start: what the host says about it. folder: the folder of our files."""
+        """start: the host's description of the kernel. folder: the folder of our files."""
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
         self._offset = 0
-        """The offset of the next byte that is handed on."""
+        """The offset of the next byte to pass on."""
         page = _anonymous_file("mahtab-state")
         os.ftruncate(page, PAGE)
         self.state = SharedState(mmap.mmap(page, PAGE))
         self.unread = bytearray()
-        """Messages to it that it has not read."""
+        """Messages that the kernel has not read."""
         self._input_closed = False
-        """The host says nothing more."""
+        """Whether the host sends nothing more."""
         self._length: bytearray | None = None
         self._backlog_left = 0
-        """The part that was read of the length of a new host's first frame, which describes the
-        time before it came; and how many bytes of it are missing."""
+        """The part read of the length of a new host's first frame, which contains the backlog; and
+        the number of its bytes still missing."""
         self.all_printed = False
-        """Nobody can print any more."""
+        """Whether nothing can print any more."""
         self.control, control = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         )
         self.channel: socket.socket | None
         self.channel, theirs = _open_channel(start["kernel_token"])
         self._previous_channel: socket.socket | None = None
-        """The connection of the host before, until the kernel speaks with the new one."""
+        """The previous host's connection, until the kernel communicates with the new host."""
         settings = StationSettings(
             control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
         )
@@ -219,11 +221,11 @@ class Kernel:
         os.close(write_end)
         os.close(page)
 
-    # Hosts.
+    # Hosts
 
     def attach(self, token: str) -> None:
-        """Let the kernel speak with a new host. token: the new host's, in hexadecimal. Raises
-        `OSError`, `ValueError`."""
+        """Connect the kernel to a new host. token: the new host's token, in hexadecimal. Raises
+        `OSError` and `ValueError`."""
         new, theirs = _open_channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
@@ -237,17 +239,17 @@ class Kernel:
         )
 
     def detach(self) -> None:
-        """Close the connection of the host that is there."""
+        """Close the current host's connection."""
         for each in (self.channel, self._previous_channel):
             if each is not None:
                 each.close()
         self.channel = self._previous_channel = None
         self.unread.clear()
 
-    # What it is told.
+    # Data to the kernel
 
     def send_bytes(self, data: bytes) -> None:
-        """Send it frames; it is killed if it leaves too much of them unread."""
+        """Send frames to the kernel; if it leaves too much unread, it is killed."""
         self.unread += data
         if len(self.unread) > MAX_UNREAD:
             self.signal(signal.SIGKILL)
@@ -257,7 +259,7 @@ class Kernel:
         self.send()
 
     def send(self) -> None:
-        """Send what it can read now."""
+        """Send as much as the kernel can read now."""
         if self.channel is None:
             return
         with contextlib.suppress(BlockingIOError, ConnectionError):
@@ -267,15 +269,16 @@ class Kernel:
             with contextlib.suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)
 
-    # What it says.
+    # Data from the kernel
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a new host has not heard all of what happened before it came."""
+        """Whether a new host has not received the whole backlog yet."""
         return self._length is not None or self._backlog_left > 0
 
     def receive(self) -> bytes:
-        """Return the next bytes of its frames; none at the end. Raises `BlockingIOError`."""
+        """Return the next bytes of the kernel's frames; empty at the end. Raises
+        `BlockingIOError`."""
         assert self.channel is not None
         most = (
             _LENGTH.size - len(self._length)
@@ -299,7 +302,8 @@ class Kernel:
         return data
 
     def iter_output(self) -> Iterator[Message]:
-        """Yield what was printed and not handed on; to a new host, all that is still there."""
+        """Yield output that was not passed on; for a new host, everything that is still
+        available."""
         while True:
             if piece := self.spool.read(self._offset):
                 self._offset += len(piece)
@@ -311,20 +315,20 @@ class Kernel:
                 return
 
     def release_output(self, offset: int) -> None:
-        """A host has stored what was printed before an offset."""
+        """Note that a host has stored the output before an offset."""
         self.spool.release(min(offset, self._offset))
 
-    # Its end.
+    # The kernel's end
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and its children."""
+        """Send a signal to the kernel and its children."""
         if self._child is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
 
     def reap(self) -> int:
-        """Its exit code; if it lives on without its connection, it is killed. Its children go with
-        it."""
+        """Return the exit code. A kernel that closed its connection but lives on is killed,
+        together with its children."""
         if self._child is None:
             return 127
         try:
@@ -344,7 +348,7 @@ def _open_channel(token: str) -> tuple[socket.socket, socket.socket]:
 
 
 def _anonymous_file(name: str) -> int:
-    """A file that nobody else sees."""
+    """Return the descriptor of a file that nobody else sees."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:
@@ -352,7 +356,7 @@ def _anonymous_file(name: str) -> int:
 
 
 def _nearest_folder(folder: str) -> str:
-    """The folder, or the nearest one above it that can be entered."""
+    """Return the folder, or the nearest parent that can be entered."""
     while folder != os.path.dirname(folder) and not (
         os.path.isdir(folder) and os.access(folder, os.X_OK)
     ):
@@ -361,8 +365,8 @@ def _nearest_folder(folder: str) -> str:
 
 
 def _interpreter(python: str, cwd: str) -> str:
-    """The interpreter that is meant: ours, a virtual environment's folder, a file, or a name on the
-    PATH."""
+    """Return the chosen interpreter: ours, that of a virtual environment's folder, a file, or a
+    name on the PATH."""
     if not python:
         return sys.executable
     path = os.path.join(cwd, os.path.expanduser(python))

@@ -1,5 +1,5 @@
-"""The end of one wire on the other machine: copies between stdin, stdout and the station, which
-outlives it."""
+"""The end of one connection on the other machine: copies between stdin, stdout and the station,
+which outlives the connection."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 from .kernel import LINK_PIECE
 
 _ONE_LINE = 65_536
-"""Bytes of the host's first line at most."""
+"""Maximum bytes of the host's first line."""
 _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
 def main(folder: str, above: str) -> None:
-    """Connect the wire with the session's station; start the station if the host says so. place:
-    our files. above: the folder of all files."""
+    """Connect to the session's station; start the station if requested by the host. above: the
+    folder of all files."""
     asked = json.loads(_first_line())
     here = _working_directory()
-    os.chdir(above)  # because a socket's path may only be short
+    os.chdir(above)  # because the path of a socket must be short
     if "clean" in asked:
         from .station import clean
 
@@ -58,7 +58,8 @@ def main(folder: str, above: str) -> None:
 
 
 def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
-    """Fork the station, and return a connection with it. name: of the socket for further wires."""
+    """Fork the station, and return a connection to it. name: of the socket for further
+    connections."""
     from .station import Station
 
     listener = socket.socket(socket.AF_UNIX)
@@ -71,7 +72,8 @@ def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
         theirs.close()
         listener.close()
         return ours
-    # Twice, so that nobody waits for it, and away from the wire's terminal and descriptors.
+    # Fork twice, so that nobody waits for it, detached from this connection's terminal and
+    # descriptors.
     os.setsid()
     if os.fork():
         os._exit(0)
@@ -90,7 +92,7 @@ def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
 def _working_directory() -> str:
     try:
         return os.getcwd()
-    except OSError:  # it was deleted
+    except OSError:  # the folder was deleted
         return os.path.expanduser("~")
 
 
@@ -103,7 +105,7 @@ def _first_line() -> bytes:
 
 
 def _copy(station: socket.socket) -> None:
-    """Copy until one side ends. A station that ends before it answers is said to be gone."""
+    """Copy until one side ends. A station that ends before it answers is reported as gone."""
     inside, answered = station.fileno(), False
     poll = select.poll()
     poll.register(0, select.POLLIN)

@@ -1,4 +1,4 @@
-"""The process beside a kernel on another machine."""
+"""The process next to a kernel on another machine."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .kernel import (
 )
 
 FOLDER = "~/.mahtab/elsewhere"
-"""Folder of variables of sessions on other machines."""
+"""Folder for the variables of remote sessions."""
 
 
 def clean(above: str) -> dict[str, Any]:
-    """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how
-    many kernels there are, and the folders removed."""
+    """Remove our folders, unless there is a kernel. above: the folder of our files. Returns the
+    number of kernels, and the removed folders."""
     other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
     folders = [
         folder
@@ -53,7 +53,7 @@ def clean(above: str) -> dict[str, Any]:
         return {"kernels": kernels, "removed": []}
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # there is more in it, which is not of sessions elsewhere
+    with suppress(OSError):  # it also contains other files
         os.rmdir(os.path.dirname(os.path.expanduser(FOLDER)))
     return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
 
@@ -68,7 +68,7 @@ def _is_our_folder(folder: str) -> bool:
 
 def _is_alive(folder: str, name: str) -> bool:
     with socket.socket(socket.AF_UNIX) as asking:
-        os.chdir(folder)  # because a socket's path may only be short
+        os.chdir(folder)  # because the path of a socket must be short
         try:
             asking.connect(name)
         except OSError:
@@ -77,60 +77,61 @@ def _is_alive(folder: str, name: str) -> bool:
 
 
 BACK_PRESSURE = 4 * 2**20
-"""Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as
-with a slow terminal."""
+"""Bytes not confirmed by the host, from which on a connected kernel must wait before printing more,
+as with a slow terminal."""
 MAX_AHEAD = 2**20
-"""Bytes for a host without a wire, from which on what is printed stays in the spool, where the
-middle of much is left out."""
+"""Bytes for a disconnected host, from which on output stays in the spool, which may leave out its
+middle."""
 MAX_WAITING_DISPLAYS = 64 * 2**20
-"""Bytes for a host without a wire, from which on displays wait for it."""
+"""Bytes for a disconnected host, from which on displays wait for it."""
 
 _MAX_FIRST_LINE = 4096
-"""Bytes of a connection's first line at most."""
+"""Maximum bytes of a connection's first line."""
 _FIRST_LINE_TIMEOUT = 5.0
 _STOP_TIMEOUT = 6.0
-"""Seconds for an idle kernel to end: it saves its variables."""
+"""Seconds for an idle kernel to end, because it saves its variables."""
 _FIRST_WIRE_TIMEOUT = 60.0
-"""Seconds for the first wire."""
+"""Seconds to wait for the first connection."""
 _EXIT_RETENTION = 600.0
-"""Seconds that the end of a kernel is kept for the host; if a cell ended with it, as long as an
+"""Seconds for which a kernel's end is kept for the host; if a cell ended with it, as long as an
 idle kernel waits."""
 _HEARTBEAT = 5.0
 """Seconds between two signs of life."""
 
 
 class Station:
-    """Starts a kernel, and holds its connections."""
+    """Starts a kernel, and keeps its connections."""
 
     def __init__(self, listener: socket.socket, folder: str, request: dict[str, Any]) -> None:
-        """listener: for further wires. folder: the folder of our files. asked: the host's first
-        line."""
+        """listener: for further connections. folder: the folder of our files. request: the host's
+        first line."""
         self._listener = listener
         self._token = str(request["token"])
         self._host = str(request["host"])
-        """The host to which the link leads."""
+        """The host of the link."""
         self._idle_limit = float(request["start"]["keep"])
         self._link = Link()
         self._selector = selectors.DefaultSelector()
         self._wire: socket.socket | None = None
         self._unauthenticated: dict[socket.socket, tuple[float, bytearray]] = {}
         self._want_end: list[socket.socket] = []
-        """Connections that get the kernel's end."""
+        """Connections that will be notified of the kernel's end."""
         self._stopped = False
-        """One of them has asked for it: no host without a wire comes to hear of it."""
+        """Whether one of them requested it, so that a disconnected host will not come back for
+        it."""
         self._alone_since = time.monotonic()
         self._ends_at = 0.0
-        """When a kernel that should end is killed; 0 for never."""
+        """When to kill a kernel that should end; 0 for never."""
         self._away = False
-        """Whether the kernel knows that the host is not connected."""
+        """Whether the kernel knows that the host is disconnected."""
         self._exited, self._code = False, 0
         self._had_wire = False
-        """Whether a wire was there."""
+        """Whether there has been a connection."""
         self._kernel = Kernel(request["start"], folder)
 
     def run(self, first: socket.socket) -> None:
-        """Serve until the kernel has ended and the host knows it, or nobody has come for too long.
-        first: the wire of the host that starts us."""
+        """Serve until the kernel has ended and the host knows it, or nobody has connected for too
+        long. first: the connection of the host that starts us."""
         self._watch(self._listener, selectors.EVENT_READ)
         self._watch(self._kernel.control, selectors.EVENT_READ)
         self._add_candidate(first)
@@ -139,9 +140,8 @@ class Station:
             self._update_watches()
             for key, events in self._selector.select(1.0 if self._wire is None else _HEARTBEAT):
                 watched = self._selector.get_map().get(key.fd)
-                if (
-                    watched is not None and watched.fileobj is key.fileobj
-                ):  # else what came before has ended it
+                # An earlier event may have ended it.
+                if watched is not None and watched.fileobj is key.fileobj:
                     self._serve(key, events)
             now = time.monotonic()
             if now - beat >= _HEARTBEAT:
@@ -173,7 +173,7 @@ class Station:
             if self._exited and self._wire is None and (self._stopped or alone > remembered):
                 return
 
-    # The kernel.
+    # The kernel
 
     def _serve(self, key: selectors.SelectorKey, events: int) -> None:
         kernel = self._kernel
@@ -190,16 +190,17 @@ class Station:
             with suppress(BlockingIOError):
                 if events & selectors.EVENT_READ and not self._receive():
                     self._on_kernel_exit()
-        elif key.fileobj is kernel.control:  # the kernel says nothing over it: it has ended
+        elif key.fileobj is kernel.control:  # the kernel closed its end, so it has ended
             self._on_kernel_exit()
         elif key.fd == kernel.output:
             self._read_output()
 
     def _receive(self) -> bool:
-        """Pass on what the kernel says, after what it has printed before; returns False at its end.
-        A new host hears the story first.
+        """Pass on data from the kernel, after the output that precedes it; returns False at its
+        end. A new host gets the backlog first.
 
-        Raises `BlockingIOError`."""
+        Raises `BlockingIOError`.
+        """
         has_backlog = self._kernel.has_backlog
         data = self._kernel.receive()
         if not has_backlog:
@@ -214,7 +215,7 @@ class Station:
 
     def _read_output(self) -> None:
         with suppress(BlockingIOError):
-            if not self._kernel.spool.move():  # nobody can print any more
+            if not self._kernel.spool.move():  # nothing can print any more
                 self._watch(self._kernel.output, 0)
                 self._kernel.all_printed = True
         if self._wire is not None or self._link.waiting < MAX_AHEAD:
@@ -226,20 +227,20 @@ class Station:
                 self._link.send(*message)
 
     def _end_kernel(self) -> None:
-        """Let the kernel save its variables and end; if a cell runs, at once."""
+        """Let the kernel save its variables and end; if a cell runs, end it at once."""
         self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _STOP_TIMEOUT)
         self._detach_host()
         with suppress(OSError):
             self._kernel.control.send(END_KERNEL)
 
     def _detach_host(self) -> None:
-        """The kernel goes on without a host."""
+        """Let the kernel continue without a host."""
         if self._kernel.channel is not None:
             self._watch(self._kernel.channel, 0)
         self._kernel.detach()
 
     def _on_kernel_exit(self) -> None:
-        """The kernel has ended, or has closed its connection."""
+        """Handle a kernel that has ended, or has closed its connection."""
         with suppress(BlockingIOError):
             while self._kernel.channel is not None and self._receive():
                 continue
@@ -255,10 +256,10 @@ class Station:
         for each in self._want_end:
             self._send_end(each)
 
-    # The wires.
+    # Connections
 
     def _watch(self, file: socket.socket | int, events: int) -> None:
-        """Wait for such events of a file from now on."""
+        """From now on, wait for these events of a file."""
         if file not in self._selector.get_map():
             if events:
                 self._selector.register(file, events)
@@ -268,7 +269,7 @@ class Station:
             self._selector.unregister(file)
 
     def _update_watches(self) -> None:
-        """Say for what to wait, and tell the kernel whether its displays are confirmed."""
+        """Update the awaited events, and tell the kernel whether its displays are confirmed."""
         if self._wire is not None:
             self._watch(
                 self._wire,
@@ -307,7 +308,7 @@ class Station:
         new.close()
 
     def _authenticate(self, new: socket.socket) -> None:
-        """Read the first line of a connection, which must hold the token."""
+        """Read the first line of a connection, which must contain the token."""
         line = self._unauthenticated[new][1]
         try:
             data = new.recv(_MAX_FIRST_LINE - len(line), socket.MSG_PEEK)
@@ -325,7 +326,7 @@ class Station:
             self._answer(new, bytes(line))
 
     def _answer(self, new: socket.socket, line: bytes) -> None:
-        """Let a connection be the wire, if it may be."""
+        """Use a connection for the host, if that is allowed."""
         answer: dict[str, Any] = {}
         try:
             message = json.loads(line)
@@ -360,7 +361,7 @@ class Station:
         self._forward_output()
 
     def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
-        """Let a connection be the wire. answer: what it hears first."""
+        """Use a connection for the host. answer: the first message to it."""
         self._wire, self._had_wire = new, True
         self._link.outgoing[:0] = (
             json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
@@ -368,8 +369,8 @@ class Station:
         self._watch(new, selectors.EVENT_READ)
 
     def _send_end(self, new: socket.socket) -> None:
-        """Tell a connection that has asked for the kernel's end, with what a host that is there
-        does not hear."""
+        """Notify a connection that requested the kernel's end, adding data that a connected host
+        does not get."""
         if self._kernel.state.cell and self._wire is None:
             answer = self._send_last()
             self._link.connect(0)
@@ -380,7 +381,7 @@ class Station:
         new.close()
 
     def _attach(self, host: str, token: str) -> dict[str, Any]:
-        """Give the kernel to another host; returns what that must know. Raises `OSError`,
+        """Attach another host to the kernel; returns the information for it. Raises `OSError` and
         `ValueError`."""
         self._close_wire()
         if self._kernel.channel is not None:
@@ -390,7 +391,7 @@ class Station:
         return self._kernel.state.as_frame()
 
     def _send_last(self) -> dict[str, Any]:
-        """Tell a host what the cell has printed in which the kernel has ended; returns its
+        """Send a host the output of the cell in which the kernel ended; returns the cell's
         number."""
         self._close_wire()
         self._link = Link()
@@ -437,8 +438,8 @@ class Station:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the other end belongs to the same user; elsewhere than on Linux the folder alone
-    keeps others out."""
+    """Return whether the peer is the same user; on systems other than Linux, only the folder's
+    permissions keep others out."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     _, user, _ = struct.unpack(

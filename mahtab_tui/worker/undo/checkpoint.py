@@ -1,7 +1,8 @@
 """A forked process that keeps the state before a cell, and objects on their way between processes.
 
-The namespace itself must be given to the pickler by a persistent id: functions keep it as their
-globals."""
+The pickler must be given the namespace itself by a persistent id, because functions refer to it as
+their globals.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _FRAME = struct.Struct("!?Q")
 """Before what is sent: whether it is an answer, not the reason why there is none; its length."""
 _READY = b"."
 START_TIMEOUT = 10.0
-"""Seconds for a forked process to begin."""
+"""Seconds for a forked process to start."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _LOWEST_FD = 500
@@ -53,8 +54,8 @@ class Checkpoint:
     def ask(
         self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
     ) -> Any:
-        """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer
-        in time. Raises `CheckpointError`."""
+        """Request an answer from the process, while `meanwhile` runs. If it does not answer in
+        time, it is killed. Raises `CheckpointError`."""
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
@@ -79,27 +80,27 @@ class Checkpoint:
         """Kill it. `has_exited` tells when it is gone: freeing much memory takes a while."""
         if self._fd < 0:
             return
-        with contextlib.suppress(OSError):  # somebody else has closed it, or has waited for it
+        with contextlib.suppress(OSError):  # already closed or awaited by somebody else
             os.close(self._fd)
             os.kill(self.pid, signal.SIGKILL)
         self._fd = -1
 
     def has_exited(self) -> bool:
-        """Return whether it has ended and its memory is free."""
+        """Return whether the process has ended and its memory is free."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except OSError:  # somebody else has waited for it
+        except OSError:  # awaited by somebody else
             return True
 
     def wait(self) -> None:
-        """Wait until it has ended and its memory is free."""
-        with contextlib.suppress(OSError):  # somebody else has waited for it
+        """Wait until the process has ended and its memory is free."""
+        with contextlib.suppress(OSError):  # awaited by somebody else
             os.waitpid(self.pid, 0)
 
 
 def fork(answer: Responder) -> Checkpoint:
-    """Fork a checkpoint that answers questions, and wait until it has closed its copies of files
-    and ports. Raises `OSError`."""
+    """Fork a checkpoint that answers requests, and wait until it has closed its copies of files and
+    ports. Raises `OSError`."""
     ours, theirs = _channel()
     try:
         pid = fork_uninterrupted()
@@ -120,8 +121,8 @@ def fork(answer: Responder) -> Checkpoint:
 
 
 def fork_uninterrupted() -> int:
-    """Fork a process that ignores interrupts: they are meant for the kernel, but reach its whole
-    process group."""
+    """Fork a process that ignores interrupts, because they are meant for the kernel but reach its
+    whole process group."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = -1
     try:
@@ -145,18 +146,18 @@ def _channel() -> tuple[int, int]:
     os.set_blocking(ours, False)
     try:
         hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-    except OSError:  # so many are not allowed
+    except OSError:  # that many are not allowed
         return ours, theirs
     os.close(ours)
     return hidden, theirs
 
 
-# The forked process.
+# The forked process
 
 
 def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
-    """Answer questions until the kernel has gone. At the end no code of the kernel runs, and
-    nothing is flushed."""
+    """Answer requests until the kernel has gone. At the end no code of the kernel runs, and nothing
+    is flushed."""
     try:
         gc.disable()
         sys.settrace(None)
@@ -189,7 +190,7 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
 
 
 def _close_all_but(fd: int) -> None:
-    """Close all descriptors, so that nobody waits for us at a pipe or a port. What is printed here
+    """Close all descriptors, so that nobody waits for us at a pipe or a port. Anything printed here
     is lost."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -201,7 +202,7 @@ def _close_all_but(fd: int) -> None:
                 os.close(number)
 
 
-# Both.
+# Both processes
 
 
 def _encode(text: str) -> bytes:
@@ -256,11 +257,11 @@ def run_in_fork(
     together: float,
     progress: Callable[[], int] = lambda: 0,
 ) -> Iterator[bytes | str]:
-    """For each thing its bytes, or why there are none.
+    """Return, for each object, its bytes, or the reason why there are none.
 
-    each: seconds that a thing may take without progress, which is a number that grows. together:
-    seconds for all of them. What `write` knows is copied when a process is forked: at the
-    beginning, and after each thing that hangs or ends the process.
+    each: seconds that an object may take without progress, which is a growing number. together:
+    seconds for all of them. The state that `write` uses is copied when a process is forked: at the
+    beginning, and after each object that hangs or kills the process.
     """
     until = time.monotonic() + together
     done = 0
@@ -276,7 +277,7 @@ def run_in_fork(
 def _run(
     things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
 ) -> Iterator[bytes | str]:
-    """Return the results up to the first object that hangs or ends the process."""
+    """Return the results up to the first object that hangs or kills the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
     if pid == 0:
@@ -327,7 +328,7 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
 
 
 class UnpicklableError(Exception):
-    """An object is not written; the message says why."""
+    """An object was not pickled; the message says why."""
 
 
 def _failure_reason(error: BaseException) -> str:
@@ -335,7 +336,7 @@ def _failure_reason(error: BaseException) -> str:
         return str(error)
     try:
         return f"it cannot be pickled ({type(error).__name__}: {error})"
-    except BaseException:  # its text is the user's own code
+    except BaseException:  # its text comes from user code
         return f"it cannot be pickled ({type(error).__name__})"
 
 
@@ -438,12 +439,12 @@ def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeab
 
 
 _MISSING, _NAMESPACE = 0, 1
-"""Sent for them in place of an address."""
+"""Sent for these in place of an address."""
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
     """Pickle a value. alive: the addresses of the objects that live in both processes. Raises
-    whatever an object that cannot be pickled raises."""
+    anything that an unpicklable object raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -472,8 +473,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 
 def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
-    """Unpickle a value. at: returns the living object at an address. Raises whatever an object that
-    cannot be created raises."""
+    """Unpickle a value. at: returns the living object at an address. Raises anything raised by an
+    object that cannot be recreated."""
     pickle = late_import("pickle")
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]

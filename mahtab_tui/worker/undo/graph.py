@@ -1,7 +1,8 @@
-"""The objects that a namespace reaches, their parts, and the state of each.
+"""The objects reachable from a namespace, their parts, and the state of each.
 
 A checkpoint and the kernel walk the same objects, which have the same addresses in both, because
-the checkpoint is a fork. An object whose state differs has been changed."""
+the checkpoint is a fork. An object whose state differs has been changed.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +59,12 @@ from .parts import (
 
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
 _UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
-"""Packages and modules of classes whose objects are compared by identity alone."""
+"""Packages and modules of classes whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
-"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array
-tells what is in it."""
+"""The class of objects that keep a library's memory alive for an array, as in Arrow; the array
+shows its contents."""
 _PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
-"""Packages whose objects hold nothing but data."""
+"""Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _SIZE: Any = type.__dict__["__basicsize__"].__get__
@@ -92,8 +93,8 @@ def _native_base(cls: type) -> type:
 
 
 def _user_modules() -> dict[str, types.ModuleType]:
-    """Return the user's own modules, by name: neither in the standard library nor among installed
-    packages, much of whose state must stay."""
+    """Return the user's own modules, by name: those that are neither in the standard library nor in
+    installed packages, much of whose state must not be touched."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
@@ -122,17 +123,17 @@ class Kind(NamedTuple):
 
     parts: tuple[Part, ...]
     is_user_defined: bool = False
-    """The class is the user's own, and may be changed too."""
+    """Whether the class is the user's own, and may be changed too."""
     has_memory: bool = False
     """They may be arrays (see `memory.find_memory`)."""
     known: bool = True
-    """All of their state is in the parts."""
+    """Whether the parts contain all of their state."""
     is_weak: bool = False
-    """They are weak references."""
+    """Whether they are weak references."""
     has_finalizer: bool = False
-    """Something happens when such an object ends: a file is closed, `__del__` runs."""
+    """Whether the end of such an object has an effect: a file is closed, `__del__` runs."""
     referable: bool = False
-    """There may be weak references to them, which tell when they end."""
+    """Whether they can be weakly referenced, to learn when they end."""
 
     @property
     def can_change(self) -> bool:
@@ -171,7 +172,7 @@ class Kinds:
         ]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
-        """Forget what is known of a class when it ends: another one could get its address."""
+        """Used to forget a class when it ends, because another one could get its address."""
 
     def current(self) -> Kinds:
         """Return new kinds if a module was loaded since: a class of it may be the user's own."""
@@ -264,8 +265,8 @@ class Kinds:
         return parts, known
 
     def is_user_defined(self, value: Any) -> bool:
-        """Whether a class, a module or a function is the user's; a function that has variables of
-        others inside counts, too."""
+        """Return whether a class, a module or a function is the user's, including functions that
+        contain variables of others."""
         if is_class(value):
             return self._is_user_class(value)
         if type(value) is types.ModuleType:
@@ -278,7 +279,7 @@ class Kinds:
         )
 
     def _is_user_class(self, cls: Any) -> bool:
-        """Whether it was defined in a cell, or in a module of the user's own."""
+        """Return whether a class was defined in a cell, or in a module of the user's own."""
         module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
@@ -298,7 +299,7 @@ class Kinds:
 
 
 def _has_pointers(cls: Any) -> bool:
-    """Return whether objects of a class of ctypes point to memory that is not their own."""
+    """Return whether objects of a ctypes class point to memory that is not their own."""
     kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
     if isinstance(kind, str):
         return kind in "PzZOX"
@@ -311,14 +312,14 @@ class Node(NamedTuple):
 
     value: Any
     fixed_state: int
-    """The part of its state that can never change in place, as a number."""
+    """The immutable part of its state, as a number."""
     mutable_state: int
-    """The part of its state that can change in place, as a number."""
+    """The mutable part of its state, as a number."""
     children: tuple[int, ...]
     """The addresses of the objects that it holds."""
     memory: Span | None
     known: bool
-    """Whether all of its state counts in these numbers."""
+    """Whether these numbers cover all of its state."""
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
@@ -332,27 +333,27 @@ class Node(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How far a walk goes that a cell waits for."""
+    """Limits of a walk that a cell waits for."""
 
     work: int
-    """Objects that are read in one go; so many values inside an object as `VALUES` says count as
-    one more."""
+    """Number of objects to read in one go; that many values inside an object (see `VALUES`) count
+    as one more."""
     size: int
-    """Values that one object may have. Larger ones are not read."""
+    """Maximum number of values of an object. Larger objects are not read."""
 
 
 _CLOCK_INTERVAL = 128
-"""Work between two looks at the clock, which may cost as much as an object."""
+"""Work between two checks of the clock, which may cost as much as an object."""
 VALUES = 16
 
 
 class Graph:
-    """The objects that were reached, by address. The graph keeps them alive."""
+    """The reached objects, by address. The graph keeps them alive."""
 
     def __init__(
         self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """states: whether to compute the objects' states too."""
+        """states: whether to also compute the objects' states."""
         self._states = states
         self._clock = clock
         self._work = 0
@@ -362,19 +363,19 @@ class Graph:
         self._weak: list[int] = []
         """The addresses of weak references."""
         self._finalizable: list[int] = []
-        """The addresses of objects of which it is not known that nothing happens when they end."""
+        """The addresses of objects whose end may have an effect."""
 
     def add(
         self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
-        """Walk through everything that can be reached, the nearest first; return False if the time
-        (by the clock) or the limit of work did not suffice."""
+        """Walk through everything reachable, nearest first; returns False if the time (on the
+        clock) or the limit of work was not enough."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes, self._holders = self.nodes, None
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
         look = self._work + _CLOCK_INTERVAL
-        for value in pending:  # it grows meanwhile
+        for value in pending:  # the list grows meanwhile
             if address_of(value) in nodes:
                 continue
             self._work += 1
@@ -430,7 +431,7 @@ class Graph:
         return self._holders
 
     def _node(self, value: Any, pending: Values, most: float) -> Node:
-        """Read an object; add those inside to `pending`."""
+        """Read an object; add those inside it to `pending`."""
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0
@@ -489,16 +490,16 @@ def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
         values = [
             value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
         ]
-    version = (
-        0 if address_of(str) in types else 2
-    )  # from 1 on, marshal tells whether a text is interned, and that may change
+    # From version 1 on, marshal records whether a string is interned, which may change.
+    version = 0 if address_of(str) in types else 2
     if part.ordered:
         return marshal.dumps(values, version)
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
 
 
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
-    """Return the given objects, and all that hold one of them, directly or not."""
+    """Return the given objects, and all objects that contain one of them, directly or
+    indirectly."""
     reached = set(start)
     pending = list(reached)
     while pending:

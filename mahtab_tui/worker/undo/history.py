@@ -27,8 +27,8 @@ from .process_state import (
 from .restoring import CheckpointResponder, Plan, plan_undo
 
 MEASURE_INTERVAL_FACTOR = 20
-"""The pause between two measurements, in multiples of the time that one takes, so that measuring
-costs little."""
+"""The pause between two measurements, as a multiple of the duration of one, so that measuring costs
+little."""
 
 
 class MemoryUse:
@@ -58,7 +58,7 @@ class MemoryUse:
 
 
 def _rollup(process: str) -> dict[str, int]:
-    """Return the sums over all memory of a process, in bytes; empty if Linux does not tell."""
+    """Return the sums over a process's memory, in bytes; empty if Linux does not tell."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
@@ -71,7 +71,7 @@ def _rollup(process: str) -> dict[str, int]:
 
 
 MAX_RETAINED = 3_000
-"""Maximum number of objects that are kept alive for a step."""
+"""Maximum number of objects kept alive for a step."""
 RETAIN_SECONDS = 0.1
 """Seconds of computing for finding them; enough unless objects take long."""
 MAX_SIDE_EFFECTS = 20
@@ -171,8 +171,7 @@ class Dropped(NamedTuple):
 
 
 class UndoHistory:
-    """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the
-    cells."""
+    """Keeps the steps of a namespace, and undoes cells. Used on the thread that runs the cells."""
 
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
@@ -190,16 +189,16 @@ class UndoHistory:
         self._kinds = Kinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
-        """Checkpoints that were ended but may not be gone yet."""
+        """Checkpoints that were killed but may not be gone yet."""
         self._memory = DirtyPages()
         self._no_fork = no_fork or (
             "" if sys.platform == "linux" else "this system cannot fork it safely"
         )
 
-    # Before a cell.
+    # Before a cell
 
     def begin(self, cell: int) -> None:
-        """Begin a step for a cell. Cell 0 is the session's own code, and gets none."""
+        """Start a step for a cell. Cell 0 is the session's own code, and gets none."""
         if cell == 0:
             return
         self._forget_redo()
@@ -210,8 +209,8 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, since the cell that begins may change objects in place; return the
-        step that has it."""
+        """Take a checkpoint, because the cell may change objects in place; returns the step that
+        has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
@@ -297,7 +296,7 @@ class UndoHistory:
             effects[NotRestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:
-        """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing
+        """Drop the oldest steps until the memory limit is met. Called after a cell, when nothing
         waits."""
         while len(self._steps) > 1:
             pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
@@ -331,18 +330,18 @@ class UndoHistory:
         return found
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Answer the host: with a ``value``, or a sentence as ``error``."""
+        """Do what the host asks for. Raises `UndoError` with a sentence for any failure."""
         try:
             if action == "redo":
-                return {"value": self.redo()}
-            return {"value": self.undo(cell) if action == "undo" else self.preview(cell)}
-        except UndoError as error:
-            return {"error": str(error)}
+                return self.redo()
+            return self.undo(cell) if action == "undo" else self.preview(cell)
+        except UndoError:
+            raise
         except TimeLimitError:
             why = ": the code that creates an object again did not end in time."
         except BaseException as error:  # an object of the user's, while it was made again
             why = f", because a step failed: {_last_line(error)}"
-        return {"error": f"Nothing was changed{why}"}
+        raise UndoError(f"Nothing was changed{why}")
 
     def preview(self, cell: int) -> dict[str, Any]:
         """Return what `undo` would do."""
@@ -403,7 +402,7 @@ class UndoHistory:
         self._steps = []
 
     def invalidate(self, why: str) -> None:
-        """The cells so far can no longer be undone. why: the end of a sentence."""
+        """Make earlier cells impossible to undo. why: the end of a sentence."""
         if self._steps:
             self._dropped = Dropped(self._steps[-1].cell, why)
         self.end()

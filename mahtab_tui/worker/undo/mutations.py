@@ -1,4 +1,4 @@
-"""What a cell changed inside objects."""
+"""Finds what a cell changed inside objects."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ long."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
 """For all names that the cell mentions."""
 OTHER_LIMITS = Limits(work=300, size=1_000)
-"""For all other names, and the user's modules, through which it can reach objects as well."""
+"""For all other names, and the user's modules, through which it can also reach objects."""
 MAX_COMPARED_BYTES = 64 * 2**20
-"""Bytes of arrays that are read after a cell."""
+"""Bytes of arrays to read after a cell."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
 _MAX_VALUES = 250_000
-"""Values of a container of plain values that is hashed, with those of all containers inside it,
-because its objects are too many for the walk."""
+"""Maximum number of values of a container of plain values that is hashed, including all containers
+inside it, because the walk cannot read that many objects."""
 
 
 class Mutations(NamedTuple):
-    """Changes of a cell inside objects."""
+    """Changes made by a cell inside objects."""
 
     changed: frozenset[str]
     unknown: frozenset[str]
-    """Names that the cell mentions, and whose objects could not be compared completely."""
+    """Names mentioned by the cell whose objects could not be compared completely."""
 
 
 class MutationDetector:
-    """The objects before a cell, as numbers. They are not kept alive by this."""
+    """The objects before a cell, as numbers, without keeping them alive."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class MutationDetector:
         self._digests = {} if self._step is not None else _digests(blocks)
 
     def compare(self) -> Mutations:
-        """Compare with the objects as they are now."""
+        """Compare with the current objects."""
         named = self._mutable_names()
         graph, whole = self._walk(named)
         whole = whole and self._complete
@@ -146,13 +146,13 @@ class MutationDetector:
         }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
-        """Walk through what can be reached; return whether that is everything below the names that
-        the cell mentions."""
+        """Walk through everything reachable; also returns whether that is everything below the
+        names that the cell mentions."""
         graph = Graph(self._kinds, clock=time.thread_time)
         until = time.thread_time() + WALK_SECONDS
         others = [*(value for _, value in self._kinds.shared_objects), *named.values()]
         collects = gc.isenabled()
-        gc.disable()  # so many new objects would make it go through all old ones
+        gc.disable()  # otherwise this many new objects would start a full collection
         try:
             whole = graph.add(
                 [named[name] for name in self.mentioned if name in named], until, MENTIONED_LIMITS
@@ -198,14 +198,14 @@ def _digests(blocks: set[Span]) -> dict[Span, int]:
 
 
 def _plain_digest(value: Any) -> int | None:
-    """Return a number for what lists, tuples and dicts hold; None for other than plain values, or
-    too many. Runs no code of the user's."""
+    """Return a number for the contents of lists, tuples and dicts; None if they contain other than
+    plain values, or too many. Runs no user code."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
     level, left = [value], _MAX_VALUES
     while level:
         left -= sum(map(len, level))
-        if left < 0:  # also of containers that hold themselves
+        if left < 0:  # also ends for containers that contain themselves
             return None
         parts = ((each, each.values()) if type(each) is dict else (each,) for each in level)
         items = list(chain.from_iterable(chain.from_iterable(parts)))

@@ -1,7 +1,10 @@
 """Parts of Python's own objects: the values inside each kind of object, read and put back.
 
-A *part* of an object is a list of values. Two states of an object are equal where its parts are:
-plain values by value, all others by identity.
+    kind of object                      parts
+    list, deque, tuple, set, dict       its items
+    instances of classes                `__dict__` and slots
+    functions, cells, classes           code, defaults, contents, attributes
+    arrays and tables                   see `tables`
 
 kind of object                      parts
 list, deque, tuple, set, dict       its items
@@ -74,7 +77,7 @@ def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
 
 
 class OpaqueKind(NamedTuple):
-    """A kind of object that an undo leaves alone."""
+    """A kind of object that an undo does not touch."""
 
     noun: str
     """Name for one of them in sentences."""
@@ -98,8 +101,8 @@ def _generator(value: Any) -> Values:
 
 
 def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as
-    their iterators."""
+    """Return the local variables and, from Python 3.11 on, internal values of loops, such as their
+    iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
@@ -110,8 +113,8 @@ def _inside_generator(value: Any, frame: Any) -> Values:
 
 
 def _library_attribute(value: Any, name: str) -> Any:
-    """Return an attribute as the library's class defines it, whatever a derived class of the user's
-    says."""
+    """Return an attribute as defined by the library's class, whatever a derived class of the user's
+    defines."""
     for base in mro_of(type(value)):
         if name in class_dict(base) and class_module(base).partition(".")[0] in _PACKAGES:
             return class_dict(base)[name].__get__(value)
@@ -137,7 +140,7 @@ def _mapped(value: Any) -> Values:
 
 
 def _rest(value: Any) -> Values:
-    """Return what is left of an iterator over keys or items."""
+    """Return the rest of an iterator over keys or items."""
     cls: Any = type(value)
     return list(cls.__reduce__(value)[1][0])
 
@@ -218,7 +221,7 @@ _OPAQUE = by_class(
 """A row without a class is about all other classes of these modules, and of modules in them."""
 _PACKAGES = frozenset(module.partition(".")[0] for module, _ in _OPAQUE)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
-"""Classes of `io` that are no files."""
+"""Classes of `io` that are not files."""
 _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 
 
@@ -232,8 +235,8 @@ def file_class(cls: type) -> Any:
 
 
 def opaque_kind(cls: type) -> OpaqueKind | None:
-    """Return the kind of a class that an undo leaves alone, judged by its bases; None for
-    others."""
+    """Return the kind of a class that an undo does not touch, judged by its bases; None for other
+    classes."""
     bases = mro_of(cls)[:-1]
     if is_subclass(cls, BaseException) or any(
         name_of(base) in _IN_MEMORY and class_module(base) == "_io" for base in bases
@@ -305,7 +308,7 @@ def _put_deque(items: Any, values: Values) -> None:
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""Attributes in which pandas notes what it has computed: reading a table changes them."""
+"""Attributes in which pandas caches results; reading a table changes them."""
 
 
 def _without_caches(value: Any) -> Values:
@@ -427,8 +430,7 @@ _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _exception_slots(cls: type) -> list[Any]:
-    """Return the fields of an exception that classes in C define; the attributes are not among
-    them."""
+    """Return the fields of an exception defined by C classes, without its attributes."""
     in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
     return [
         slot
@@ -448,9 +450,8 @@ def _iterator(cls: Any) -> tuple[type, Part]:
         (inside,) = inside
         if type(inside) is range:
             return [inside.start, inside.stop, inside.step, *state]
-        return (
-            [inside, *state] if state else [type(inside).__name__, *inside]
-        )  # an exhausted one has a new list
+        # An exhausted iterator has a new list.
+        return [inside, *state] if state else [type(inside).__name__, *inside]
 
     return cls, Part(read)
 

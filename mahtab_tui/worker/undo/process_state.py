@@ -4,9 +4,9 @@ whose state a fork does not keep.
 A fork shares the position in a file. Polars never changes the data of a column that two tables
 share, so a second table keeps all of the first.
 
-Not in it, because it cannot be read cheaply, or not be set back: trace and profile functions, the
-priority, the locks of files, modules that were loaded, what libraries remember in their own
-variables."""
+Not included, because it cannot be read cheaply or cannot be set back: trace and profile functions,
+the priority, file locks, loaded modules, and state that libraries keep in their own variables.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .parts import file_class
 
 
 class NotRestored(NamedTuple):
-    """Something that an undo leaves as it is."""
+    """Something that an undo does not restore."""
 
     name: str
     reason: str
@@ -269,8 +269,8 @@ class SideState:
         """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
-        """Return the addresses of tables that are too large to compare so many bytes of all
-        together, beginning with the smallest."""
+        """Return the addresses of tables that are too large to be compared within this number of
+        bytes in total, starting with the smallest."""
         found = set()
         tables = [
             (then.estimated_size(), address_of(reference()))
@@ -393,7 +393,7 @@ def _same_table(then: Any, now: Any) -> bool:
             and list(now.columns) == list(then.columns)
             and now.equals(then, null_equal=True)
         )
-    except Exception:  # columns of Python objects do not compare
+    except Exception:  # columns of Python objects cannot be compared
         return False
 
 
@@ -417,17 +417,16 @@ _FILE = _SideKind(
 
 
 class Setting(NamedTuple):
-    """One part of the process's state that code can set."""
+    """A part of the process's state that code can set."""
 
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared. Raises whatever it likes if it does not
-    exist."""
+    """Reads it as plain values that can be compared. May raise anything if it does not exist."""
     write: Callable[[Any], object]
 
 
 _SIZE = ("COLUMNS", "LINES")
-"""Variables that the program sets itself, when the screen gets another size."""
+"""Variables that the program sets itself when the screen's size changes."""
 
 
 def _environment() -> dict[str, str]:
@@ -501,7 +500,7 @@ _SIGNALS = tuple(
     if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
 )
 _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-"""Quicker, because it makes no members of an enumeration."""
+"""Quicker, because it does not create enum members."""
 
 
 def _write_handlers(wanted: list[Any]) -> None:
@@ -626,8 +625,8 @@ class ProcessState:
 def _count_libraries(modules: int) -> int:
     """Count the loaded packages that do not belong to the standard library.
 
-    modules: the number of all modules. While it is the same, none of their names is read: after
-    a fork, Linux copies each page that is touched, and the names lie on hundreds of pages.
+    modules: the number of all modules. While it does not change, no names are read: after a fork,
+    Linux copies each page that is touched, and the names are on hundreds of pages.
     """
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
@@ -636,7 +635,7 @@ def _count_libraries(modules: int) -> int:
 def _read(setting: Setting) -> Any:
     try:
         return setting.read()
-    except Exception:  # a library that is not loaded, in the middle of its import, or one of the user's by that name
+    except Exception:  # the library is not loaded, is being imported, or is a module of the user's
         return MISSING
 
 

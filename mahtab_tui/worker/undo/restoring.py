@@ -324,7 +324,7 @@ class Plan:
             thing = {"name": label, "type": "", "summary": "", "kind": "data"}
             changes.append({"name": label, "change": "changed", "variable": thing, "before": thing})
         unrestored = [each._asdict() for each in self.not_restored]
-        return {"changes": changes, "kept_as_is": unrestored, "exact": not unrestored}
+        return {"changes": changes, "not_restored": unrestored, "exact": not unrestored}
 
     def find_names(self, value: Any) -> list[str]:
         """Return the names through which an object can be reached."""

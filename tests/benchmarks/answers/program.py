@@ -4,7 +4,6 @@ auto``."""
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import sys
 import threading
@@ -13,28 +12,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.answers.outcome import Outcome
+from tests.records import RecordList
 
 _CODE = re.compile(r"```(?:python|py)\b.*?(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _SOURCES = ("agent", "reflection", "summary")
 """Model calls that belong to a question."""
-
-
-class _Collector(logging.Handler):
-    """Collects the records of the bus."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[Record] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
 
 def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
@@ -67,7 +56,7 @@ def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
 class SessionTalk:
     """Questions to one session."""
 
-    def __init__(self, session: Session, collector: _Collector, seconds: float) -> None:
+    def __init__(self, session: Session, collector: RecordList, seconds: float) -> None:
         self._session, self._collector, self._seconds = session, collector, seconds
         self._first = True
 
@@ -106,7 +95,7 @@ class MahtabTui:
     @contextlib.contextmanager
     def open(self, files: Sequence[Path]) -> Iterator[SessionTalk]:
         session = Session(self._settings, process_kernel(self._settings), HeadlessFrontend())
-        collector = _Collector()
+        collector = RecordList()
         session.log.addHandler(collector)
         try:
             session.start_kernel()

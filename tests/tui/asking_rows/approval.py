@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from tests import tags
 from tests.tui.editor_app import app_of
 
 CODE = "x = 1\nx"

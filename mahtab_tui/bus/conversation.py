@@ -1,0 +1,565 @@
+"""Folds the records of a session into entries. The transcript and exports add to it what only they
+need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.answers import AnswerPart, parse_response
+from mahtab_tui.bus.output import LOCATION, OutputBuffer
+from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record, code_entry
+from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.bus.terminal_screen import collapse
+
+
+@dataclass(kw_only=True, eq=False)
+class Entry:
+    """An item of the transcript."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    """The names of its fields with text, which are masked before they are written to a file."""
+
+    version: int = 0
+    """Increases with every visible change."""
+    gap: bool = True
+    """Whether there is an empty row above it."""
+    joined: bool = False
+    """Whether it continues the entry above, of the same author: the bar runs through the gap."""
+    hidden: bool = False
+    """Whether it was dropped: it was streamed, but is not part of the complete answer."""
+    key: str = ""
+    """Its name in the model's conversation, from `bus.prompt.HiddenEntries`; empty if it is not
+    part of it."""
+    author: str = ""
+    turn: int | None = None
+    """The question that it belongs to."""
+    removed: Literal["", "hidden", "replaced"] = ""
+    """Why the model no longer gets it."""
+    collapsed: bool = False
+    """Whether only its first rows are shown."""
+
+    @property
+    def plain_text(self) -> str:
+        """Its text to copy and to search: code, words, or a tool call with its result."""
+        raise NotImplementedError
+
+
+class AttachmentChip(NamedTuple):
+    """An attachment of a question, or why it is missing."""
+
+    label: str
+    size: str
+    problem: str
+
+
+@dataclass(kw_only=True, eq=False)
+class Question(Entry):
+    """The user's words."""
+
+    text: str
+    attached: list[AttachmentChip] = field(default_factory=list)
+
+    @property
+    def plain_text(self) -> str:
+        return plain(self.text)
+
+
+@dataclass(kw_only=True, eq=False)
+class Words(Entry):
+    """The model's words in Markdown, complete or still streaming."""
+
+    texts = ("source",)
+    source: str = ""
+    revision: int = 0
+    """Increases when `source` is replaced rather than extended."""
+    thought: bool = False
+    """Whether they are the model's thinking, not its answer."""
+    named: bool = True
+    """Whether the author's name comes first; only for the first words of a step."""
+    mark: str = ""
+    """Either "stopped", or "cut off" if the program was killed; empty if the answer ended
+    normally."""
+    figures: Sequence[AnswerFigure] = ()
+    """Figures of the answer, once it is complete."""
+
+    @property
+    def plain_text(self) -> str:
+        return plain(self.source.strip("\n"))
+
+    @property
+    def own_figures(self) -> list[AnswerFigure]:
+        """The figures in these words."""
+        return [figure for figure in self.figures if figure.text in self.source]
+
+
+@dataclass(kw_only=True, eq=False)
+class Cell(Entry):
+    """Code of the user, the model or an agent: proposed, waiting, running or done."""
+
+    texts = ("code",)
+    person: bool
+    agent_index: int | None = None
+    """Colour index of an agent, from 0; None for cells of the user and the model."""
+    code: str = ""
+    block: int | None = None
+    """Index of the code block in the streamed answer."""
+    number: int | None = None
+    """None if it has not run."""
+    started: float | None = None
+    """Start time in seconds since the epoch; None if it is not running."""
+    status: str = ""
+    """A `kernel.values.Status` value after it ended; "cut off" if the program was killed."""
+    duration: float | None = None
+    """Seconds."""
+    approval: str = ""
+    """One of "waiting", "skipped", "stopped" and "refused"; if the program was killed, "cut off"
+    while it was being written and "not run" while it waited."""
+    part: str = ""
+    """Its number among the waiting code blocks, such as "1/2"; empty if it is the only one."""
+    reason: str = ""
+    """Why it was skipped."""
+    edited: bool = False
+    """Whether the user edited the code before it ran."""
+    output: OutputBuffer = field(default_factory=OutputBuffer)
+    displays: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Text, MIME type, data and key of displayed values, until the cell ends. The text is also part
+    of the output."""
+    frames: Sequence[Frame] = ()
+    offers_explanation: bool = False
+    """Whether to show the key that asks about the error, because the user's last cell failed."""
+    late_output: OutputBuffer | None = None
+    """Output that came after the cell had ended."""
+    undone: bool = False
+    """Whether its changes were undone."""
+    changes: Sequence[Change] = ()
+    cell_number: int | None = None
+    """The number of the notebook's cell that it is, or that it ran."""
+    ran_as: int | None = None
+    """The execution count stored in the notebook."""
+
+    @property
+    def plain_text(self) -> str:
+        return visible(self.code.strip("\n"))
+
+    @property
+    def own_frame(self) -> int:
+        """Index of the last frame whose code the traceback shows and that is not in a library;
+        otherwise of the last frame."""
+        shown = [
+            index
+            for index, (*_, row) in enumerate(self.frames)
+            if (line := self.output.from_end(row)) and LOCATION.match(line.text)
+        ]
+        return shown[-1] if shown else len(self.frames) - 1
+
+    @property
+    def exception(self) -> str:
+        """The first lines of the traceback after the last frame; empty if unknown."""
+        rows = range(self.frames[-1][-1] - 1, 0, -1) if self.frames else range(0)
+        texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
+        start = next(
+            (index for index, text in enumerate(texts) if text and not text[0].isspace()),
+            len(texts),
+        )
+        return "\n".join(texts[start : start + 3])
+
+    def feed(self, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
+        """Add a piece of output. The record of a displayed value arrives before its text."""
+        if kind == "display" and (
+            shown := next((shown for shown in displays if shown[0] == text), None)
+        ):
+            self.output.show(*shown)
+        else:
+            self.output.feed(kind, text)
+
+    def feed_late(self, text: str) -> None:
+        """Add output that came after the cell had ended."""
+        if self.late_output is None:
+            self.late_output = type(self.output)()
+        self.late_output.feed("stdout", text)
+
+
+@dataclass(kw_only=True, eq=False)
+class ToolUse(Entry):
+    """A tool call by the model, and its result."""
+
+    texts = ("name", "arguments", "text")
+    name: str
+    arguments: str
+    """The exact arguments, as JSON."""
+    state: str = "running"
+    text: str = ""
+    """The result, or why there is none."""
+
+    @property
+    def plain_text(self) -> str:
+        return plain(f"{self.name} {self.arguments}\n{self.text}".rstrip())
+
+
+@dataclass(kw_only=True, eq=False)
+class Note(Entry):
+    """A message from the program itself."""
+
+    level: str
+    """``info``, ``warning``, ``error``, or ``quiet`` for a mere marker."""
+    text: str
+
+    @property
+    def plain_text(self) -> str:
+        return plain(self.text)
+
+
+_NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
+    records.Notice: lambda record: (record.level, record.text),
+    records.Kernel: lambda record: ("error" if record.state == "dead" else "info", record.text),
+    records.Undo: lambda record: ("quiet", record.text),
+    records.Replace: lambda record: ("quiet", record.text),
+    records.Restore: lambda record: ("quiet", record.text),
+    records.Branch: lambda record: ("quiet", record.text),
+    records.Skill: lambda record: (
+        "quiet",
+        f"the skill {record.name} is "
+        + (f"loaded ({record.chars:,} characters)" if record.loaded else "no longer loaded"),
+    ),
+    records.Plan: lambda record: (
+        "info",
+        "\n- ".join(["Plan", *record.steps]) if record.state == "proposed" else "",
+    ),
+}
+"""Level and text of the note for a record; there is none if the text is empty."""
+
+Step = tuple[int | None, int | None]
+"""Identifies one answer by turn and step."""
+
+
+class Conversation:
+    """The entries of a session, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._cells: dict[int, Cell] = {}
+        self._last_cell: Cell | None = None
+        self._tools: dict[str, ToolUse] = {}
+        self._hidden: set[str] = set()
+        """Names of hidden entries; more pieces of a hidden answer may still arrive."""
+        self._pieces: dict[Step, list[Words | Cell]] = {}
+        """The entries of the current question's answers."""
+        self._marked: set[int | None] = set()
+        """Turns whose entries already say that the answer was stopped."""
+        self._folds: dict[type[Record], Callable[[Any], None]] = {
+            **dict.fromkeys(_NOTES, self._note),
+            records.UserReplIn: self._user_code,
+            records.AssistantReplIn: self._model_code,
+            records.Display: self._display,
+            records.UserReplOut: self._output,
+            records.AssistantReplOut: self._output,
+            records.Namespace: self._namespace,
+            records.UserChat: self._question,
+            records.UserAttachment: self._attachment,
+            records.AssistantChat: self._answer,
+            records.AssistantTool: self._tool,
+            records.Hide: self._hide,
+            records.Replace: self._replace,
+            records.Undo: self._undo,
+        }
+
+    def fold(self, new_records: Iterable[Record]) -> None:
+        for record in new_records:
+            if fold := self._folds.get(type(record)):
+                fold(record)
+
+    def append(self, entry: Entry) -> None:
+        if entry.key in self._hidden:
+            entry.removed = "hidden"
+        self.entries.append(entry)
+
+    def touch(self, entry: Entry) -> None:
+        """Mark an entry as changed."""
+
+    def touch_output(self, cell: Cell) -> None:
+        """Mark a cell as changed that now has output."""
+        self.touch(cell)
+
+    # Cells
+
+    def _user_code(self, record: records.UserReplIn) -> None:
+        cell = Cell(author=record.party or "you", person=True, code=record.text)
+        self.append(cell)
+        self._start(cell, record)
+
+    def _model_code(self, record: records.AssistantReplIn) -> None:
+        cell = self._agent_cell(record) if record.guest is not None else self._block_cell(record)
+        cell.code = record.text
+        self._start(cell, record)
+        self.touch(cell)
+
+    def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
+        """Return the entry of an agent's code that starts."""
+        cell = Cell(
+            author=record.party or "agent", person=False, agent_index=record.guest, code=record.text
+        )
+        self.append(cell)
+        return cell
+
+    def _block_cell(self, record: records.AssistantReplIn) -> Cell:
+        """Return the entry of a code block that starts."""
+        cell = self._block(record)
+        if cell is None:
+            cell = Cell(author=answer_author(record), person=False)
+            self._begin(self._pieces.setdefault(answer_step(record), []), cell)
+        cell.approval = ""
+        return cell
+
+    def _block(self, record: records.Approval | records.AssistantReplIn) -> Cell | None:
+        """Return the code entry of a record, unless it has already run."""
+        blocks = code_blocks(self._pieces.get(answer_step(record), ()))
+        if record.block is None or not 0 <= record.block < len(blocks):
+            return None
+        return blocks[record.block] if blocks[record.block].number is None else None
+
+    def _start(self, cell: Cell, record: records.ReplIn) -> None:
+        cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.position
+        self._last_cell = cell
+        if record.cell is not None:
+            cell.key = record.entry_name
+            self._cells[record.cell] = cell
+
+    def _display(self, record: records.Display) -> None:
+        if (cell := self._find_cell(record.cell)) is not None:
+            cell.displays.append((record.text, record.mime, record.data, record.value))
+
+    def _output(self, record: records.ReplOut) -> None:
+        cell = self._find_cell(record.cell, late=record.late)
+        if cell is None:
+            if record.late and record.text.strip():
+                # Kernel output before the first cell.
+                self.append(Note(level="quiet", text=record.text.rstrip()))
+            return
+        if record.late:
+            cell.feed_late(record.text)
+        else:
+            self._end(cell, record)
+        self.touch_output(cell)
+
+    def _end(self, cell: Cell, record: records.ReplOut) -> None:
+        # No pieces arrived, some were missed, or parts were overwritten and this is the final
+        # output.
+        if cell.output.received < len(record.text) or record.rewritten:
+            cell.output.clear()
+            position, displays = 0, iter(cell.displays)
+            for kind, length in record.kinds or (("stdout", len(record.text)),):
+                text = record.text[position : position + length]
+                if record.cut:  # raw output, because the cell did not end
+                    text = collapse(text)
+                cell.feed(kind, text, displays)
+                position += length
+        cell.displays.clear()
+        cell.status = "cut off" if record.cut else record.status or ""
+        cell.duration = record.duration
+
+    def _find_cell(self, number: int | None, *, late: bool = False) -> Cell | None:
+        """Return a cell by number; for late output without a number, the last one."""
+        cell = None if number is None else self._cells.get(number)
+        return self._last_cell if cell is None and late else cell
+
+    def _namespace(self, record: records.Namespace) -> None:
+        cell = self._find_cell(record.cell)
+        if cell is not None and record.changes and not record.restored:
+            cell.changes = record.changes
+            self.touch_output(cell)
+
+    # Questions and answers
+
+    def _question(self, record: records.UserChat) -> None:
+        # Earlier answers are complete, and a resumed session may reuse their numbers.
+        self._pieces.clear()
+        self._marked.clear()
+        self.append(
+            Question(author="you", text=record.text, key=record.entry_name, turn=record.turn)
+        )
+
+    def _attachment(self, record: records.UserAttachment) -> None:
+        question = next(
+            (entry for entry in reversed(self.entries) if isinstance(entry, Question)), None
+        )
+        # The transcript may have been cleared meanwhile.
+        if question is not None and question.turn == record.turn:
+            question.attached.append(AttachmentChip(record.label, record.size, record.problem))
+            self.touch(question)
+
+    def _answer(self, record: records.AssistantChat) -> None:
+        """Correct the streamed entries by the complete answer, or create them if nothing was
+        streamed."""
+        pieces = self._pieces.setdefault(answer_step(record), [])
+        left = list(pieces)
+        for is_code, text in _split_code(self._answer_parts(record.text)):
+            found = next(
+                (piece for piece in left if isinstance(piece, Cell if is_code else Words)), None
+            )
+            if found is None:
+                self._begin_piece(pieces, record, text, code=is_code)
+            else:
+                for skipped in left[: left.index(found)]:
+                    self._drop(skipped)
+                left = left[left.index(found) + 1 :]
+                self._correct(found, text)
+        for piece in left:
+            self._drop(piece)
+        for number, cell in enumerate(code_blocks(pieces)):
+            if cell.number is None:
+                cell.key = code_entry(record.turn, record.step, number)
+        if record.figures:
+            for piece in pieces:
+                if isinstance(piece, Words):
+                    piece.figures = record.figures
+                    piece.revision += 1
+                    self.touch(piece)
+        self._mark(record, pieces)
+
+    def _answer_parts(self, text: str) -> Sequence[AnswerPart]:
+        return parse_response(text).parts
+
+    def _begin_piece(
+        self,
+        pieces: list[Words | Cell],
+        record: records.AssistantChat | records.AssistantChatStream,
+        text: str,
+        *,
+        code: bool,
+        block: int | None = None,
+    ) -> None:
+        author, turn = answer_author(record), record.turn
+        if code:
+            self._begin(
+                pieces, Cell(author=author, person=False, code=text, block=block, turn=turn)
+            )
+        else:
+            key = record.entry_name
+            self._begin(
+                pieces, Words(author=author, source=text, named=not pieces, key=key, turn=turn)
+            )
+
+    def _begin(self, pieces: list[Words | Cell], entry: Words | Cell) -> None:
+        entry.joined = bool(pieces)
+        pieces.append(entry)
+        self.append(entry)
+
+    def _correct(self, piece: Words | Cell, text: str) -> None:
+        if isinstance(piece, Cell):
+            if piece.number is not None or piece.code == text:
+                return
+            piece.code = text
+        else:
+            if piece.source.strip("\n") == text.strip("\n"):
+                return
+            piece.source = text
+            piece.revision += 1
+        self.touch(piece)
+
+    def _drop(self, piece: Words | Cell) -> None:
+        piece.hidden = True
+        self.touch(piece)
+
+    def _mark(self, record: records.AssistantChat, pieces: list[Words | Cell]) -> None:
+        mark = "stopped" if record.stopped else "cut off" if record.cut else ""
+        if not mark:
+            return
+        self._marked.add(record.turn)
+        shown = [piece for piece in pieces if not piece.hidden]
+        if not shown:
+            key = record.entry_name
+            self._begin(pieces, Words(author=answer_author(record), key=key, turn=record.turn))
+            shown = pieces[-1:]
+        last = shown[-1]
+        if isinstance(last, Words):
+            last.mark = mark
+        else:
+            last.approval = mark
+        self.touch(last)
+
+    def _tool(self, record: records.AssistantTool) -> None:
+        key = record.entry_name
+        use = self._tools.get(key)
+        if use is None:
+            use = self._tools[key] = ToolUse(
+                author=record.party or "model",
+                name=record.name,
+                arguments=record.arguments,
+                key=key,
+                turn=record.turn,
+                collapsed=True,
+                joined=True,
+            )
+            self.append(use)
+        use.state, use.text = record.state, record.text
+        self.touch(use)
+
+    # Marks
+
+    def _hide(self, record: records.Hide) -> None:
+        key, hidden = record.entry, record.hidden
+        (self._hidden.add if hidden else self._hidden.discard)(key)
+        for entry in self.entries:
+            if entry.key == key and entry.removed != "replaced":
+                entry.removed = "hidden" if hidden else ""
+                self.touch(entry)
+
+    def _replace(self, record: records.Replace) -> None:
+        first = next(
+            (index for index, entry in enumerate(self.entries) if entry.key == record.entry), 0
+        )
+        for entry in self.entries[first:]:
+            entry.removed = "replaced"
+            self.touch(entry)
+        self._note(record)
+
+    def _undo(self, record: records.Undo) -> None:
+        for number in record.cells:
+            if (cell := self._cells.get(number)) is not None:
+                cell.undone = record.undone
+                self.touch(cell)
+        self._note(record)
+
+    def _note(self, record: Record) -> None:
+        level, text = _NOTES[type(record)](record)
+        if text:
+            self.append(Note(level=level, text=text))
+
+
+AnswerRecord = (
+    records.AssistantChat
+    | records.AssistantChatStream
+    | records.AssistantThought
+    | records.AssistantThoughtStream
+    | records.AssistantReplIn
+    | records.Approval
+)
+"""A record of one answer of the model."""
+
+
+def answer_author(record: AnswerRecord) -> str:
+    return record.party or "model"
+
+
+def answer_step(record: AnswerRecord) -> Step:
+    return record.turn, record.step
+
+
+def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
+    """Yield stretches of text, and whether each is code. Adjacent words and thinking form one
+    stretch, as while streaming."""
+    for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
+        texts = [part.text for part in group]
+        if is_code:
+            yield from ((True, text) for text in texts)
+        elif words := "\n\n".join(text for text in texts if text.strip()):
+            yield False, words
+
+
+def code_blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
+    """Return an answer's code blocks, which are named by their positions until they run."""
+    return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]

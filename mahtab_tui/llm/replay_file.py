@@ -1,0 +1,158 @@
+"""Files of prepared answers, for tests, talks and repeatable runs.
+
+Each line: ``text`` (the answer) or ``error`` (the model fails with this sentence); optional
+``match`` (a regular expression that the last message must contain), ``repeat`` (use this line any
+number of times; otherwise once), ``tokens_per_second``, ``usage`` (``input_tokens``,
+``output_tokens``, ``cost``)."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui.llm.base import ModelError
+
+_FIELDS = ("text", "error", "match", "repeat", "tokens_per_second", "usage")
+_COUNTS = ("input_tokens", "output_tokens", "cost")
+_TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
+"""Small pieces of a text; joined, they are the text again."""
+
+
+def split_tokens(text: str) -> list[str]:
+    """Cut a text into the pieces in which it is streamed."""
+    return _TOKENS.findall(text)
+
+
+@dataclass(frozen=True)
+class ReplayLine:
+    """One prepared answer, and the usage that the model reports for it."""
+
+    text: str = ""
+    error: str = ""
+    match: str | None = None
+    repeat: bool = False
+    tokens_per_second: float | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+
+    def answers(self, message: str) -> bool:
+        """Tell whether this line matches a message."""
+        return self.match is None or re.search(self.match, message) is not None
+
+
+class Replay:
+    """Gives each line once, or again and again. Several threads may use it."""
+
+    def __init__(self, lines: Sequence[ReplayLine], source: str) -> None:
+        """source: the file's name."""
+        self._lines = lines
+        self._source = source
+        self._used: set[int] = set()
+        self._lock = threading.Lock()
+
+    def next(self, message: str) -> ReplayLine:
+        """Return the first unused line that matches a message. Raises `ModelError` if there is
+        none, or if the line is an error."""
+        with self._lock:
+            for number, line in enumerate(self._lines):
+                if number in self._used or not line.answers(message):
+                    continue
+                if not line.repeat:
+                    self._used.add(number)
+                if line.error:
+                    raise ModelError(line.error)
+                return line
+        raise ModelError(f"The replay file {self._source} has no matching answer left.")
+
+    def worst_cost(self) -> float | None:
+        """Return the cost of the most expensive answer left; None if one has no cost."""
+        with self._lock:
+            costs = [
+                line.cost
+                for number, line in enumerate(self._lines)
+                if number not in self._used and not line.error
+            ]
+        return (
+            None
+            if None in costs
+            else max((cost for cost in costs if cost is not None), default=0.0)
+        )
+
+
+def read_replay(path: Path) -> list[ReplayLine]:
+    """Read a replay file. Raises `ModelError` with file, line and reason."""
+    try:
+        if path.exists() and not path.is_file():
+            raise ModelError(f"The replay file {path} is not a file.")
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ModelError(f"The replay file {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ModelError(f"The replay file {path} is not UTF-8 text.") from None
+    lines = []
+    # Only a line feed ends a line: JSON may contain U+2028 and the like.
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                lines.append(_parse_line(line))
+            except ValueError as error:
+                raise ModelError(f"{path}, line {number}: {error}.") from None
+    if not lines:
+        raise ModelError(f"The replay file {path} has no answers in it.")
+    return lines
+
+
+def _parse_line(line: str) -> ReplayLine:
+    """Parse a line. Raises `ValueError` with the reason."""
+    try:
+        given = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"invalid JSON: {error.msg} (column {error.colno})") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        raise ValueError("a number is too long, or the JSON is nested too deeply") from None
+    found = _checked(given, _FIELDS, "a line")
+    usage = _checked(found.pop("usage", {}), _COUNTS, "usage")
+    if "text" not in found and "error" not in found:
+        raise ValueError("it has neither text nor error")
+    made = ReplayLine(**found, **usage)
+    _check_types(made)
+    return made
+
+
+def _checked(given: Any, names: Collection[str], what: str) -> dict[str, Any]:
+    """Return an object whose fields are all known. Raises `ValueError`."""
+    if not isinstance(given, dict):
+        raise ValueError(f"{what} must be a JSON object")
+    if unknown := sorted(given.keys() - set(names)):
+        raise ValueError(f"{unknown[0]}: there is no such field; there are {', '.join(names)}")
+    return dict(given)
+
+
+def _check_types(line: ReplayLine) -> None:
+    """Raise `ValueError` if a field of a line has a value of another type."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "text": (str,),
+        "error": (str,),
+        "match": (str, type(None)),
+        "repeat": (bool,),
+        "tokens_per_second": (int, float, type(None)),
+        "input_tokens": (int,),
+        "output_tokens": (int,),
+        "cost": (int, float, type(None)),
+    }
+    for name, allowed in kinds.items():
+        value = getattr(line, name)
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
+    if line.tokens_per_second is not None and not line.tokens_per_second > 0:
+        raise ValueError("tokens_per_second: it must be more than 0")
+    try:
+        re.compile(line.match or "")
+    except re.error as error:
+        raise ValueError(f"match: not a regular expression: {error}") from None

@@ -1,0 +1,410 @@
+"""The end: by a signal, a closed terminal, or an error; no process and no file is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
+from tests.fake_claude import FakeClaude, InstallClaude
+from tests.waiting import alive, wait_for
+from tests.warm import piped
+
+# A signal ends the program as it should, and leaves the terminal as it was.
+
+ENDING = [
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGABRT,
+    signal.SIGALRM,
+    signal.SIGINT,
+]
+LEFT = [
+    b"\x1b[?1000l",
+    b"\x1b[?1003l",
+    b"\x1b[?1006l",
+    b"\x1b[?2004l",
+    b"\x1b[?1004l",
+    b"\x1b[?1049l",
+    b"\x1b[?25h",
+    b"\x1b[<u",
+    b"\x1b[?7h",
+]
+"""Sequences that turn off the mouse, pastes and focus as keys, the other screen and the keyboard
+protocol, and show the cursor."""
+
+
+def attributes(terminal: Terminal) -> list[object]:
+    return termios.tcgetattr(terminal._fd)
+
+
+def read_to_end(terminal: Terminal) -> int:
+    while terminal.pump():
+        pass
+    return terminal.wait_end()
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_signal_ends_the_screen_and_restores_the_terminal(
+    start: Start, home: Path, number: signal.Signals
+) -> None:
+    screen = start()
+    before = attributes(screen)
+    screen.wait("kernel .*idle")
+    screen.enter("import os; print('num' + 'ber', os.getpid())")
+    kernel = int(screen.wait(r"number \d+ ").split()[1])
+    screen.enter("import time; print('half' + ' said'); time.sleep(1000)")
+    screen.wait("half said")
+    screen.type("a draft of")
+    screen.wait("a draft of")
+    assert attributes(screen) != before
+    at = len(screen.raw)
+    os.kill(screen.pid, number)
+    assert read_to_end(screen) == -number
+    assert attributes(screen) == before
+    assert [sequence for sequence in LEFT if sequence not in screen.raw[at:]] == []
+    assert b"Traceback" not in screen.raw
+    assert alive(kernel), "its cell still runs"
+    with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
+        assert ("half said\n",) in file.execute(
+            "select text from partial union select text from record"
+        ).fetchall()
+    again = start("--model", "demo", "--continue")
+    again.wait("half said")
+    again.wait("busy")
+    again.press("up")
+    again.wait("❯ a draft of")
+
+
+def test_program_with_a_hanging_main_thread_is_ended_anyway(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    with Terminal([sys.executable, "hangs.py"], cwd=project) as terminal:
+        before = attributes(terminal)
+        terminal.wait("is up")
+        terminal.send("h")
+        wait_for(lambda: (project / "hangs").exists())
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert read_to_end(terminal) == -signal.SIGTERM
+        assert attributes(terminal) == before
+        assert LEFT[0] in terminal.raw
+
+
+HANGS = """
+import hashlib, pathlib
+from textual.app import App
+from textual.widgets import Static
+from mahtab_tui.tui.terminal_driver import SignalHandler
+
+class Hanging(App):
+    def compose(self):
+        yield Static("is up")
+
+    def on_key(self):
+        pathlib.Path("hangs").touch()
+        hashlib.pbkdf2_hmac("sha512", b"a", b"b", 1_000_000_000)  # without the interpreter, and without an eye for signals
+
+app = Hanging()
+with SignalHandler(app):
+    app.run()
+"""
+
+
+def test_terminal_changes_by_a_cell_are_reverted(start: Start) -> None:
+    screen = start()
+    before = attributes(screen)
+    screen.wait("kernel .*idle")
+    wanted = attributes(screen)
+    terminal = os.readlink(f"/proc/{screen.pid}/fd/0")
+    code = f"import os, termios; tty = os.open({terminal!r}, os.O_RDWR | os.O_NOCTTY); a = termios.tcgetattr(tty)"
+    screen.enter(
+        f"{code}; a[3] |= termios.ECHO | termios.ICANON; termios.tcsetattr(tty, termios.TCSANOW, a); print('chan' + 'ged')"
+    )
+    screen.wait("A cell changed terminal settings")
+    assert attributes(screen) == wanted
+    screen.enter("print('goes ' + 'on')")
+    screen.wait("goes on")
+    assert screen.leave() == 0
+    assert attributes(screen) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_terminal_changes_by_a_borrowing_program_are_reverted(
+    start: Start, project: Path, number: signal.Signals
+) -> None:
+    (project / "myedit").write_text(f"#!{sys.executable}\n" + LENT)
+    (project / "myedit").chmod(0o755)
+    screen = start("--model", "demo", env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
+    before = attributes(screen)
+    screen.wait("kernel .*idle")
+    screen.enter("open_in_editor('x.py')")
+    lent = int(screen.wait(r"lent to \d+;").split()[2][:-1])
+    if number == signal.SIGKILL:  # it cannot put back what it has done
+        os.kill(lent, number)
+        screen.wait("exit code")
+        assert screen.leave() == 0
+        assert attributes(screen) == before
+        return
+    at = len(screen.raw)
+    os.kill(screen.pid, number)
+    assert screen.wait_end() == -number
+    assert b"\x1b" not in screen.raw[at:], (
+        "the screen of a program that goes on is not written over"
+    )
+    os.kill(lent, signal.SIGKILL)
+
+
+LENT = """
+import os, time, tty
+tty.setraw(0)
+print(f"lent to {os.getpid()};", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_signal_also_restores_the_terminal_after_a_viewer_screen(start: Start, home: Path) -> None:
+    log = home / ".mahtab" / "logs" / "repl.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("a line of the log\n")
+    screen = start("watch")
+    before = attributes(screen)
+    screen.wait("a line of the log")
+    os.kill(screen.pid, signal.SIGTERM)
+    assert read_to_end(screen) == -signal.SIGTERM
+    assert attributes(screen) == before
+    assert LEFT[0] in screen.raw
+
+
+# The terminal is closed: the program ends, what was said is there, and the kernel waits for the
+# next screen if it has work or variables.
+
+
+@pytest.mark.parametrize(
+    "started",
+    [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]],
+    ids=["", "nohup"],
+)
+def test_closed_terminal_ends_the_program_and_detaches_its_kernel(
+    started: list[str], start: Start, project: Path
+) -> None:
+    with Terminal([*started, "--model", "demo"], cwd=project) as terminal:
+        terminal.wait(r"● kernel .*idle")
+        terminal.enter("import os; print('num' + 'ber', os.getpid()); kept = 'words'")
+        kernel = int(terminal.wait(r"number \d+ ").split()[1])
+        terminal.wait(r"\+ kept str")
+        assert terminal.hang_up() == -signal.SIGHUP
+    assert alive(kernel)
+    again = start("--model", "demo", "--continue")
+    again.wait("kept = 'words'")
+    again.wait("Reattached to the running kernel")
+    again.enter("print('still', os.getpid(), kept)")
+    again.wait(f"still {kernel} words")
+    assert again.leave() == 0
+    wait_for(lambda: not alive(kernel))
+
+
+# An error in the screen itself: the exit code says so, the traceback is kept, and the person is
+# told how to go on.
+
+_BREAK = """
+import sys
+from mahtab_tui.cli.main import main
+from mahtab_tui.tui.screens.help import HelpScreen
+from mahtab_tui.tui.terminal_driver import TerminalDriver
+
+def broken(*arguments):
+    raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
+
+{where} = broken
+sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
+main()
+"""
+TARGETS = ("HelpScreen.__init__", "TerminalDriver._without_answers")
+
+
+@pytest.fixture
+def broken(project: Path, home: Path) -> Path:
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "config.toml").write_text('[api_keys]\nopenai = "sk-secret-key"\n')
+    return project
+
+
+@pytest.mark.parametrize("where", TARGETS)
+def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
+    broken: Path, home: Path, where: str
+) -> None:
+    script = broken / "broken.py"
+    script.write_text(_BREAK.format(where=where))
+    with Terminal([sys.executable, str(script)], cwd=broken) as screen:
+        screen.wait("Python")
+        if where == TARGETS[0]:
+            screen.enter("kept = 42")
+            screen.wait(r"kept\s+int")
+        screen.press("f1")
+        assert screen.wait_end() == 1
+        assert "The screen crashed: LookupError: no such" in screen.text
+        assert "--continue" in screen.text
+        after = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2]
+        assert b"QUJD" not in after
+        assert b"sk-secret-key" not in after
+    (report,) = (home / ".mahtab" / "logs").glob("crash-*.txt")
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    report_text = report.read_text()
+    assert "LookupError" in report_text
+    assert "broken.py" in report_text
+    assert "\x1b" not in report_text
+    assert "sk-secret-key" not in report_text
+    if where == TARGETS[0]:
+        with Terminal(
+            [str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"],
+            cwd=broken,
+        ) as screen:
+            screen.wait("kept = 42")
+
+
+def test_crash_of_a_no_trace_session_is_reported_and_not_saved(broken: Path, home: Path) -> None:
+    script = broken / "broken.py"
+    script.write_text(_BREAK.format(where=TARGETS[0]))
+    with Terminal([sys.executable, str(script), "--no-store"], cwd=broken) as screen:
+        screen.wait("Python")
+        screen.press("f1")
+        assert screen.wait_end() == 1
+        after_screen = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
+    assert "The screen crashed: LookupError: no such" in after_screen
+    assert "Its traceback, which is not saved:" in after_screen
+    assert "broken.py" in after_screen
+    assert "--continue" not in after_screen
+    assert "sk-secret-key" not in after_screen
+    assert not list((home / ".mahtab").rglob("crash-*"))
+
+
+# However the program ends, none of its processes goes on, and no file stays that only it had use
+# for.
+
+ENDS = ["SIGTERM", "SIGHUP", "SIGKILL", "closed terminal"]
+
+
+@pytest.fixture
+def temporary(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for temporary files."""
+    folder = project / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def claude(project: Path, install_claude: InstallClaude) -> Iterator[FakeClaude]:
+    """A `claude` that answers until it is interrupted; it is ended with the test."""
+    fake = install_claude("streams")
+    yield fake
+    for start in fake.starts:
+        if alive(start["pid"]):
+            os.kill(start["pid"], signal.SIGKILL)
+
+
+def end(terminal: Terminal, how: str) -> None:
+    if how == "closed terminal":
+        terminal.hang_up()
+    else:
+        os.kill(terminal.pid, getattr(signal, how))
+        while terminal.pump():
+            pass
+        terminal.wait_end()
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_screen_leaves_nothing_behind(
+    start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str
+) -> None:
+    screen = start("--model", "claude")
+    screen.wait("kernel .*idle")
+    screen.press("f2")
+    screen.enter("hello")
+    screen.wait("begun")
+    end(screen, how)
+    wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
+    assert list(temporary.iterdir()) == []
+    folders = [home / ".mahtab" / name for name in ("open", "run", "run/kernels")]
+
+    def files() -> list[int]:
+        return [
+            sum(file.is_file() or file.is_socket() for file in folder.iterdir())
+            for folder in folders
+        ]
+
+    wait_for(lambda: files()[2] == 0)  # a kernel in which nothing has run does not wait
+    if how == "SIGKILL":  # what is left then is removed by the next start
+        assert files() == [1, 1, 0]
+        start("--model", "demo").wait("kernel .*idle")
+        wait_for(
+            lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir())
+        )
+        wait_for(lambda: files() == [1, 1, 2])
+    else:
+        assert files() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "closed terminal"])
+def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
+    start: Start, how: str
+) -> None:
+    screen = start("--model", "demo", "--set", "keep_kernel=0")
+    screen.wait("kernel .*idle")
+    screen.enter(
+        "import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()"
+    )
+    child = int(screen.wait(r"number \d+ ").split()[1])
+    end(screen, how)
+    wait_for(lambda: not alive(child))
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name
+)
+def test_a_question_without_a_screen_leaves_nothing_behind(
+    project: Path, temporary: Path, claude: FakeClaude, number: signal.Signals
+) -> None:
+    with piped("ask", "hello", "--model", "claude") as program:
+        program.stdin.close()
+        wait_for(lambda: claude.prompts)
+        os.kill(program.pid, number)
+        assert program.wait() == -number
+    wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "code",
+    ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"],
+    ids=["", "ignores interrupts"],
+)
+def test_child_of_a_cell_ends_with_a_question_without_a_screen(
+    project: Path, replay: Callable[..., str], code: str, number: signal.Signals
+) -> None:
+    start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid)); "
+    model = replay(f"```python\n{start}pathlib.Path('new').rename('child'); {code}\n```")
+    with piped("ask", "go", "--model", model, "--approval", "auto") as program:
+        program.stdin.close()
+        wait_for((project / "child").exists)
+        child = int((project / "child").read_text())
+        try:
+            os.kill(program.pid, number)
+            assert program.wait() == -number
+            wait_for(lambda: not alive(child), 20)
+        finally:
+            if alive(child):
+                os.kill(child, signal.SIGKILL)

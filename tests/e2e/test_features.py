@@ -1,0 +1,215 @@
+"""Single features in a real terminal: completion, frames, hidden entries, review, MCP servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Start
+from tests.servers import configure, plain
+
+# Completion, help and habits in the real program.
+
+IDLE = r"● kernel .*idle"
+
+
+def test_completion_help_and_magics_work(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("prices = {'first one': 1}")
+    screen.wait(r"prices +dict")
+    screen.type("prices['")
+    screen.wait("first one +key")
+    screen.press("tab")
+    screen.type("]")
+    screen.wait(r"❯ prices\['first one'\]")
+    screen.press("enter")
+    screen.wait(r"▌ 1\b")
+    screen.type("len(")
+    screen.send("\x1bh")
+    screen.wait("Return the number of items")
+    screen.type("Out)")
+    screen.press("enter")
+    screen.enter("%magic")
+    screen.wait("There is no %magic")
+
+
+# From an error to its source, in the person's own editor and after the session is opened again.
+
+EDITOR = """#!/usr/bin/env python3
+import sys
+print("\\x1b[2J\\x1b[Hediting", *sys.argv[1:], flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_frame_opens_in_the_editor_at_its_line_also_after_a_resume(
+    start: Start, project: Path
+) -> None:
+    (project / "lib.py").write_text("def divide(a, b):\n    return a / b\n")
+    editor = project / "myedit"
+    editor.write_text(EDITOR)
+    editor.chmod(0o755)
+    env = {"EDITOR": str(editor), "PATH": os.environ["PATH"]}
+    first = start(env=env)
+    first.wait(IDLE)
+    first.enter("import lib; lib.divide(1, 0)")
+    first.wait("ZeroDivisionError")
+    first.press("ctrl+o")
+    first.type("t")
+    first.press("enter")
+    first.wait("Run again")
+    first.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
+    first.wait(r"2▸ +return a / b")
+    first.type("e")
+    first.wait(rf"editing \+2 {project}/lib\.py")
+    first.press("enter")
+    first.wait(r"2▸ +return a / b")
+    first.type("q")
+    assert first.leave() == 0
+    again = start("--model", "demo", "--continue")
+    again.wait(IDLE)
+    again.press("ctrl+o")
+    again.type("t")
+    again.press("enter")
+    again.wait("Run again")
+    again.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
+    again.press("up")
+    again.wait(r"1▸ +import lib; lib\.divide\(1, 0\)")
+
+
+# Taking things out of the model's conversation, in a real terminal.
+
+KNOWS = {
+    "match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple",
+    "text": "I know only of the apple.",
+}
+
+
+def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
+    start: Start, replay: Callable[..., str]
+) -> None:
+    screen = start("--model", replay(KNOWS))
+    screen.wait(IDLE)
+    screen.type("print('sec' + 'ret')")
+    screen.press("enter")
+    screen.wait("▌ secret")
+    screen.type("fruit = 'pear'")
+    screen.press("enter")
+    screen.wait(r"\+ fruit str 'pear'")
+    screen.click("▌ secret")
+    screen.press("ctrl+o")
+    screen.wait("tTRANSCRIPT")
+    screen.type("t")
+    screen.wait("▐")
+    screen.press("enter")
+    screen.wait("Run again")
+    screen.type("m")
+    screen.wait("hidden from the model")
+    screen.press("down", "enter")
+    screen.wait("R ↵ Replace")
+    screen.type("R")
+    screen.press("enter")
+    screen.wait("Enter replaces")
+    screen.press(*["backspace"] * 5)
+    screen.type("apple'")
+    screen.press("enter")
+    screen.wait("removed from the conversation")
+    screen.wait(r"~ fruit str .*'apple'")
+    screen.press("f2")
+    screen.type("what do you know?")
+    screen.press("enter")
+    screen.wait("only of the apple")
+    assert screen.leave() == 0
+    again = start("--model", replay(KNOWS), "--continue")
+    again.wait("Conversation restored")
+    again.wait("hidden from the model")
+    again.wait("replaced")
+    again.type("`and now?")
+    again.press("enter")
+    again.wait("has no matching answer left|only of the apple")
+
+
+# Keep or undo, in a real terminal.
+
+
+def block(code: str) -> str:
+    return f"Let me do it.\n\n```python\n{code}\n```\n"
+
+
+def test_models_changes_are_undone_and_then_accepted(
+    start: Start, replay: Callable[..., str]
+) -> None:
+    after_undo = {
+        "text": "As you like.",
+        "match": r"The person undid this code \(block 1\) after it had run: too many",
+    }
+    model = replay(
+        block("items.append(3); more = 1"),
+        after_undo,
+        block("items.clear()"),
+        "Done.",
+        block("open('x', 'w')"),
+        "Not then.",
+    )
+    screen = start("--model", model, "--approval", "review", columns=120, lines=35)
+    screen.wait(IDLE)
+    screen.wait("review changes")
+    screen.type("items = [1, 2]")
+    screen.press("enter")
+    screen.wait(r"items\s+2 items\s+list")
+    screen.type("`add to it")
+    screen.press("enter")
+    screen.wait("Keep or undo what cell 2 of replay changed")
+    screen.wait(r"~ items  list 2 items → 3 items")
+    screen.press("f7")
+    screen.press_until("n", "say why, or nothing", asked="n undo")
+    screen.type("too many")
+    screen.press("enter")
+    screen.wait("As you like")
+    screen.wait(r"items\s+2 items\s+list")
+    screen.type("clear it")
+    screen.press("enter")
+    screen.wait("Keep or undo what cell 3 of replay changed")
+    screen.press("f7")
+    screen.press_until("y", "Done", asked="y keep")
+    screen.wait(r"items\s+0 items\s+list|items\s+empty\s+list")
+    screen.type("write")
+    screen.press("enter")
+    screen.wait("Keep or undo what cell 4 of replay changed")
+    screen.wait("Cannot be undone:")
+    screen.wait("x: this file was opened for writing; it stays as it is now")
+    screen.press("f8")
+    screen.wait("auto-run")
+    screen.press("f8")
+    screen.wait("ask first")
+    screen.press("escape")
+    screen.wait(IDLE)
+    assert screen.leave() == 0
+
+
+# An MCP server, from its line in the configuration to a value in the namespace, in a real terminal.
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
+def test_server_is_inspected_started_and_used(
+    start: Start, home: Path, columns: int, lines: int
+) -> None:
+    configure(home, echo=plain(), broken=plain("exit"))
+    screen = start("--model", "demo", columns=columns, lines=lines)
+    screen.wait(IDLE)
+    screen.enter("`/mcp")
+    screen.wait("MCP servers")
+    screen.wait(r"○ echo +not started")
+    screen.send("\x12")  # Ctrl+R
+    screen.wait("echo runs")
+    screen.wait(r"● echo +running")
+    screen.press("escape")
+    screen.wait_gone("MCP servers")
+    screen.type("`")
+    screen.enter("print(echo.say(text='it ' + 'works'))")
+    screen.wait("it works")
+    assert screen.leave() == 0

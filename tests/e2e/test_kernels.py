@@ -1,0 +1,250 @@
+"""Kernels in a real terminal: started over, on another machine, Jupyter's."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+from tests.e2e.conftest import Start
+from tests.e2e.terminal import Terminal
+from tests.integration.jupyter import TOKEN, jupyter_server, running_kernel
+from tests.integration.remote import Road
+from tests.manual import FOLDER
+
+# The kernel from the screen: start over, kill it, give it another interpreter, another working
+# directory.
+
+STUBBORN = """import time
+while True:
+    try:
+        while True: time.sleep(0.05)
+    except KeyboardInterrupt:
+        print('not ' + 'me')
+"""
+
+
+def choose(screen: Terminal, words: str, title: str) -> None:
+    """Choose a command in the palette."""
+    screen.press("ctrl+p")
+    screen.wait("Search for commands")
+    screen.type(words)
+    screen.wait(rf"{words}\s+(?s:.*){title}")
+    screen.press("enter")
+
+
+def test_reset_asks_first_and_preserves_transcript_and_draft(start: Start) -> None:
+    screen = start(columns=80, lines=24)
+    screen.wait("kernel +idle")
+    screen.enter("x = 'a value'")
+    screen.wait("x str 'a value'")
+    screen.type("'x' in globals()")
+    screen.press("f9")
+    screen.wait("Start over with an empty namespace")
+    screen.type("n")
+    screen.wait(r"x str 'a value'(?!(?s:.*)Start over)")
+    screen.press("enter")
+    screen.wait("▌ True")
+    screen.type("'x' in globals()")
+    screen.press("f9")
+    screen.wait("Start over with an empty namespace")
+    screen.type("y")
+    screen.wait("Started a fresh kernel; its namespace is empty")
+    screen.wait("x = 'a value'")
+    screen.press("enter")
+    screen.wait("▌ False")
+
+
+def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> None:
+    for key in ("escape", "ctrl+c"):
+        screen = start(columns=80, lines=24)
+        screen.wait("kernel +idle")
+        screen.paste(STUBBORN)
+        screen.wait("'me'")
+        screen.press("enter")
+        screen.wait("busy")
+        screen.press(key)
+        screen.wait("not me")
+        screen.press_until(key, r"Kill the kernel\?", every=1.5)
+        screen.type("y")
+        screen.wait("The kernel was killed")
+        screen.wait("kernel +idle")
+        assert "not me" in screen.text
+        screen.enter("6 * 7")
+        screen.wait("▌ 42")
+
+
+def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
+    venv.create(project / "other", symlinks=True, with_pip=False)
+    screen = start(columns=80, lines=24)
+    screen.wait("kernel +idle")
+    screen.enter("x = 1")
+    screen.wait("x int 1")
+    choose(screen, "interp", "Interpreter")
+    screen.wait("Interpreter or virtual environment")
+    screen.press("ctrl+u")
+    screen.enter("other")
+    screen.wait("1 variable restored")
+    assert "Switched to" in screen.text
+    assert "is empty" not in screen.text
+    screen.enter("import sys; sys.prefix.endswith('other'), x")
+    screen.wait(r"▌ \(True, 1\)")
+    choose(screen, "interp", "Interpreter")
+    screen.wait(r"Interpreter or virtual environment(?s:.*)other/bin/python")
+    screen.press("ctrl+u")
+    screen.enter("nowhere")
+    screen.wait("The interpreter was not changed")
+    screen.enter("'still', sys.prefix.endswith('other')")
+    screen.wait(r"▌ \('still', True\)")
+
+
+def test_working_directory_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
+    folder = project / "a folder"
+    folder.mkdir()
+    (folder / "mine.py").write_text("word = 'found'\n")
+    screen = start(columns=200, lines=50)
+    screen.wait("kernel .*idle")
+    choose(screen, "working", "Working directory")
+    screen.wait(r"Working directory(?s:.*)Enter accepts")
+    screen.press("ctrl+u")
+    screen.enter("a folder")
+    screen.wait("The working directory is now .*a folder")
+    screen.enter("import mine; mine.word")
+    screen.wait("▌ 'found'")
+    screen.enter("`/cd nowhere")
+    screen.wait("The working directory was not changed")
+    screen.press("f2")
+    screen.enter("__import__('os').getcwd().endswith('a folder')")
+    screen.wait("▌ True")
+
+
+# A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user
+# moves it.
+
+IDLE = r"● kernel .*idle"
+
+
+def address(road: Road) -> str:
+    return road.address.text
+
+
+def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35)
+    screen.wait(IDLE)
+    screen.wait(r"kernel .* on python")
+    (road.folder / "refuse").touch()
+    screen.enter(
+        "import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n"
+    )
+    screen.press("enter")
+    screen.wait("line 3")
+    road.break_wire()
+    screen.wait(r"disconnected, trying again \(\d+ s\)")
+    (road.folder / "refuse").unlink()
+    screen.wait("line 39")
+    screen.wait(IDLE)
+    screen.enter("6 * 7")
+    screen.wait(r"\b42\b")
+    assert screen.leave() == 0
+
+
+def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    screen = start("--model", "demo", columns=140, lines=35)
+    screen.wait(IDLE)
+    screen.enter("here = 1")
+    screen.type("`")
+    screen.enter(f"/kernel {address(road)}")
+    screen.wait(r"kernel .* on python.*idle")
+    screen.enter("/kernel nowhere")
+    screen.wait("nowhere is not a kernel address")
+    screen.enter("/kernel here")
+    screen.wait("Switched to this machine")
+    assert screen.leave() == 0
+
+
+def test_local_file_is_refused_with_a_sentence(project: Path) -> None:
+    (project / "data.csv").write_text("a\n1\n")
+    done = subprocess.run(
+        [*warm.command(), "data.csv", "--kernel", "ssh://host"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "data.csv is on this machine, but the kernel runs on another (ssh://host)" in " ".join(
+        done.stderr.split()
+    )
+
+
+def test_kernels_clean_lists_removed_files(tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    command = [*warm.command(), "kernels", "clean", address(road), "--yes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Removed:" in done.stdout
+    road.kernel()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    road.close()
+    assert (
+        done.returncode,
+        "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split()),
+    ) == (1, True)
+    refused = subprocess.run(
+        [*warm.command(), "kernels", "clean", "nowhere"],
+        input="y\n",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "nowhere is not a kernel address" in " ".join(refused.stderr.split())
+
+
+# The three commands of the manual's page about Jupyter, as they stand there but for the names of
+# machines and files.
+
+COMMANDS = [
+    shlex.split(line, comments=True)[1:]
+    for line in (FOLDER / "kernels.md").read_text("utf-8").splitlines()
+    if line.startswith("mahtab-tui --kernel") and ("jupyter" in line or "existing" in line)
+]
+HERE, SERVER, EXISTING = (
+    "jupyter:python3",
+    "jupyter+https://hub.example/user/me",
+    "existing:kernel-1234.json",
+)
+
+
+@pytest.fixture
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Replacements for names in the manual: a real server, and a kernel that another program has
+    started."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    with jupyter_server(folder) as server, running_kernel(folder) as (file, client, _):
+        client.execute_interactive("theirs = 'of another program'", timeout=60)
+        yield {HERE: HERE, SERVER: f"{server.address}?token={TOKEN}", EXISTING: f"existing:{file}"}
+
+
+def test_each_command_runs_cells_in_its_kernel(
+    start: Start, addresses: dict[str, str], project: Path
+) -> None:
+    assert [words[-1] for words in COMMANDS] == [HERE, SERVER, EXISTING]
+    for option, name in COMMANDS:
+        screen = start(option, addresses[name], "--model", "demo")
+        screen.wait("kernel .* idle")
+        screen.enter("'theirs' in globals(), 'ipykernel' in __import__('sys').modules")
+        screen.wait(rf"\({name == EXISTING}, True\)")
+        assert TOKEN not in screen.text
+        assert screen.leave() == 0

@@ -1,0 +1,476 @@
+"""The beginning: files that are opened, keys that are typed ahead, and wrong beginnings as one
+sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
+from tests.warm import command
+
+# Wrong beginnings: one clear sentence and an exit code, never a traceback.
+
+
+def run(
+    *arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """The program without a terminal: forked from one that has been loaded, or, `cold`, by its own
+    file."""
+    started = [*(PROGRAM if cold else command()), *arguments]
+    return subprocess.run(
+        started,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def write_replay(path: Path, *lines: object) -> str:
+    path.write_text(
+        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+    )
+    return f"replay:{path}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), 'This needs a terminal. Without one, use: mahtab-tui ask "question".'),
+        (("watch",), "This needs a terminal.\n"),
+        (("ask", "x", "--model", "nonsense"), "There is no model 'nonsense'"),
+        (("ask", "x", "--model", "replay:missing.jsonl"), "missing.jsonl cannot be read"),
+        (("ask", "x", "--model", "replay:broken.jsonl"), "broken.jsonl, line 2"),
+        (("ask", "x", "--model", "claude"), "not on the PATH"),
+        (("ask", " "), "Give a question"),
+        (("ask", "x", "--model", "demo", "--load", "missing.csv"), "There is no file missing.csv."),
+        (
+            ("ask", "x", "--approval", "always"),
+            "--approval: input should be 'ask', 'review' or 'auto'",
+        ),
+        (("--model", "demo", "ask", "x"), "Give the options after the command"),
+        (("--no-such-option",), "There is no option --no-such-option."),
+    ],
+)
+def test_wrong_arguments_give_one_sentence(
+    project: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
+    done = run(*arguments, env={"PATH": "/usr/bin:/bin"}, cold=len(arguments) < 2)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")]
+)
+def test_unreachable_model_leaves_python_working_and_gives_advice(
+    start: Start, model: str, advice: str
+) -> None:
+    screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
+    screen.wait("kernel .*idle")
+    screen.enter("6 * 7")
+    screen.wait(r"\b42\b")
+    screen.press("f2")
+    screen.enter("why?")
+    screen.wait(advice)
+    screen.wait("/model (demo|chooses)")
+    screen.enter("/model demo")
+    screen.wait("mahtab .* demo")
+    screen.enter("which variables are there?")
+    screen.wait("There are no variables")
+
+
+@pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
+def test_missing_named_folder_is_an_error_at_startup(cold_start: Start, option: str) -> None:
+    screen = cold_start("--model", "demo", option, "missing")
+    screen.wait(f"mahtab-tui: {option}: missing is not a folder")
+    assert screen.wait_end() == 2
+    done = run("ask", "x", "--model", "demo", option, "missing")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"mahtab-tui: {option}: missing is not a folder.\n",
+    )
+
+
+def test_missing_named_folder_is_an_error_wherever_it_was_named(project: Path) -> None:
+    (project / ".mahtab").mkdir()
+    (project / ".mahtab" / "config.toml").write_text('code_dir = "missing"\n')
+    done = run("ask", "x", "--model", "demo")
+    assert (
+        done.returncode,
+        "config.toml, line 1: code_dir: missing is not a folder." in done.stderr,
+    ) == (2, True)
+    done = run("ask", "x", "--model", "demo", "--code-dir", ".", env={"MAHTAB_SKILLS_DIR": "gone"})
+    assert (done.returncode, done.stderr) == (
+        2,
+        "mahtab-tui: MAHTAB_SKILLS_DIR: gone is not a folder.\n",
+    )
+
+
+def test_unavailable_sub_model_stops_searches_only(project: Path) -> None:
+    (project / "text").write_text("words")
+    env = {"PATH": "/usr/bin:/bin", "MAHTAB_SUB_MODEL": "claude"}
+    assert run("ask", "which variables are there?", "--model", "demo", env=env).returncode == 0
+    done = run("rlm", "what?", "text", "--model", "demo", env=env)
+    assert (
+        done.returncode,
+        "sub_model: The program `claude` is not on the PATH" in done.stderr,
+    ) == (2, True)
+
+
+def test_failing_startup_file_is_reported_and_the_question_answered(
+    project: Path, home: Path
+) -> None:
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "startup.py").write_text("made = 1\n1 / 0\n")
+    done = run("ask", "which variables are there?", "--model", "demo")
+    assert (done.returncode, "made" in done.stdout) == (0, True)
+    assert "The code that every kernel starts with failed:" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize("python", ["missing", "folder", "text", "failing"])
+def test_invalid_python_interpreter_is_reported(project: Path, python: str) -> None:
+    (project / "folder").mkdir()
+    (project / "text").write_text("words")
+    (project / "failing").write_text("#!/bin/sh\nexit 3\n")
+    (project / "failing").chmod(0o755)
+    done = run("ask", "x", "--model", "demo", "--python", f"./{python}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("mahtab-tui: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_dumb_terminal_is_reported(cold_start: Start) -> None:
+    screen = cold_start(env={"TERM": "dumb"})
+    screen.wait("TERM=dumb")
+    assert screen.wait_end() == 2
+
+
+def test_tiny_terminal_is_reported_and_a_small_one_works(project: Path) -> None:
+    with Terminal(["--model", "demo"], columns=18, lines=4, cwd=project, warm=True) as screen:
+        screen.wait(r"must\s+be at least")
+        assert screen.wait_end() == 2
+    with Terminal(["--model", "demo"], columns=20, lines=5, cwd=project, warm=True) as screen:
+        screen.wait("kernel")
+        assert screen.leave() == 0
+
+
+def test_unknown_session_is_reported(start: Start) -> None:
+    screen = start("--resume", "zzz", "--model", "demo")
+    screen.wait("no session")
+    assert screen.wait_end() == 2
+
+
+def test_question_without_a_screen_sets_the_exit_code(project: Path) -> None:
+    code = {"text": "```python\nprint(6 * 7)\n```"}
+    complete = {
+        "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+        "match": "is_complete",
+    }
+    model = write_replay(project / "a.jsonl", code, complete, {"text": "It is 42."})
+    answered = run("ask", "how much?", "--model", model, "--approval", "auto")
+    assert (answered.returncode, answered.stdout) == (0, "It is 42.\n")
+    assert ">>> print(6 * 7)\n42" in answered.stderr
+    refused = run(
+        "ask", "how much?", "--model", write_replay(project / "b.jsonl", code, {"text": "Not run."})
+    )
+    assert (refused.returncode, refused.stdout) == (3, "")
+    failed = run(
+        "ask",
+        "how much?",
+        "--model",
+        write_replay(project / "c.jsonl", {"error": "The service is down."}),
+    )
+    assert failed.returncode == 1
+    assert "The service is down." in failed.stderr
+
+
+def test_every_line_of_json_is_an_event_and_stdin_is_a_variable(project: Path) -> None:
+    done = run(
+        "ask",
+        "how many words are in stdin_text?",
+        "--model",
+        "demo",
+        "--approval",
+        "auto",
+        "--json",
+        stdin="one two three",
+    )
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert any(
+        event["tag"] == "assistant-repl-out" and "has 3 words" in event["text"] for event in events
+    )
+
+
+def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
+    script = project / "script.py"
+    script.write_text(
+        "from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\nimport signal\nprint('stops', signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)\n"
+    )
+    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+        screen.wait("kernel .*idle")
+        screen.wait(r"mine\s+2 items\s+list")
+        screen.type("made = len(mine); mine.append(3)")
+        screen.press("enter")
+        screen.wait(r"made\s+int")
+        screen.press("ctrl+d")
+        screen.wait(r"made 2 \[1, 2, 3\]")
+        screen.wait("stops True")
+
+
+def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: Path) -> None:
+    script = project / "script.py"
+    script.write_text(
+        "import os\nfrom mahtab_tui import run_repl\nfrom mahtab_tui.tui.app import MahtabApp\nrun = MahtabApp.run\n"
+        "def and_more(self):\n    run(self)\n    os.write(2, b'\\x1b]52;c;aGFja2Vk\\x07late words\\n')\n"
+        "MahtabApp.run = and_more\nrun_repl(ns={}, model='demo')\n"
+    )
+    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+        screen.wait("kernel .*idle")
+        screen.press("ctrl+d")
+        screen.wait("late words")
+        assert b"aGFja2Vk" not in screen.raw
+
+
+def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
+    with Terminal(
+        [str(Path(PROGRAM[0]).with_name("python")), "-i", "-m", "mahtab_tui"],
+        cwd=project,
+        env={"MAHTAB_MODEL": "demo"},
+    ) as screen:
+        screen.wait("kernel .*idle")
+        screen.type("made = 42")
+        screen.press("enter")
+        screen.wait(r"made\s+int")
+        screen.enter(
+            "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))"
+        )
+        screen.wait(r"\['made', 'run_repl', 'sys'\]")
+        screen.press("ctrl+d")
+        screen.wait(">>> ")
+        screen.type("made + 1\n")
+        screen.wait(r"\b43\b")
+
+
+def test_deleted_folder_is_replaced_by_its_parent_with_a_notice(project: Path) -> None:
+    gone = project / "gone"
+    gone.mkdir()
+    started = ["sh", "-c", f'rmdir {gone}; exec "$@"', "sh", *PROGRAM]
+    with Terminal([*started, "--model", "demo"], cwd=gone) as terminal:
+        terminal.wait("The working directory")
+        terminal.enter("import os; os.getcwd() == " + repr(str(project)))
+        terminal.wait(r"\bTrue\b")
+    gone.mkdir()
+    done = subprocess.run(
+        [*started, "sessions"], cwd=gone, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"mahtab-tui: The working directory {gone} can no longer be used; it is now {project}.\n",
+    )
+
+
+def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
+    project: Path,
+) -> None:
+    folder = Path(os.fsdecode(os.fsencode(project) + b"/p\xff\xfe x"))
+    folder.mkdir()
+    limited = ["bash", "-c", f'ulimit -f 0; exec "{PROGRAM[0]}" --model demo 2>&-']
+    with Terminal(limited, cwd=folder) as screen:
+        screen.wait("kernel .*idle")
+        screen.enter("6 * 7")
+        screen.wait(r"\b42\b")
+        screen.wait("The session continues")
+        assert screen.leave() == 0
+        assert b"Traceback" not in screen.raw
+
+
+@pytest.mark.parametrize(
+    ("started", "message"),
+    [
+        ("ulimit -n 20; exec %s", "Only 20 files may be open here"),
+        ("exec %s <&-", "This needs a terminal."),
+        ("exec %s <&- >&-", "This needs a terminal."),
+    ],
+)
+def test_system_limits_are_explained_in_a_sentence(
+    project: Path, started: str, message: str
+) -> None:
+    with Terminal(["bash", "-c", started % f'"{PROGRAM[0]}" --model demo'], cwd=project) as screen:
+        screen.wait(message)
+        assert screen.wait_end() == 2
+        assert b"Traceback" not in screen.raw
+
+
+# Files and folders that the program is opened with.
+
+ORDERS = "id,price\n1,10\n2,\n"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [["orders.csv", "--model", "demo"], ["--model", "demo", "--load", "orders.csv"]],
+    ids=["named", "option"],
+)
+def test_file_is_loaded_by_a_visible_cell(start: Start, project: Path, how: list[str]) -> None:
+    (project / "orders.csv").write_text(ORDERS)
+    screen = start(*how)
+    screen.wait(r"pd\.read_csv\('orders\.csv'\)")
+    screen.wait(r"orders +2 × 2 +DataFrame +❯ 1")
+    screen.enter("len(Out), _ if '_' in globals() else 'nothing'")
+    screen.wait(r"\(0, 'nothing'\)")
+
+
+def test_file_is_a_list_of_dicts_without_pandas(start: Start, project: Path) -> None:
+    venv.create(project / "plain", with_pip=False)
+    (project / "orders.csv").write_text(ORDERS)
+    screen = start("orders.csv", "--model", "demo", "--python", "plain", "--approval", "auto")
+    screen.wait(r"csv\.DictReader\(open\('orders\.csv'")
+    screen.wait(r"orders +list +2 items")
+    screen.wait("kernel .*idle")
+    screen.enter("`how many rows have no price?")
+    screen.wait("1 of 2 rows have no price")
+
+
+def test_folder_becomes_the_working_directory(start: Start, project: Path) -> None:
+    (project / "sales").mkdir()
+    (project / "app.txt").write_text("x = 1\n")
+    (project / "sales" / ".mahtab").mkdir()
+    (project / "sales" / ".mahtab" / "config.toml").write_text(
+        'theme = "mahtab-day"\nmodel = "claude"\n'
+    )
+    screen = start("sales", "app.txt", "--model", "demo")
+    screen.wait("mahtab +sales")
+    screen.wait("config trust")  # the project of that folder: nothing of it is trusted by itself
+    screen.wait(r"app +str")
+    screen.enter("import os; os.path.basename(os.getcwd())")
+    screen.wait("'sales'")
+
+
+def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, project: Path) -> None:
+    (project / "bad.json").write_text("{")
+    (project / "blob.bin").write_bytes(bytes(range(256)))
+    screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
+    screen.wait("bad.json could not be loaded: the cell above shows why")
+    screen.wait("blob.bin is not a text file: blob is its path")
+    screen.enter("6 * 7")
+    screen.wait("▌ 42")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["docter"], "There is no file, folder or command docter. Did you mean doctor?"),
+        (["none.csv", "--model", "demo"], "There is no file, folder or command none.csv."),
+        (["--load", "none.csv"], "There is no file none.csv."),
+        (["one", "two"], "Give only one folder to work in: one or two."),
+        (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
+    ],
+)
+def test_missing_file_gives_one_sentence(project: Path, words: list[str], message: str) -> None:
+    for folder in ("one", "two"):
+        (project / folder).mkdir()
+    done = subprocess.run(
+        [*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"mahtab-tui: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_first_screen_shows_data_model_and_python_and_a_key_accepts_them(
+    start: Start, project: Path
+) -> None:
+    venv.create(project / "plain", with_pip=False)
+    screen = start("--model", "demo", "--python", "plain", lines=24)
+    screen.wait(r"Data +mahtab-tui data\.csv")
+    screen.wait(r"Model +demo: offline, canned rules\. Type /model")
+    screen.wait(r"Python +3\.\S+ in(?s:.*)plain, without pandas\. Alt\+I: %pip install pandas")
+    screen.send("\x1bi")
+    screen.wait("❯ %pip install pandas")
+    screen.press("ctrl+c")
+    screen.wait_gone("❯ %pip")
+    screen.enter("import seaborn")
+    screen.wait("This Python has no seaborn. Alt\\+I puts %pip install seaborn")
+    screen.type("draft")
+    screen.send("\x1bi")
+    screen.wait("Clear the input first")
+    screen.wait("❯ draft")
+
+
+def test_project_python_is_offered_but_started_only_by_the_user(
+    start: Start, project: Path
+) -> None:
+    venv.create(project / "plain", with_pip=False)
+    venv.create(project / ".venv", with_pip=False)
+    (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text(
+        "here = True\n"
+    )
+    screen = start("--model", "demo", "--python", "plain")
+    screen.wait("kernel .*idle")
+    screen.enter("import numpy")
+    screen.wait(r"\.venv has numpy; this Python does not")
+    screen.wait("kernel 3.* plain +idle|kernel 3.*idle")
+    screen.send("\x1bi")
+    screen.wait(r"◈ /python \.venv")
+    screen.press("enter")
+    screen.wait(r"venv/bin/python\s+\(Python\s+3\.\S+\)\.")
+
+
+@pytest.mark.parametrize("module", ["pandas", "csv"])
+def test_opening_a_file_runs_nothing_in_its_folder(
+    start: Start, project: Path, module: str
+) -> None:
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    (project / f"{module}.py").write_text("open('ran', 'w').close()\n")
+    screen = start("data.csv", "--model", "demo")
+    screen.wait(r"data\s+(DataFrame|list)")
+    assert not (project / "ran").exists()
+
+
+# Keys that are typed before there is anything to see are not lost, and mean what they mean later.
+
+STARTED = b"\x1b[?1004h"
+"""Sequence that is written once keys come to the program unchanged."""
+
+
+@pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
+def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) -> None:
+    screen = cold_start()
+    while drawn != "nothing" and STARTED not in screen.raw:
+        assert screen.pump()
+    screen.send("6 * 7\rif True:\rprint('in' + 'side')\r\r`which variables are there?\r")
+    screen.wait(r"▌ 42 ")
+    screen.wait("▌ inside ")
+    screen.wait("▌ You  which variables are there")
+
+
+def test_lines_typed_ahead_run_in_a_small_terminal_too(project: Path) -> None:
+    with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
+        screen.send("open('made', 'w').close()\rexit()\r")
+        assert screen.wait_end() == 0
+    assert (project / "made").exists()
+
+
+def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> None:
+    screen = cold_start()
+    screen.wait("Python")
+    os.kill(screen.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, screen.pid, os.WSTOPPED)
+    os.kill(screen.pid, signal.SIGCONT)
+    screen.enter("'abcdefghijklmnopqrstuvwxyz'.upper()")
+    screen.wait("▌ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'")
+    assert screen.raw.count(STARTED) == 1

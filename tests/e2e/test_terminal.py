@@ -1,0 +1,497 @@
+"""The terminal: pictures, other programs, the bell, malformed keys and hostile names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM as INSTALLED_COMMAND
+from tests.e2e.conftest import Start
+from tests.e2e.terminal import DEADLINE, Terminal
+from tests.hostile import COPIED, HOSTILE
+
+# Pictures, in the transcript and on the whole screen, are drawn by the terminal's own graphics
+# where it says that it has them.
+
+QUESTION = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
+CELL = "\x1b[6;20;10t"
+KITTY_KEEPS = rb"\x1b_Ga=t,f=100,"
+KITTY_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1b_Ga=p,"
+SIXEL_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1bP0;1;0q"
+REMOVED = rb"\x1b_Ga=d,d=[iI],"
+CLEARED = rb"\x1b_Ga=d,d=A,"
+
+
+def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
+    """Wait until the program has sent something; returns where it ends."""
+    end = time.monotonic() + DEADLINE
+    while not (found := re.compile(pattern).search(screen.raw, since)):
+        assert time.monotonic() < end, f"{pattern!r} was not sent"
+        screen.pump(0.1)
+    return found.end()
+
+
+def with_picture(start: Start, **env: str) -> Terminal:
+    """The program with a picture in its transcript."""
+    screen = start(env=env)
+    screen.wait("Python")
+    screen.pump(0.5)
+    assert QUESTION not in screen.raw
+    screen.enter("from PIL import Image; Image.new('RGB', (30, 20), 'red')")
+    screen.wait("▀▀▀")
+    return screen
+
+
+def on_the_whole_screen(screen: Terminal) -> Terminal:
+    screen.press("ctrl+o")
+    screen.type("t")
+    screen.wait("⏎ Actions")
+    screen.press("enter")
+    screen.wait("Run again")
+    screen.press("enter")
+    screen.wait("Picture of cell 1")
+    screen.wait("30 × 20 pixels")
+    return screen
+
+
+def back_in_the_editor(screen: Terminal) -> None:
+    """Go back, and see that nothing but what is typed now stands in the input."""
+    screen.press("escape")
+    screen.wait("⏎ Actions")
+    screen.press("ctrl+o")
+    screen.wait("e──")
+    screen.type("e")
+    screen.wait("Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
+    screen.wait_gone("⏎ Actions")
+    screen.enter("'ty' + 'ped'")
+    screen.wait("▌ 'typed'")
+    assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
+
+
+def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
+    screen = with_picture(start)
+    sent(screen, re.escape(QUESTION))
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, KITTY_KEEPS))
+    on_the_whole_screen(screen)
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
+    screen.resize(100, 30)
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
+    screen.wait("s Save")
+    screen.press("ctrl+s")
+    screen.wait("Save to the file")
+    removed = sent(screen, REMOVED, drawn)
+    screen.press("escape")
+    drawn = sent(screen, KITTY_DRAWS, removed)
+    back_in_the_editor(screen)
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
+    screen.enter("exit()")
+    assert screen.wait_end() == 0
+    assert screen.raw.rfind(b"\x1b_Ga=d,d=A,") > screen.raw.rfind(b"\x1b_Ga=p,")
+    assert b"\x1bP0" not in screen.raw
+
+
+def test_sixel_is_used_once_its_limits_are_known(start: Start) -> None:
+    screen = with_picture(start)
+    sent(screen, re.escape(QUESTION))
+    screen.send(CELL + "\x1b[?62;4c")
+    sent(screen, re.escape(b"\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"))
+    assert not re.search(SIXEL_DRAWS, screen.raw)
+    screen.send("\x1b[?1;0;256S\x1b[?2;0;1000;1000S\x1b[?62;4c")
+    drawn = sent(screen, SIXEL_DRAWS)
+    on_the_whole_screen(screen)
+    drawn = sent(screen, SIXEL_DRAWS, drawn)
+    back_in_the_editor(screen)
+    sent(screen, SIXEL_DRAWS, drawn)
+    assert b"\x1b_Ga=" not in screen.raw
+
+
+def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -> None:
+    screen = with_picture(cold_start)
+    sent(screen, re.escape(QUESTION))
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
+    drawn = sent(screen, KITTY_DRAWS)
+    for _ in range(2):
+        os.kill(screen.pid, signal.SIGTSTP)
+        left = sent(screen, rb"\x1b\[\?1049l", sent(screen, CLEARED, drawn))
+        os.waitid(os.P_PID, screen.pid, os.WSTOPPED)
+        screen.screen.reset()
+        os.kill(screen.pid, signal.SIGCONT)
+        drawn = sent(screen, KITTY_DRAWS, sent(screen, rb"\x1b\[\?1049h", left))
+        screen.wait("TRANSCRIPT")
+        screen.wait("▀▀▀")
+    screen.enter("6 * 7")
+    screen.wait("▌ 42")
+
+
+@pytest.mark.parametrize(
+    ("env", "reply"),
+    [
+        ({}, ""),
+        ({}, CELL + "\x1b[?62;22c"),
+        ({}, "\x1b_Gi=31;OK\x1b\\\x1b[?62c"),
+        ({"TERM": "tmux-256color"}, None),
+        ({"TERM": "screen-256color"}, None),
+        ({"MAHTAB_PICTURES": "blocks"}, None),
+    ],
+)
+def test_half_blocks_are_used_without_graphics_support(
+    start: Start, env: dict[str, str], reply: str | None
+) -> None:
+    screen = on_the_whole_screen(with_picture(start, **env))
+    back_in_the_editor(screen)
+    if reply is not None:
+        sent(screen, re.escape(QUESTION))
+        screen.send(reply)  # late: where keys would be typed
+    screen.enter("'af' + 'ter'")
+    screen.wait("▌ 'after'")
+    assert not re.search(r"31;OK|62;|6;20", screen.text)
+    assert (QUESTION in screen.raw) == (reply is not None)
+    assert b"\x1b_Ga=" not in screen.raw
+    assert b"\x1bP0" not in screen.raw
+
+
+def test_setting_selects_the_graphics_protocol(start: Start) -> None:
+    screen = on_the_whole_screen(with_picture(start, MAHTAB_PICTURES="sixel"))
+    sent(screen, re.escape(QUESTION))
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62c")
+    sent(screen, SIXEL_DRAWS)
+    back_in_the_editor(screen)
+
+
+# Programs that take the whole terminal, and give it back.
+
+IDLE = r"● kernel .*idle"
+PROGRAM = """#!/usr/bin/env python3
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+print("\\x1b[2J\\x1b[Hlent to", pathlib.Path(sys.argv[0]).name, *sys.argv[1:], flush=True)
+line = sys.stdin.readline()
+with open("x.py", "a") as file:
+    file.write(line)
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def path(project: Path) -> str:
+    """A PATH on which `vim`, `git` and `myedit` say that they have the terminal, and write the line
+    they read into x.py."""
+    folder = project / "bin"
+    folder.mkdir()
+    for name in ("vim", "git", "myedit"):
+        (folder / name).write_text(PROGRAM)
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def is_alone(screen: Terminal) -> bool:
+    """Whether nothing of the application is on the screen."""
+    return not any(word in screen.text for word in ("mahtab", "TRANSCRIPT", "F1"))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_program_borrows_the_terminal_and_returns_it(
+    start: Start, project: Path, path: str, size: tuple[int, int]
+) -> None:
+    screen = start(
+        columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}
+    )
+    screen.wait("kernel .*idle")
+    screen.enter("print('shown', 'before')")
+    screen.wait("shown before")
+    for number, (code, program) in enumerate(
+        [
+            ("open_in_editor('x.py')", "myedit x.py"),
+            ("!vim x.py", "vim x.py"),
+            ("!git commit -v", "git commit -v"),
+        ],
+        start=1,
+    ):
+        screen.enter(code)
+        screen.wait(f"lent to {program}")
+        assert is_alone(screen)
+        screen.enter(f"line {number}")
+        screen.wait("exit code 3")
+        screen.wait("kernel .*idle")
+        screen.enter(f"'went on {number}'")
+        screen.wait(rf"▌ 'went on {number}'(?s:.*)▌ 'went on {number}'")
+    assert (project / "x.py").read_text().split() == "line 1 line 2 line 3".split()
+    assert screen.leave() == 0
+
+
+def test_draft_survives_while_a_program_has_the_terminal(
+    start: Start, project: Path, path: str
+) -> None:
+    screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
+    screen.wait(IDLE)
+    screen.paste(
+        "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n"
+    )
+    screen.wait("system")
+    screen.press("enter")
+    screen.wait("busy")
+    screen.enter("!vim x.py")
+    screen.wait(r"queued.*!vim")
+    screen.type("half a thought")
+    screen.wait("half a thought")
+    (project / "go").touch()
+    screen.wait("lent to vim")
+    assert "half a thought" not in screen.text
+    screen.resize(100, 30)
+    screen.enter("x")
+    screen.wait("❯ half a thought")
+    screen.wait("exit code 3")
+    assert (project / "x.py").read_text() == "x\n"
+
+
+def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
+    screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
+    screen.wait(IDLE)
+    screen.enter("!vim")
+    screen.wait("lent to vim")
+    screen.press("ctrl+c")
+    screen.wait("interrupted")
+    assert is_alone(screen)
+    screen.enter("x")
+    screen.wait("exit code 3")
+    screen.enter("6 * 7")
+    screen.wait(r"\b42\b")
+
+
+def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> None:
+    editor = project / "my editor"
+    editor.write_text(
+        "#!/usr/bin/env python3\nimport pathlib, sys\nfile = pathlib.Path(sys.argv[1])\nfile.write_text(file.read_text() + ' + 2\\n')\n"
+    )
+    editor.chmod(0o755)
+    screen = start(env={"EDITOR": f"'{editor}'"})
+    screen.wait(IDLE)
+    screen.type("print(40")
+    screen.press("ctrl+g")
+    screen.wait(r"❯ print\(40 \+ 2")
+    screen.enter(")")
+    screen.wait(r"\b42\b")
+
+
+def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
+    screen = start(env={"EDITOR": "false"})
+    screen.wait(IDLE)
+    screen.type("print(40")
+    screen.press("ctrl+g")
+    screen.wait("exit code 1")
+    screen.wait(r"❯ print\(40")
+
+
+# Calling the person back to a window that they look away from.
+
+AWAY, BACK = "\x1b[O", "\x1b[I"
+"""Reports of a terminal when its window loses the focus and gets it."""
+
+
+def bells(screen: Terminal) -> int:
+    """Count the bells that the terminal was sent; a bell at the end of a sequence is none."""
+    return sum(
+        map(bool, re.findall(rb"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)|(\x07)", bytes(screen.raw)))
+    )
+
+
+def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
+    start: Start, replay: Callable[..., str]
+) -> None:
+    screen = start("--model", replay("```python\nz = 1\n```"))
+    screen.wait("kernel .*idle")
+    screen.send(AWAY)
+    screen.enter("'short'")
+    screen.wait("▌ 'short'(?s:.*)▌ 'short'")
+    assert bells(screen) == 0
+    # As long as it has to be; nothing here depends on how long it takes.
+    screen.enter("import time; time.sleep(10.01)")
+    screen.wait("busy")
+    screen.wait(r"\+ time module")
+    screen.wait("kernel .*idle")
+    assert bells(screen) == 1
+    screen.enter("`go")
+    screen.wait("waits for you")
+    assert bells(screen) == 2
+
+
+def test_focused_window_does_not_ring(start: Start, replay: Callable[..., str]) -> None:
+    screen = start("--model", replay("```python\nz = 1\n```"))
+    screen.wait("kernel .*idle")
+    screen.send(AWAY + BACK)
+    screen.enter("`go")
+    screen.wait("waits for you")
+    assert bells(screen) == 0
+
+
+# Sequences that a terminal should never send: the screen goes on, and nothing of them is typed.
+
+MALFORMED = (
+    "\x1b[1114112u",
+    "\x1b[57441;1:3u",
+    "\x1b[97;5:9u",
+    "\x1b[;:u",
+    "\x1b[:R",
+    "\x1b[55296u",
+    "\x1b[48;20;60;0;0t",
+    "\x1b[48;0;0;0;0t",
+    "\x1b[<NaN;NaN;1M",
+)
+FIVE_THOUSAND = (
+    "\x1b[" * 2_500 + "A",
+    "\x1b[I\x1b[O" * 833 + "\x1b[I",
+    "\x1b[" + "1:" * 2_500 + "u",
+    "\x1bP" + "a" * 5_000 + "\x1b\\",
+    "(" * 1_000 + "\x03",
+)
+
+
+def test_screen_survives_malformed_keys_with_all_variables(start: Start) -> None:
+    screen = start()
+    screen.enter("kept = 6 * 7")
+    screen.wait(r"kept\s+int")
+    for sequence in MALFORMED:
+        screen.send(sequence)
+    screen.enter("'still', kept")
+    screen.wait(r"▌ \('still', 42\)")
+    assert screen.leave() == 0
+
+
+@pytest.mark.parametrize("sequence", FIVE_THOUSAND, ids=lambda sequence: repr(sequence[:6]))
+def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequence: str) -> None:
+    screen = start()
+    screen.wait("Python")
+    screen.send(sequence)
+    screen.send("6 * 7")
+    screen.wait(r"6 \* 7")
+    screen.send("\r")  # by itself: on a busy machine it would come with the rest, as in a paste
+    screen.wait("▌ 42")
+
+
+# Names and texts that others chose come to the terminal as text only, by the screen and by every
+# command.
+
+_NAMES = [
+    text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    for text in HOSTILE
+    if "\x00" not in text
+]
+_SHOWN = re.compile(rb"\x1b\[[\d;]*[mH]|\r\n|[\t\n]")
+_MODES = re.compile(
+    rb"\x1b\[\?\d+(?:[hl]|\$p)|\x1b\[>\d+u|\x1b\[<u|\x1b\]22;[a-z]+\x07"  # Textual's
+    rb"|\x1b\[16t|\x1b\[c|\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # the questions about graphics
+)
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+
+def driven(raw: bytes) -> list[bytes]:
+    """Return bytes that could drive a terminal and are not the renderer's."""
+    rest = _MODES.sub(b"", _SHOWN.sub(b"", re.sub(rb"\x1b[\[\d;?]*\Z", b"", raw)))
+    return [
+        rest[max(0, found.start() - 20) : found.end() + 20] for found in _CONTROL.finditer(rest)
+    ]
+
+
+def ended(screen: Terminal) -> bytes:
+    screen.drawn = False
+    while screen.pump(60):
+        pass
+    return bytes(screen.raw)
+
+
+@pytest.fixture
+def folder(project: Path) -> Path:
+    """A project whose name, settings, files and skills are hostile."""
+    texts = _NAMES
+    target = project / "".join(texts[:12])[:60]
+    target.mkdir()
+    for number, text in enumerate(texts):
+        (target / f"{number}{text}"[:100]).write_text(text)
+        skill = target / "skills" / f"s{number}"
+        skill.mkdir(parents=True)
+        skill.joinpath("SKILL.md").write_text(
+            f"---\nname: s{number}\ndescription: {json.dumps(text)}\n---\n{text}\n"
+        )
+    (target / ".mahtab").mkdir()
+    joined = json.dumps("".join(texts)).replace("\\u007f", "\\u007F")
+    (target / ".mahtab" / "config.toml").write_text(
+        f"model = {joined}\nsub_model = {joined}\ntheme = {joined}\n"
+    )
+    (target / "hostile.txt").write_text("".join(texts))
+    return target
+
+
+_TEXT = "".join(_NAMES)[:2_000]
+_COMMANDS = [
+    ["config"],
+    ["config", "--set", f"model={_TEXT}"],
+    ["config", "set", _TEXT, _TEXT],
+    ["config", "unset", _TEXT],
+    ["config", "trust"],
+    ["sessions"],
+    ["skills", "list"],
+    ["skills", "check"],
+    ["skills", "show", _TEXT],
+    ["doctor"],
+    ["ask", _TEXT, "--model", "demo", "--approval", "auto"],
+    ["ask", _TEXT, "--model", _TEXT],
+    ["rlm", _TEXT, "hostile.txt", "--model", "demo", "--max-calls", "2"],
+    ["rlm", _TEXT, _TEXT, "--model", _TEXT],
+    ["watch", _TEXT],
+    [_TEXT],
+    [f"--{_TEXT}"],
+    ["--python", _TEXT, "--model", "demo", "--query", _TEXT],
+]
+
+
+@pytest.mark.parametrize(
+    "command",
+    _COMMANDS,
+    ids=lambda command: " ".join(word for word in command if word.isascii() and word.isprintable()),
+)
+def test_command_prints_hostile_names_as_text(folder: Path, command: list[str]) -> None:
+    with Terminal(command, cwd=folder, warm=True) as screen:
+        screen.send("n\n")  # to what asks
+        assert driven(ended(screen).replace(b"\r\x1b[K", b"")) == []
+
+
+def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
+    with Terminal(["--model", "demo"], cwd=folder, columns=200, lines=60, warm=True) as screen:
+        screen.wait("Python")
+        screen.enter(
+            "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names"
+        )
+        screen.wait("names +list")
+        screen.enter("raise ValueError(open('hostile.txt', newline='').read())")
+        screen.wait("ValueError")
+        screen.press("f2")
+        for slash in ("/skills", "/settings", "/cd", "/usage"):
+            screen.enter(slash)
+            screen.pump(0.5)
+            screen.send("\x1b[27u")
+            screen.pump(0.2)
+        raw = bytes(screen.raw)
+        assert driven(raw) == []
+        assert COPIED.encode() not in b"".join(re.findall(rb"\x1b\][^\x07\x1b]*", raw))
+
+
+def test_model_named_on_the_command_line_cannot_write_the_clipboard(start: Start) -> None:
+    name = f"ollama:\x1b]52;c;{COPIED}\x07x"
+    screen = start("--model", name)
+    screen.wait("ollama:x")
+    assert driven(bytes(screen.raw)) == []
+
+
+def test_installed_command_filters_its_arguments(project: Path) -> None:
+    with Terminal([*INSTALLED_COMMAND, f"\x1b]52;c;{COPIED}\x07"], cwd=project) as screen:
+        raw = ended(screen)
+    assert b"There is no file, folder or command" in raw
+    assert driven(raw) == []

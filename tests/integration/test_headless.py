@@ -1,0 +1,378 @@
+"""A question without a screen: nobody who could approve code, and limits of cost."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import AnswerFigure
+from mahtab_tui.cli.headless import (
+    ANSWERED,
+    FAILED,
+    REFUSED,
+    RecordPrinter,
+    _print_answer,
+    ask_once,
+)
+from mahtab_tui.session.loading import inspect_files
+from mahtab_tui.settings.model import load_settings
+from tests import tags
+from tests.integration.sessions import Opened, OpenSession
+from tests.records import made
+from tests.services import OPENAI, Service, refusing, serving
+
+CODE = "open('made', 'w')"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """One that answers with code, and in words when that was refused."""
+    answers = [{"text": f"```python\n{CODE}\n```"}, {"text": "In words.", "repeat": True}]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
+    return f"replay:{path}"
+
+
+@pytest.fixture(autouse=True)
+def empty_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", (tmp_path / "nothing").open("w+"))
+
+
+def test_unapproved_code_is_printed_and_not_run(
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
+    captured = capsys.readouterr()
+    assert captured.out == "", "the model is not asked again"
+    assert (
+        captured.err
+        == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
+    )
+    assert not (project / "made").exists()
+
+
+def test_code_reading_input_gets_end_of_file(
+    tmp_path: Path,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
+    answer = {"text": f"```python\n{code}\n```", "repeat": True}
+    (tmp_path / "reads.jsonl").write_text(json.dumps(answer))
+    settings = load_settings(
+        model=f"replay:{tmp_path / 'reads.jsonl'}", approval="auto", reflection="never"
+    )
+    ask_once("Read.", settings, [], as_json=False)
+    err = capsys.readouterr().err
+    assert "''\n" in err
+    assert err.count("\nnone\n") == 2
+    assert "(Pdb)" in err
+
+
+def test_code_is_not_run_when_changes_cannot_be_reviewed(
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False)
+        == REFUSED
+    )
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert (
+        first
+        == "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+    )
+    assert second.startswith("mahtab-tui: Not run: no one is here to approve it")
+    assert not (project / "made").exists()
+
+
+def test_unapproved_code_is_an_event_in_json(
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask_once("Make it.", load_settings(model=model), [], as_json=True) == REFUSED
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
+
+
+def test_pre_approved_code_runs(
+    model: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        ask_once(
+            "Make it.",
+            load_settings(model=model, approval="auto", reflection="never"),
+            [],
+            as_json=False,
+        )
+        == ANSWERED
+    )
+    assert (project / "made").exists()
+    assert "approve" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("approval", ["ask", "review", "auto"])
+def test_code_with_hidden_characters_is_not_run(
+    approval: str,
+    project: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = [
+        {"text": f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```"},
+        {"text": "In words.", "repeat": True},
+    ]
+    (tmp_path / "hiding.jsonl").write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
+    settings = load_settings(
+        model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never"
+    )
+    assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
+    captured = capsys.readouterr()
+    assert captured.out == "In words.\n"
+    assert "was not run. Line 1 contains the character U+001B" in captured.err
+    assert not (project / "made").exists()
+
+
+def test_hidden_characters_of_code_are_made_visible(
+    project: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = "'\u200b'\u2028# \x0c\n1"
+    (tmp_path / "hidden.jsonl").write_text(
+        f"{json.dumps({'text': f'```python{chr(10)}{code}{chr(10)}```', 'repeat': True})}\n"
+    )
+    for approval in ("ask", "auto"):
+        ask_once(
+            "Make it.",
+            load_settings(
+                model=f"replay:{tmp_path / 'hidden.jsonl'}", approval=approval, reflection="never"
+            ),
+            [],
+            as_json=False,
+        )
+        mark = ">>> " if approval == "auto" else ""
+        assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        ("how many orders have no price?", ANSWERED),
+        ("write a poem about the moon", FAILED),
+        ("mean of weight in orders", FAILED),
+    ],
+)
+def test_demo_without_an_answer_is_a_failure(
+    question: str,
+    code: int,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
+    assert (
+        ask_once(
+            question,
+            load_settings(model="demo", approval="auto"),
+            inspect_files([project / "orders.csv"]),
+            as_json=False,
+        )
+        == code
+    )
+    captured = capsys.readouterr()
+    if code == FAILED:
+        assert captured.out == ""
+        assert "mahtab-tui: The" in captured.err
+    else:
+        assert "1 of 2 rows have no price" in captured.out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    printer, log = RecordPrinter(as_json=as_json), logging.Logger("asked")
+    log.addHandler(printer)
+    figures = (
+        AnswerFigure("8", True, 3),
+        AnswerFigure("10", False),
+        AnswerFigure('"a\x1b[2Jb"', False),
+    )
+    records.emit(log, records.AssistantChat('8, 10, "a\x1b[2Jb"', turn=1, step=0, figures=figures))
+    if as_json:
+        attrs = json.loads(capsys.readouterr().out)["attrs"]
+        assert attrs["figures"][:2] == [
+            {"text": "8", "found": True, "cell": 3},
+            {"text": "10", "found": False},
+        ]
+    else:
+        _print_answer("8, 10", printer.uncomputed)
+        assert capsys.readouterr() == ("8, 10\n", 'mahtab-tui: not computed: 10, "ab"\n')
+
+
+# A session that may cost only so much: whoever calls a model, the limit is not passed.
+
+TOO_COSTLY = "The model was not asked: the call could cost up to $0.4000, and $0.2000 of the session's limit of $1.00 (max_usd) is left."
+
+
+def priced(text: str, cost: float | None = 0.4, **more: Any) -> dict[str, Any]:
+    return {
+        "text": text,
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cost": cost},
+        "repeat": True,
+        **more,
+    }
+
+
+def paid(it: Opened) -> float:
+    return sum(
+        float(record.attrs["cost"]) for record in it.store.records if record.tag == tags.USAGE
+    )
+
+
+def test_question_costs_add_up_and_the_session_continues(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(priced("Yes."), max_usd=1.0)
+    for number in range(1, 4):
+        it.session.submit("ask", f"question {number}")
+    assert it.store.wait(tags.NOTICE, level="error").text == TOO_COSTLY
+    it.store.wait(tags.AGENT, state="failed", turn=3)
+    assert paid(it) == pytest.approx(0.8)
+    it.session.submit("python", "usage()")
+    printed = it.store.wait(tags.USER_REPL_OUT).text
+    assert "\nquestion 2" in printed, "a line for each, without print() as well"
+    assert "question 3" not in printed
+    assert "$0.2000 is left" in printed
+
+
+def test_too_expensive_check_is_skipped(open_session: OpenSession) -> None:
+    it = open_session(
+        priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always"
+    )
+    it.session.submit("ask", "make x")
+    notice = it.store.wait(tags.NOTICE, level="warning", text=None)
+    texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
+    it.store.wait(tags.AGENT, turn=1, state="failed")
+    texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
+    assert any(
+        "The check of the result failed (The model was not asked: the call could cost up to $0.4000"
+        in text
+        for text in texts
+    ), notice
+    assert paid(it) == pytest.approx(0.4)
+
+
+def test_a_search_and_a_question_share_the_limit(open_session: OpenSession) -> None:
+    it = open_session(priced("fine"), max_usd=1.0)
+    it.session.submit("ask", "one")
+    it.store.wait(tags.AGENT, turn=1, state="done")
+    it.session.submit("python", "rlm('what?', 'a text')")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    it.session.submit("python", "rlm('what else?', 'a text')")
+    assert (
+        "The model was not asked: the call could cost up to $0.4000"
+        in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    )
+    assert paid(it) == pytest.approx(0.8)
+    table = it.session.spending.table()
+    assert "question 1" in table
+    assert "search what?" in table
+
+
+def test_search_parts_wait_for_reserved_budget(open_session: OpenSession) -> None:
+    """Only one of eight calls at a time can be afforded, by its largest cost; its real cost is
+    little."""
+    dear = {**priced("never", 0.5, match="no question has this"), "repeat": False}
+    root = {
+        **priced(
+            "```python\nFINAL(' '.join(rlm_map('read', partition(8))))\n```",
+            0.01,
+            match="Go through",
+        ),
+        "repeat": False,
+    }
+    it = open_session(dear, root, priced("fine", 0.01, match="read"), max_usd=0.7)
+    it.session.submit("python", "rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == " ".join(["fine"] * 8) + "\n"
+    assert paid(it) == pytest.approx(0.09)
+
+
+def test_suggestions_are_counted_and_end_at_the_limit(
+    open_session: OpenSession, project: Path
+) -> None:
+    (project / "cheap.jsonl").write_text(json.dumps(priced("m(y)")), "utf-8")
+    it = open_session(
+        priced("Yes."), max_usd=1.0, suggestion_model=f"replay:{project / 'cheap.jsonl'}"
+    )
+    assert it.session.suggest is not None
+    suggestions = [it.session.suggest("x = su", True, lambda: True) for _ in range(3)]
+    assert suggestions == ["m(y)", "m(y)", ""]
+    assert it.store.wait(tags.NOTICE).text == f"Suggestions are off: {TOO_COSTLY}"
+    it.session.submit("ask", "one")
+    it.store.wait(tags.AGENT, turn=1, state="failed")
+    assert paid(it) == pytest.approx(0.8)
+
+
+def test_cost_of_a_resumed_session_counts(open_session: OpenSession) -> None:
+    past = [made(tags.USAGE, "", {"model": "replay", "cost": 0.8, "source": "agent", "turn": 1})]
+    it = open_session(priced("Yes."), max_usd=1.0, past=past)
+    it.session.submit("ask", "one")
+    assert it.store.wait(tags.NOTICE, level="error").text == TOO_COSTLY
+
+
+def test_a_model_of_unknown_price_is_refused(open_session: OpenSession) -> None:
+    it = open_session(priced("Yes.", None), max_usd=1.0)
+    it.session.submit("ask", "one")
+    sentence = "The price of replay is unknown, so the limit of $1.00 (max_usd) cannot be enforced. Choose another model."
+    assert it.store.wait(tags.NOTICE, level="error").text == sentence
+    assert not [record for record in it.store.records if record.tag == tags.USAGE]
+
+
+@pytest.fixture
+def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service that answers for OpenAI."""
+    with serving() as service:
+        monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
+        monkeypatch.setenv("OPENAI_API_BASE", f"{service.url}/v1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        yield service
+
+
+def test_headless_question_that_could_cost_too_much_is_not_sent(
+    openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai.replies = [OPENAI.reply("Forty-two.")]
+    assert (
+        ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.01), [], as_json=False)
+        == FAILED
+    )
+    assert "The model was not asked: the call could cost up to $0.0" in capsys.readouterr().err
+    assert openai.asked == []
+    assert (
+        ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.2), [], as_json=False)
+        == ANSWERED
+    )
+    assert capsys.readouterr().out == "Forty-two.\n"
+    assert openai.asked[0]["max_completion_tokens"] == 8_192, (
+        "an answer is bounded, so that its cost is known"
+    )
+    assert (
+        ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == ANSWERED
+    )
+    assert "max_completion_tokens" not in openai.asked[1], "without a limit it is not"
+
+
+def test_headless_service_failure_gives_one_sentence(
+    openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]
+    assert ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == FAILED
+    errors = capsys.readouterr().err
+    assert errors.splitlines() == [
+        "mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."
+    ]

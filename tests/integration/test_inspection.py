@@ -1,0 +1,531 @@
+"""Objects that are looked at: how they are written in code, derived classes, frames, changes and
+kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, TableArrangement
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult, TracebackFrame
+from mahtab_tui.tui.inspector.table_view import export_code, suggest_file
+from mahtab_tui.tui.screens.output import variables_path
+from tests.integration.inspection import TRAP, Looking, looking, named
+from tests.integration.kernels import Cells, RecordingHost, interpreters
+
+# Looking inside objects of a kernel inside the program, of an old interpreter, and of one that is
+# busy or gone.
+
+CODE = """
+class Point:
+    def __init__(self): self.x = [1, 2]
+    @property
+    def p(self): return 'asked'
+point, rows, text = Point(), [{'a': 2}, {'a': 1}], 'one\\ntwo'
+def far(days): return days
+"""
+
+
+def look_at_all(look: InspectorClient) -> None:
+    """A little of everything that needs no library."""
+    assert look.open(named("point")).views[0] == "tree"
+    _, children = look.children(named("point"), 0, 10)
+    assert [(child.label, child.state) for child in children] == [("x", ""), ("p", "property")]
+    assert look.evaluate(named("point"), "p").summary == "'asked'"
+    assert look.rows(named("rows"), 0, 10, [0], TableArrangement((0, False))).cells == (("1", "2"),)
+    assert look.text(named("text"), 4, 9).line == 1
+    assert look.find(named("text"), "two", 0, backwards=True) == (4, 7)
+    assert look.source(named("far")).signature == "far(days)"
+    assert look.representation(named("rows")) == ("[{'a': 2}, {'a': 1}]", False)
+    with pytest.raises(KernelError, match="There is no variable named nothing"):
+        look.open(named("nothing"))
+    look.close()
+
+
+def test_inspection_works_in_the_program_itself() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CODE, "mine.py", "exec"), names)
+    kernel = InProcessKernel(names)
+    kernel.start(RecordingHost())
+    try:
+        look_at_all(InspectorClient(kernel))
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_inspection_works_under_each_interpreter(python: str) -> None:
+    host = RecordingHost()
+    kernel = ProcessKernel(python)
+    kernel.start(host)
+    try:
+        Cells(kernel, host).run(CODE)
+        look_at_all(InspectorClient(kernel))
+    finally:
+        kernel.close()
+
+
+def test_slow_request_does_not_delay_the_others() -> None:
+    with looking() as found:
+        found.run(
+            "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
+        )
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(found.look.evaluate, named("slow"), "p")
+            while not slow.done():
+                assert found.look.open(named("quick")).summary == "5"
+                found.run("slow.go.set()")
+            assert slow.result().summary == "True"
+
+
+def test_closed_kernel_is_reported() -> None:
+    with looking() as found:
+        found.cells.kernel.close()
+        with pytest.raises(KernelError, match="closed"):
+            found.look.open(named("x"))
+
+
+# A variable that is bound anew, changed or deleted while its pages are fetched: pages of two
+# objects are never mixed.
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Looking]:
+    with looking() as found:
+        found.run("import numpy as np, pandas as pd")
+        yield found
+
+
+def test_path_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
+    kernel.run("df = pd.DataFrame({'a': range(1000)}); old = df")
+    opened = kernel.look.open(named("df"))
+    kernel.run("df = pd.DataFrame({'b': range(1000)})")
+    for path in (opened.path, (*opened.path, ["cell", 5, 0])):
+        with pytest.raises(
+            KernelError, match=r"^df is now a different object; press r to reload\.$"
+        ):
+            kernel.look.open(path)
+    with pytest.raises(KernelError, match="a different object"):
+        kernel.look.rows(opened.path, 100, 200, [0], TableArrangement())
+    again = kernel.look.open((*opened.path, ["column", 0]), again=True)
+    assert kernel.look.headings(again.path, [0])[0].name == "b"
+
+
+def test_deleted_variable_is_reported(kernel: Looking) -> None:
+    kernel.run("gone = [1]")
+    opened = kernel.look.open(named("gone"))
+    kernel.run("del gone")
+    with pytest.raises(KernelError, match="There is no variable named gone"):
+        kernel.look.children(opened.path, 0, 10)
+
+
+@pytest.mark.parametrize("ask", ["text", "find", "array", "rows", "plot", "picture"])
+def test_object_of_a_changed_kind_gives_one_sentence(kernel: Looking, ask: str) -> None:
+    kernel.run("held = {'k': 5}")
+    path = (*kernel.look.open(named("held")).path, ["item", 0])
+    look = kernel.look
+    questions: dict[str, Callable[[], object]] = {
+        "text": lambda: look.text(path, 0, 5),
+        "find": lambda: look.find(path, "a", 0, backwards=False),
+        "array": lambda: look.array(path),
+        "rows": lambda: look.rows(path, 0, 5, [0], TableArrangement()),
+        "plot": lambda: look.plot(path, "line", 5, 5),
+        "picture": lambda: look.picture(path),
+    }
+    with pytest.raises(
+        KernelError,
+        match=r"^This is no longer (a text|an array|a table|a picture); press r to reload\.$",
+    ):
+        questions[ask]()
+
+
+def test_text_is_not_bytes(kernel: Looking) -> None:
+    kernel.run("b = b'bytes'")
+    with pytest.raises(KernelError, match="no longer a text"):
+        kernel.look.text(named("b"), 0, 5)
+
+
+def test_page_reports_the_current_number_of_columns(kernel: Looking) -> None:
+    kernel.run("wider = pd.DataFrame({'a': [1], 'b': [2]})")
+    path = kernel.look.open(named("wider")).path
+    kernel.run("wider.insert(0, 'new', 0)")
+    assert kernel.look.rows(path, 0, 5, [0], TableArrangement()).columns == 3
+
+
+# Classes derived from the libraries' tables and arrays are seen as those, and nothing of the
+# classes' own code runs.
+
+DERIVED = (
+    TRAP
+    + """
+import numpy as np, pandas as pd, polars as pl
+METHODS = "__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __getattribute__ __eq__ __array__ __array_finalize__ __array_ufunc__ __array_function__ __finalize__"
+PROPERTIES = "shape dtype dtypes ndim iloc columns index _constructor _constructor_sliced array flags values name"
+class Frame(pd.DataFrame): pass
+class Column(pd.Series): pass
+class Array(np.ndarray): pass
+frame, column, array = Frame({"a": [1, 2], "[bold]": ["x", None]}), Column([1.5, 2.5], name="price"), np.arange(6.0).reshape(3, 2).view(Array)
+class Polar(pl.DataFrame): pass
+class Row(pl.Series): pass
+polar, row = Polar({"a": [1, 2], "[bold]": ["x", None]}), Row("price", [1.5, 2.5])
+shell, hollow = object.__new__(Polar), object.__new__(Frame)
+for cls in (Frame, Column, Array, Polar, Row):
+    for name in METHODS.split(): setattr(cls, name, trap(name))
+    for name in PROPERTIES.split(): setattr(cls, name, property(trap(name)))
+class Labels(pd.Index): pass
+odd, odds = pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), pd.Series([1, 2], index=["x", "y"])
+odd.columns.__class__ = odd.index.__class__ = odds.index.__class__ = Labels
+Labels.__getitem__ = Labels.__iter__ = Labels.__len__ = trap("labels"); Labels.dtype = property(trap("dtype"))
+class Kind(pd.api.extensions.ExtensionDtype):
+    name, type, na_value = property(trap("name")), object, None
+class Kinds(pd.api.extensions.ExtensionArray):
+    dtype, __len__, copy = Kind(), lambda self: 2, lambda self: self
+kinds, kinded = pd.Series(Kinds()), pd.DataFrame({"a": [1, 2]}, index=pd.Index(Kinds()))
+Kinds.__getitem__ = Kinds.__iter__ = trap("kinds")
+Kind.__str__ = Kind.__repr__ = trap("kind")
+masked = np.ma.masked_array([1, 2, 3], [False, True, False])
+records = np.rec.array([(1, "x"), (2, "y")], names="n,t")
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def derived() -> Iterator[Looking]:
+    with looking() as found:
+        found.run(DERIVED)
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("name", "view", "shape", "known"),
+    [
+        ("frame", "table", (2, 2), "pandas.DataFrame"),
+        ("column", "table", (2, 1), "pandas.Series"),
+        ("array", "array", (3, 2), "numpy.ndarray"),
+        ("records", "table", (2, 2), "numpy.ndarray"),
+        ("odd", "tree", (0, 0), "pandas.DataFrame"),
+        ("odds", "tree", (0, 0), "pandas.Series"),
+        ("polar", "table", (2, 2), "polars.DataFrame"),
+        ("row", "table", (2, 1), "polars.Series"),
+        ("shell", "tree", (0, 0), "__main__.Polar"),
+        ("hollow", "tree", (0, 0), "__main__.Frame"),
+    ],
+)
+def test_derived_table_opens_as_its_base_and_runs_no_code(
+    derived: Looking, name: str, view: str, shape: tuple[int, int], known: str
+) -> None:
+    derived.run("touched.clear()")
+    opened = derived.look.open(named(name))
+    assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (view, shape, known)
+    derived.look.children(named(name), 0, 50, attributes=True)
+    assert derived.cells.kernel.variables()
+    columns = range(opened.columns)
+    for column in columns:
+        derived.look.headings(named(name), columns)
+        derived.look.figures(named(name), column)
+        derived.look.rows(
+            named(name), 0, 100, columns, TableArrangement((column, True), ((column, "present"),))
+        )
+    if "array" in opened.views:
+        assert derived.look.array(named(name)).shape == shape
+        assert derived.look.array_figures(named(name)).max == "5"
+    if "plot" in opened.views:
+        derived.look.plot(named(name), "line", 20, 20)
+    assert derived.cells.run("print(touched)").output == "[]\n"
+
+
+def test_derived_table_shows_the_cells_in_its_memory(derived: Looking) -> None:
+    assert derived.table("frame", 0, 1).cells == (("1", "2"), ("x", None))
+    assert derived.table("array", 1).cells == (("1.0", "3.0", "5.0"),)
+    assert derived.table("column", sort=(0, True)).positions == (1, 0)
+    assert derived.table("polar", 0, 1).cells == (("1", "2"), ("x", None))
+    assert derived.table("row", sort=(0, True)).positions == (1, 0)
+    assert derived.look.headings(named("column"), [0])[0].name == "price"
+    assert derived.look.open((*named("frame"), ["cell", 1, 0])).summary == "2"
+
+
+def test_column_of_an_unknown_type_is_not_queried_for_its_name(derived: Looking) -> None:
+    derived.run("touched.clear()")
+    assert derived.look.open(named("kinds")).summary == ""
+    page = derived.table("kinded", 0)
+    assert (page.labels, page.cells) == (None, (("1", "2"),))
+    assert derived.cells.run("print(touched)").output == "[]\n"
+
+
+def test_a_masked_array_stays_a_tree(derived: Looking) -> None:
+    assert derived.look.open(named("masked")).views[0] == "tree"
+
+
+def test_memory_mapped_array_is_read_slice_by_slice(derived: Looking) -> None:
+    derived.run(
+        "import tempfile\nmapped = np.memmap(tempfile.NamedTemporaryFile(), 'f8', 'w+', shape=(3, 4, 2)); mapped[2, 3, 1] = 7"
+    )
+    part = (*named("mapped"), ["slice", [2, None, None]])
+    assert derived.look.open(part).rows == 4
+    assert derived.look.rows(part, 0, 10, [1], TableArrangement()).cells == (
+        ("0.0", "0.0", "0.0", "7.0"),
+    )
+    assert derived.look.array_figures(part).max == "7"
+
+
+# How an object is written in code: what is copied, exported and asked about is the very object that
+# is seen.
+
+OBJECTS = """
+import collections, numpy as np, pandas as pd, polars as pl, pyarrow as pa
+class Thing: pass
+thing = Thing(); thing.x = [1, 2]; thing.__dict__["class"] = [3]
+table = {"k": [1], 7: [2], 2.5: [3], b"b": [4], None: [5], True: [6], "it's \\n": [7], (1, 2): [8], 10 ** 5000: [9], float("nan"): [10], "x" * 5000: [11], -3: [12]}
+queue = collections.deque([[1], [2]])
+frame = pd.DataFrame([[1, 2, 3]], columns=["a", "same", "same"])
+numbered = pd.DataFrame([[1, 2]], columns=[1, True])
+polar, arrow, cube = pl.DataFrame({"a": [1, 2]}), pa.table({"a": [1, 2]}), np.arange(8).reshape(2, 2, 2)
+line, grid = np.arange(3), np.arange(4).reshape(2, 2)
+fields = np.array([(1, "x")], dtype=[("n", int), ("t", "U3")])
+globals()["a b"] = [1]
+globals()["x); print('run'"] = [2]
+globals()["class"] = [3]
+"""
+
+
+@pytest.fixture(scope="module")
+def objects() -> Iterator[Looking]:
+    with looking() as found:
+        found.run(OBJECTS)
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "expression"),
+    [
+        ("thing", ["attribute", "x"], "thing.x"),
+        ("thing", ["attribute", "class"], ""),
+        *(
+            ("table", ["item", index], key and f"table[{key}]")
+            for index, key in enumerate(["'k'", "7", "2.5", "b'b'", "None", "True", '"it\'s \\n"'])
+        ),
+        *(("table", ["item", index], "") for index in (7, 8, 9, 10)),
+        ("table", ["item", 11], "table[-3]"),
+        ("queue", ["item", 1], "queue[1]"),
+        ("frame", ["column", 0], "frame['a']"),
+        ("frame", ["column", 2], "frame.iloc[:, 2]"),
+        ("numbered", ["column", 1], "numbered.iloc[:, 1]"),
+        ("polar", ["column", 0], "polar['a']"),
+        ("arrow", ["cell", 1, 0], "arrow.column(0)[1].as_py()"),
+        ("cube", ["slice", [1, None, None]], "cube[1, :, :]"),
+        ("fields", ["column", 0], "fields['n']"),
+        ("grid", ["column", 1], "grid[:, 1]"),
+        ("line", ["column", 0], ""),
+        ("a b", None, "globals()['a b']"),
+        ("x); print('run'", None, "globals()[\"x); print('run'\"]"),
+        ("class", None, "globals()['class']"),
+    ],
+)
+def test_object_is_written_exactly_or_not_at_all(
+    objects: Looking, name: str, step: list[Any] | None, expression: str
+) -> None:
+    path = named(name) if step is None else (*named(name), step)
+    opened = objects.look.open(path)
+    assert opened.expression == expression
+    if expression:
+        result = objects.cells.run(f"{expression}")
+        assert result.status.name == "OK", result.output
+
+
+def test_child_of_an_unwritable_key_has_no_expression(
+    objects: Looking,
+) -> None:
+    objects.run("kept = {(1,): thing}")
+    for way in ([["attribute", "x"]], [["attribute", "x"], ["item", 0]]):
+        assert objects.look.open((*named("kept"), ["item", 0], *way)).expression == ""
+
+
+EXPORTED = {
+    "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
+    "single": ("single.json", '[{"a":1}]'),
+    "polar": ("polar.csv", "a\n1\n2\n"),
+    "polar ": ("polar.json", '[{"a":1},{"a":2}]'),
+    "arrow": ("arrow.csv", '"a"\n1\n2\n'),
+    "flat": ("flat.csv", "0,1\n2,3\n"),
+    "flat ": ("flat.json", "[[0, 1], [2, 3]]\n"),
+    "thing.x": ("x.json", "[\n 1,\n 2\n]\n"),
+    "words": ("words.txt", "one\ntwo"),
+    "words ": ("words.json", '"one\\ntwo"\n'),
+    "queue": ("queue.txt", "deque([[1], [2]])\n"),
+    "days": ("days.json", '["2026-03-01 00:00:00"]\n'),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_exported_object_is_in_the_file(
+    objects: Looking, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file, content = EXPORTED[name]
+    folder = tmp_path_factory.mktemp("exported")
+    objects.run(
+        f"import os; os.chdir({str(folder)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]')"
+    )
+    variable, *attribute = name.strip().split(".")
+    opened = objects.look.open((*named(variable), *(["attribute", one] for one in attribute)))
+    objects.run(export_code(opened, file))
+    written = (folder / file).read_text(encoding="utf-8")
+    assert "".join(written.split()) == "".join(content.split())
+
+
+def test_value_is_restored_from_a_pickle(
+    objects: Looking, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("exported") / "frame.pkl"
+    objects.run(export_code(objects.look.open(named("frame")), str(file)))
+    assert (
+        objects.cells.run(
+            f"import pickle; print(pickle.load(open({str(file)!r}, 'rb')).equals(frame))"
+        ).output
+        == "True\n"
+    )
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
+def test_existing_file_is_not_overwritten(
+    objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("kept") / f"frame.{ending}"
+    file.write_text("precious")
+    result = objects.cells.run(export_code(objects.look.open(named("frame")), str(file)))
+    assert "FileExistsError" in result.output
+    assert file.read_text() == "precious"
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
+def test_failed_export_leaves_no_file(
+    objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("failed") / f"bad.{ending}"
+    objects.run(
+        "class Bad:\n    def fail(self, *args): raise RuntimeError('it fails')\n    __repr__ = __str__ = __reduce_ex__ = fail\n"
+        "rows = [Bad() if row == 5_000 else 'x' for row in range(10_000)]; bad = pd.DataFrame({'a': rows}) if "
+        f"{ending == 'csv'} else rows"
+    )
+    result = objects.cells.run(export_code(objects.look.open(named("bad")), str(file)))
+    assert "RuntimeError: it fails" in result.output
+    assert not file.exists()
+
+
+def test_a_file_in_the_home_folder_can_be_named(
+    objects: Looking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert "'/somewhere/it.csv'" in export_code(objects.look.open(named("frame")), "~/it.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("frame", "frame.csv"),
+        ("cube", "cube.csv"),
+        ("queue", "queue.pkl"),
+        ("thing", "thing.pkl"),
+        ("table", "table.json"),
+    ],
+)
+def test_suggested_file_name_fits_the_object(objects: Looking, name: str, file: str) -> None:
+    opened: InspectedObject = objects.look.open(named(name))
+    assert suggest_file(opened) == file
+
+
+# The variables of the frames of an error, as long as the kernel has them.
+
+FAILS = """
+class Early(Exception):
+    pass
+def inner(rows):
+    part = [1, 2]
+    raise Early
+def outer():
+    name = "x"
+    try:
+        inner({"a": 3})
+    except Early:
+        again = True
+        raise ValueError("late")
+outer()
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_kernel() -> Iterator[ProcessKernel]:
+    kernel = ProcessKernel()
+    kernel.start(RecordingHost())
+    yield kernel
+    kernel.close()
+
+
+def run(kernel: ProcessKernel, cell: int, code: str) -> list[TracebackFrame]:
+    result: CellResult = kernel.execute(code, cell=cell, on_output=lambda kind, text: None)
+    return list(result.frames)
+
+
+def variables(
+    kernel: ProcessKernel, cell: int, frames: list[TracebackFrame], at: int
+) -> dict[str, str]:
+    _, children = InspectorClient(kernel).children(variables_path(cell, frames, at), 0, 100)
+    return {child.label.strip("'"): child.summary for child in children}
+
+
+def test_each_frame_has_its_own_variables_even_for_chained_errors(
+    plain_kernel: ProcessKernel,
+) -> None:
+    frames = run(plain_kernel, 1, FAILS)
+    assert [frame.function for frame in frames] == ["outer", "inner", "<module>", "outer"]
+    assert variables(plain_kernel, 1, frames, 1) == {"rows": "1 item", "part": "2 items"}
+    assert variables(plain_kernel, 1, frames, 3)["again"] == "True"
+    with pytest.raises(KernelError, match="those of the namespace"):
+        variables(plain_kernel, 1, frames, 2)
+
+
+def test_frames_of_an_older_error_are_refused(plain_kernel: ProcessKernel) -> None:
+    first = run(plain_kernel, 2, "def f(n):\n    return n / 0\nf(1)")
+    assert variables(plain_kernel, 2, first, 1) == {"n": "1"}
+    second = run(plain_kernel, 3, "f(2)")
+    assert variables(plain_kernel, 3, second, 1) == {"n": "2"}
+    with pytest.raises(KernelError, match="other code has failed since"):
+        variables(plain_kernel, 2, first, 1)
+
+
+def test_frames_at_the_same_line_have_their_own_variables(plain_kernel: ProcessKernel) -> None:
+    frames = run(plain_kernel, 4, "def down(n):\n    return down(n - 1) if n else 1 / 0\ndown(1)")
+    assert [variables(plain_kernel, 4, frames, at)["n"] for at in (1, 2)] == ["1", "0"]
+    deep = run(plain_kernel, 5, "down(100)")
+    with pytest.raises(KernelError, match="more often than shown"):
+        variables(plain_kernel, 5, deep, 3)
+
+
+def test_class_body_variables_are_listed_without_running_user_code(
+    plain_kernel: ProcessKernel,
+) -> None:
+    frames = run(
+        plain_kernel,
+        90,
+        """
+ran = []
+class Spying(dict):
+    def keys(self): ran.append("keys"); return super().keys()
+    def __getitem__(self, name): ran.append(name); return super().__getitem__(name)
+class Meta(type):
+    @classmethod
+    def __prepare__(cls, name, bases): return Spying()
+class Body(metaclass=Meta):
+    x = 1
+    ran.clear()
+    1 / 0
+""",
+    )
+    assert variables(plain_kernel, 90, frames, 1)["x"] == "1"
+    result = plain_kernel.execute("ran", cell=91, on_output=lambda kind, text: None)
+    assert result.output == "['ZeroDivisionError']\n" or "keys" not in result.output

@@ -1,0 +1,324 @@
+"""Images, figures and tensors, and types that an environment teaches the inspector."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, TableArrangement
+from mahtab_tui.manual import page
+from tests.integration.inspection import Looking, looking, named
+
+# Looking at images of PIL's and figures of matplotlib's: they are drawn, whatever they are of, and
+# stay what they were.
+
+MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "I", "F", "I;16")
+
+
+@pytest.fixture(scope="module")
+def looked() -> Iterator[Looking]:
+    with looking() as made:
+        made.run(
+            "from PIL import Image\nimport matplotlib.pyplot as plt\nfrom matplotlib.figure import Figure"
+        )
+        yield made
+
+
+def seen(looked: Looking, name: str) -> Image.Image:
+    """The picture that is drawn of a variable."""
+    assert looked.look.open(named(name)).views[0] == "picture"
+    return Image.open(io.BytesIO(looked.look.picture(named(name))))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_of_every_mode_are_drawn(looked: Looking, mode: str) -> None:
+    looked.run(f"image = Image.new('{mode}', (30, 20))")
+    assert seen(looked, "image").size == (30, 20)
+    assert looked.cells.text("image.mode, image.size") == f"({mode!r}, (30, 20))\n"
+
+
+def test_large_image_is_drawn_smaller_and_stays_large(looked: Looking) -> None:
+    looked.run("image = Image.new('RGB', (9_000, 3_000), (255, 0, 0))")
+    small = seen(looked, "image")
+    assert small.size == (2_000, 667)
+    assert small.getpixel((5, 5)) == (255, 0, 0)
+    assert looked.cells.text("image.size") == "(9000, 3000)\n"
+
+
+def test_lazy_image_is_loaded_and_a_closed_one_reported(looked: Looking, tmp_path: Path) -> None:
+    file = str(tmp_path / "a.png")
+    looked.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
+    assert seen(looked, "image").size == (12, 8)
+    looked.run(f"image = Image.open({file!r}); image.close()")
+    with pytest.raises(KernelError, match=r"closed|cannot"):
+        looked.look.picture(named("image"))
+
+
+@pytest.mark.parametrize("size", ["(0, 5)", "(5, 0)"])
+def test_image_without_pixels_does_not_crash(looked: Looking, size: str) -> None:
+    looked.run(f"image = Image.new('RGB', {size})")
+    with pytest.raises(KernelError):
+        looked.look.picture(named("image"))
+
+
+def test_object_no_longer_a_picture_is_reported(looked: Looking) -> None:
+    looked.run("image = bytearray(b'GIF89a')")
+    opened = looked.look.open(named("image"))
+    assert opened.views[0] == "picture"
+    looked.run("image[:] = b'words'")
+    with pytest.raises(KernelError, match=r"^This is no longer a picture; press r to reload\.$"):
+        looked.look.picture(opened.path)
+
+
+def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:
+    looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
+    assert looked.look.open(named("image")).views[0] != "picture"
+
+
+@pytest.mark.parametrize(
+    "made", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"]
+)
+def test_figure_is_drawn_without_changing(looked: Looking, made: str) -> None:
+    looked.run(
+        f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
+    )
+    before = "figure.dpi, tuple(figure.get_size_inches()), type(figure.canvas).__name__, plt.get_fignums(), len(axes.lines)"
+    unchanged = looked.cells.text(before)
+    drawn = seen(looked, "figure")
+    assert drawn.width > 100
+    assert (
+        drawn.convert("RGB").getcolors(100_000) is None
+        or len(drawn.convert("RGB").getcolors(100_000) or ()) > 2
+    )
+    assert looked.cells.text(before) == unchanged
+
+
+def test_failing_figure_reports_the_reason(looked: Looking) -> None:
+    looked.run(
+        "figure = Figure()\nclass Bad(plt.Line2D):\n    def draw(self, renderer): raise ValueError('no ink')\nfigure.add_artist(Bad([0, 1], [0, 1]))"
+    )
+    with pytest.raises(KernelError, match="no ink"):
+        looked.look.picture(named("figure"))
+
+
+SHAPES = """
+class Polygon:
+    def __init__(self, *corners): self.corners = corners
+    def perimeter(self): return 12.0
+class Square(Polygon): pass
+class Broken: pass
+"""
+INI = "[mahtab_tui.inspectors]\nshapes.Polygon = shapes_inspector:polygon\nshapes.Broken = shapes_inspector:broken\n"
+
+
+def example() -> str:
+    """The manual's example, as code."""
+    matched = re.search(
+        r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL
+    )
+    assert matched is not None
+    return matched[1]
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "shapes.py").write_text(SHAPES)
+    (folder / "shapes_inspector.py").write_text(
+        example() + "\n\ndef broken(thing):\n    raise ValueError('no')\n"
+    )
+    info = folder / "shapes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(INI)
+    with looking() as found:
+        found.run(
+            f"import sys; sys.path.append({str(folder)!r})\nimport shapes\np = shapes.Square((0, 0), (3, 0), (3, 4))\nb = shapes.Broken()"
+        )
+        yield found
+
+
+def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
+    opened = shapes.look.open(named("p"))
+    assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [
+        ("Corners", "table"),
+        ("Words", "text"),
+    ]
+    corners = opened.shown[0]
+    assert [heading.name for heading in shapes.look.headings(corners.opened.path, range(2))] == [
+        "x",
+        "y",
+    ]
+    assert (
+        shapes.look.text(opened.shown[1].opened.path, 0, 100).text
+        == "A polygon with 3 corners, 12.0 around."
+    )
+    assert opened.views[0] == "tree"
+
+
+def test_failing_inspector_is_reported_and_the_object_still_opens(
+    shapes: Looking,
+) -> None:
+    opened = shapes.look.open(named("b"))
+    assert opened.problem == "Its inspector raised ValueError: no"
+    assert opened.shown == ()
+    assert opened.views[0] == "tree"
+
+
+def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
+    shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
+    opened = shapes.look.open(named("false"))
+    assert (opened.shown, opened.problem) == ((), "")
+
+
+# Looking inside torch's own tensors: what they are, their numbers, slices and plots. Where torch is
+# not installed there is nothing to test.
+
+CODE = """
+import warnings; warnings.simplefilter("ignore")
+import torch
+v = torch.arange(4.)
+m = torch.tensor([[1., 2.], [3., 5.]], requires_grad=True)
+t3 = torch.arange(24.).reshape(2, 3, 4)
+brain = torch.tensor([1., 2., 3.]).bfloat16()
+tiny = torch.tensor([1., 2., 3.]).to(torch.float8_e4m3fn)
+coo = torch.eye(3).to_sparse()
+csr = torch.eye(3).to_sparse_csr()
+whole = torch.tensor([True, False, True])
+parameter = torch.nn.Parameter(torch.ones(2, 2))
+complexes = torch.tensor([1 + 2j]).conj()
+turned = torch.tensor([1 + 2j, 1 + 3j]).conj().imag
+quantized = torch.quantize_per_tensor(torch.tensor([0., 1.]), 0.5, 0, torch.qint8)
+empty = torch.empty(0, 3)
+meta = torch.empty(3, 3, device="meta")
+large = torch.zeros(60_000_000)
+across = torch.zeros(2, 3).T
+scalar = torch.tensor(3.5)
+nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+
+class Own(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        raise RuntimeError("looking has run me")
+    shape = dtype = property(lambda self: 1 / 0)
+
+class Deep(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise RuntimeError("looking has run me")
+
+own = torch.ones(3).as_subclass(Own)
+deep = torch.Tensor._make_subclass(Deep, torch.ones(3))
+"""
+
+
+@pytest.fixture(scope="module")
+def tensors() -> Iterator[Looking]:
+    with looking() as made:
+        made.run(CODE)
+        yield made
+
+
+def facts(looked: Looking, name: str) -> ArrayFacts:
+    return looked.look.array(named(name))
+
+
+def figures(looked: Looking, name: str) -> ArrayStatistics:
+    return looked.look.array_figures(named(name))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.parametrize(
+    ("name", "low", "high", "mean"),
+    [
+        ("v", "0", "3", "1.5"),
+        ("m", "1", "5", "2.75"),
+        ("t3", "0", "23", "11.5"),
+        ("brain", "1", "3", "2"),
+        ("tiny", "1", "3", "2"),
+        ("coo", "0", "1", "0.3333"),
+        ("csr", "0", "1", "0.3333"),
+        ("whole", "False", "True", "0.6667"),
+        ("parameter", "1", "1", "1"),
+        ("turned", "-3", "-2", "-2.5"),
+        ("quantized", "0", "1", "0.5"),
+        ("large", "0", "0", "0"),
+        ("own", "1", "1", "1"),
+    ],
+)
+def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
+    tensors: Looking, name: str, low: str, high: str, mean: str
+) -> None:
+    statistics = figures(tensors, name)
+    assert (statistics.min, statistics.max, statistics.mean) == (low, high, mean)
+    assert tensors.look.open(named(name)).views[:2] == ("array", "plot")
+    assert sum(tensors.look.plot(named(name), "histogram", 40, 10).ys) > 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_tensor_facts_are_reported(tensors: Looking) -> None:
+    assert facts(tensors, "m") == ArrayFacts((2, 2), "torch.float32", "cpu", 16, "gradient")
+    assert facts(tensors, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6, "")
+    assert facts(tensors, "coo") == ArrayFacts(
+        (3, 3), "torch.float32", "cpu", 3 * 2 * 8 + 3 * 4, "sparse_coo"
+    )
+    assert facts(tensors, "across").layout == "strided"
+    assert facts(tensors, "meta").device == "meta"
+    assert tensors.look.open(named("scalar")).views[0] == "repr"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_variable_list_shows_tensor_shape_and_type(tensors: Looking) -> None:
+    summaries = {variable.name: variable.summary for variable in tensors.cells.kernel.variables()}
+    assert summaries["parameter"] == "torch.float32 (2, 2) cpu"
+    assert summaries["v"] == "torch.float32 (4) cpu"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.parametrize(
+    ("name", "slices", "cells"),
+    [("t3", [1, None, 2], ("14", "18", "22")), ("coo", [None, None], ("1", "0", "0"))],
+)
+def test_slices_are_read_as_tables(
+    tensors: Looking, name: str, slices: list[int | None], cells: tuple[str, ...]
+) -> None:
+    path = (*named(name), ["slice", slices])
+    page = tensors.look.rows(path, 0, 3, [0], TableArrangement())
+    assert tuple(str(cell).rstrip("0").rstrip(".") or "0" for cell in page.cells[0]) == cells
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_tensors_without_numbers_are_explained(tensors: Looking) -> None:
+    with pytest.raises(KernelError, match="meta device"):
+        figures(tensors, "meta")
+    assert figures(tensors, "empty").min == ""
+    assert "plot" not in tensors.look.open(named("complexes")).views
+    assert facts(tensors, "complexes").dtype == "torch.complex64"
+    assert tensors.look.open(named("nested")).views[0] == "tree"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_no_code_of_a_subclass_runs(tensors: Looking) -> None:
+    assert facts(tensors, "own") == ArrayFacts((3,), "torch.float32", "cpu", 12, "")
+    assert tensors.look.open(named("deep")).views[0] == "tree"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_missing_numpy_is_explained_in_a_sentence() -> None:
+    with looking() as made:
+        made.run(
+            "import sys; sys.modules['numpy'] = None\nimport warnings; warnings.simplefilter('ignore')\nimport torch; v = torch.ones(3)\ndel sys.modules['numpy']"
+        )
+        assert facts(made, "v").shape == (3,)
+        assert made.look.open(named("v")).views[0] == "array"
+        with pytest.raises(
+            KernelError, match="needs numpy, which the kernel's environment does not have"
+        ):
+            figures(made, "v")

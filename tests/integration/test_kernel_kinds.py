@@ -1,0 +1,300 @@
+"""The kernel inside the program and in every Python, and completion by it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import Completion, Status
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost, interpreters
+
+# The kernel inside the caller's process: the same cells, over the caller's own dict.
+
+
+@pytest.fixture
+def namespace() -> dict[str, Any]:
+    return {"given": [1, 2]}
+
+
+@pytest.fixture
+def embedded(namespace: dict[str, Any]) -> Iterator[Cells]:
+    host = RecordingHost()
+    kernel = InProcessKernel(namespace)
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+def test_cells_work_on_the_callers_own_dict_and_objects(
+    embedded: Cells, namespace: dict[str, Any]
+) -> None:
+    given = namespace["given"]
+    assert embedded.text("given.append(3)\nmade = len(given)\nmade") == "3\n"
+    assert namespace["made"] == 3
+    assert namespace["given"] is given
+
+
+def test_output_values_and_tracebacks_match_a_kernel_process(embedded: Cells) -> None:
+    result = embedded.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 / 0")
+    assert result.kinds[0] == ("stdout", len("out\nerr\n"))
+    assert result.status is Status.ERROR
+    assert result.output.count("File ") == 1
+    assert embedded.text("await __import__('asyncio').sleep(0, 'slept')") == "'slept'\n"
+    assert embedded.run("import sys; sys.exit(3)").output == "SystemExit: 3\n"
+
+
+def test_prints_of_host_threads_are_not_attributed_to_the_cell(
+    embedded: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", screen)
+    result = embedded.run_until(
+        "go", lambda: print("of the host"), "import time\nprint('go', flush=True)\ntime.sleep(0.1)"
+    )
+    assert result.output == "go\n"
+    assert screen.getvalue() == "of the host\n"
+    assert sys.stdout is screen
+
+
+def test_process_is_restored_when_the_kernel_is_closed(namespace: dict[str, Any]) -> None:
+    def state() -> tuple[object, ...]:
+        return (
+            sys.stdout,
+            sys.stderr,
+            sys.stdin,
+            builtins.input,
+            set(dir(builtins)) - {"_"},
+            threading.active_count(),
+        )
+
+    before = state()
+    kernel = InProcessKernel(namespace)
+    kernel.start(RecordingHost())
+    Cells(kernel, RecordingHost()).text("1 + 1")
+    kernel.close()
+    assert state() == before
+
+
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "await __import__('asyncio').sleep(1000)", "input('?')"]
+)
+def test_interrupt_stops_computing_awaiting_or_asking_code(embedded: Cells, code: str) -> None:
+    release = threading.Event()
+
+    def answer(name: str, args: Mapping[str, Any]) -> None:
+        embedded.kernel.interrupt()
+        release.wait()
+
+    embedded.host.answer = answer
+    embedded.run("await __import__('asyncio').sleep(0)")
+    first = "" if code.startswith("input") else "print('go')\n"
+    result = embedded.interrupt_after("go", first + code)
+    release.set()
+    assert result.status is Status.INTERRUPTED
+    assert embedded.text("1 + 1") == "2\n"
+    assert embedded.kernel.interrupt() is False
+
+
+def test_cells_nest_while_the_outer_one_waits_for_input(
+    embedded: Cells, namespace: dict[str, Any]
+) -> None:
+    embedded.host.answer = lambda name, args: (
+        embedded.run("y = x + 1\nprint(y)", limit=100, nested=True).output
+    )
+    assert embedded.text("x = 1\na = input()\na, y") == "2\n\n('2\\n', 2)\n"
+
+
+def test_output_limit_stops_a_models_cell(embedded: Cells) -> None:
+    result = embedded.run("print('x' * 20_000)", limit=10_000)
+    assert result.status is Status.ERROR
+    assert result.kinds[0] == ("stdout", 10_000)
+    assert result.output.count("File ") == 1
+
+
+def test_reset_removes_only_what_cells_created(embedded: Cells, namespace: dict[str, Any]) -> None:
+    embedded.run("made = 1\ngiven = 2")
+    embedded.kernel.reset()
+    assert "made" not in namespace
+    assert namespace["given"] == 2
+
+
+def test_unsupported_operations_of_an_embedded_kernel_are_explained(embedded: Cells) -> None:
+    with pytest.raises(KernelError, match="cannot be killed"):
+        embedded.kernel.kill()
+    with pytest.raises(KernelError, match="interpreter"):
+        embedded.kernel.activate("python3")
+
+
+def test_variables_and_details_come_from_the_callers_namespace(embedded: Cells) -> None:
+    assert "given" in [variable.name for variable in embedded.kernel.variables()]
+    assert embedded.kernel.inspect("given").text == "[1, 2]"
+    assert embedded.kernel.describe(["given", "nothing"], 100) == {
+        "given": "given: list, 2 items of int: 1, 2"
+    }
+    with pytest.raises(KernelError, match="no variable named nothing"):
+        embedded.kernel.inspect("nothing")
+
+
+# The kernel side runs in every Python from 3.9 on that is found here.
+
+FOUND = interpreters()
+
+
+def test_at_least_the_interpreter_of_the_tests_is_found() -> None:
+    assert FOUND
+
+
+@pytest.fixture(params=FOUND)
+def any_python(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
+    host = RecordingHost()
+    kernel = ProcessKernel(python=request.param)
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+def test_cells_run_the_same_on_all_interpreters(any_python: Cells) -> None:
+    assert any_python.text("print('a')\n6 * 7") == "a\n42\n"
+    assert any_python.text("import asyncio\nawait asyncio.sleep(0, 'slept')") == "'slept'\n"
+    assert any_python.text("asyncio.run(asyncio.sleep(0, 'ran'))") == "'ran'\n"
+    assert any_python.text("import os; os.system('echo child'); print('after')") == "child\nafter\n"
+    assert any_python.run("return").status is Status.ERROR
+    result = any_python.run("def f(n): return g(n)\ndef g(n): return f(n)\nf(1)")
+    assert result.output.rstrip().splitlines()[-1].startswith("RecursionError")
+    assert "frames left out" in result.output
+    failed = any_python.run("try:\n    {}['a']\nexcept KeyError:\n    1 / 0")
+    assert "worker" not in failed.output
+    assert [frame.line for frame in failed.frames] == [2, 4]
+    assert all(
+        failed.output.split("\n")[-1 - frame.row].startswith(f'  File "{frame.file}", line')
+        for frame in failed.frames
+    )
+    assert any_python.run("d = {'Fare': 1}\nd['fare']").output.endswith(
+        "\nHint: there is no key 'fare'. Did you mean 'Fare'? Keys of d: Fare\n"
+    )
+    assert "  … 3 frames in json\n" in any_python.run("import json\njson.loads('{')").output
+    assert (
+        any_python.text(
+            "if os.fork() == 0: print('forked')\nelse: print('parent' * bool(os.wait()))"
+        )
+        == "forked\nparent\n"
+    )
+    assert any_python.run("import os; os._exit(3)").status is Status.DIED
+    assert any_python.text("1 + 1") == "2\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time; time.sleep(1000)",
+        "import asyncio; await asyncio.sleep(1000)",
+        "import asyncio; asyncio.run(asyncio.sleep(1000))",
+        "import os; os.system('sleep 1000')",
+    ],
+)
+def test_interrupts_work_the_same_on_all_interpreters(any_python: Cells, code: str) -> None:
+    assert any_python.interrupt_after("go", "print('go')\n" + code).status is Status.INTERRUPTED
+    assert any_python.text("1 + 1") == "2\n"
+
+
+def test_debugger_and_input_work_the_same_on_all_interpreters(any_python: Cells) -> None:
+    lines = ["p x", "q", "y"]
+    any_python.host.answer = lambda name, args: lines.pop(0) if lines else None
+    result = any_python.run("x = 41\nbreakpoint()\nprint('not reached')")
+    assert result.status is Status.OK
+    assert "p x\n41\n" in result.output
+    assert any_python.run("input('?')").output.startswith("?")
+
+
+def test_limits_and_details_work_the_same_on_all_interpreters(any_python: Cells) -> None:
+    assert "OutputLimitError" in any_python.run("print('x' * 20_000)", limit=10_000).output
+    any_python.run("x = {'a': [1, 2]}\nimport math\ndef f(): pass")
+    assert {"x", "math", "f"} <= {variable.name for variable in any_python.kernel.variables()}
+    assert any_python.kernel.inspect("x").text == "{'a': [1, 2]}"
+    assert any_python.kernel.describe(["x", "f"], 100) == {
+        "x": "x: dict, 1 item: {'a': [1, 2]}",
+        "f": "def f()",
+    }
+
+
+# Completion as the host gets it, while cells run and while they hold the interpreter.
+
+
+def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
+    cells.run("price = 3")
+    found = cells.kernel.complete("x = pri", 7)
+    assert (found.start, found.items[0]) == (4, Completion("price", "price", "data", "int  3"))
+
+
+def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
+    """Run a cell, and do `look` on another thread once it has printed something; then kill the
+    kernel."""
+    begun = threading.Event()
+
+    def looker() -> None:
+        assert begun.wait(PATIENCE)
+        try:
+            look()
+        finally:
+            cells.kernel.kill()
+
+    thread = threading.Thread(target=looker)
+    thread.start()
+    cells.run_until("begun", begun.set, code)
+    thread.join()
+
+
+def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
+    cells.kernel.complete("pri", 3)
+    names: list[str] = []
+
+    def look() -> None:
+        while not names:
+            with contextlib.suppress(KernelError):  # a machine that is busy itself
+                names.extend(item.label for item in cells.kernel.complete("pri", 3).items)
+
+    while_it_runs(cells, "price = 3\nprint('begun', flush=True)\nwhile True: pass", look)
+    assert names[0] == "price"
+
+
+def test_completion_does_not_wait_for_an_unresponsive_kernel(cells: Cells) -> None:
+    cells.kernel.complete("pri", 3)
+    messages: list[str] = []
+
+    def look() -> None:
+        while not messages:  # the cell may not have got as far as its long sum yet
+            try:
+                cells.kernel.complete("pri", 3)
+            except KernelError as error:
+                messages.append(str(error))
+
+    while_it_runs(cells, "print('begun', flush=True)\nsum(range(10**12))", look)
+    assert "busy" in messages[0]
+
+
+def test_worker_imports_completion_only_on_demand(cells: Cells) -> None:
+    loaded = "import sys; print([name for name in sys.modules if 'completion' in name])"
+    assert cells.text(loaded) == "[]\n"
+    cells.kernel.complete("pri", 3)
+    assert "completion.complete" in cells.text(loaded)
+
+
+def test_embedded_kernel_completes_in_the_callers_namespace(project: Path) -> None:
+    kernel = InProcessKernel({"price": 3})
+    kernel.start(RecordingHost())
+    try:
+        assert kernel.complete("pri", 3).items[0].label == "price"
+    finally:
+        kernel.close()

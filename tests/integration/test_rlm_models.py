@@ -1,0 +1,462 @@
+"""Searches by functions, the `claude` CLI and a provider's model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.search import limits
+from mahtab_tui.search.api import arlm, rlm
+from mahtab_tui.search.conversation import FunctionModel, Message
+from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.models import CLI_CONCURRENCY
+from mahtab_tui.search.search import Search
+from mahtab_tui.worker.search import SearchFailed
+from tests import tags
+from tests.fake_claude import FakeClaude, InstallClaude
+from tests.integration.scripted_searches import LOG, python
+from tests.recursion_scripts import TEXT, Story
+from tests.services import LocalServer, answering
+from tests.waiting import wait_for
+
+# A function as the model of a search.
+
+Messages = list[dict[str, str]]
+
+
+def test_function_receives_the_messages_and_returns_the_answer() -> None:
+    sent: list[Messages] = []
+
+    def model(messages: Messages) -> str:
+        sent.append(messages)
+        if "Answer from the text alone" in messages[0]["content"]:
+            return "six"
+        return (
+            python("print(len(context))")
+            if len(messages) == 2
+            else python("FINAL(llm('read', context[:9]))")
+        )
+
+    answer = rlm("what?", LOG, model=model)
+    assert (answer, answer.usage.calls) == ("six", 3)
+    assert answer.usage.tokens > 0, "estimated"
+    assert [[message["role"] for message in messages] for messages in sent] == [
+        ["system", "user"],
+        ["system", "user", "assistant", "user"],
+        ["system", "user"],
+    ]
+    assert sent[1][2]["content"] == python("print(len(context))")
+    assert answer.tree is not None
+    assert answer.tree.calls[0].model == "model"
+
+
+def test_async_function_is_awaited_and_calls_run_concurrently() -> None:
+    both = asyncio.Barrier(2)
+
+    async def model(messages: Messages) -> str:
+        if "what?" in messages[1]["content"]:
+            return python("FINAL(llm_map('read', partition(2)))")
+        await both.wait()
+        return "read"
+
+    assert rlm("what?", LOG, model=model) == '["read", "read"]'
+
+
+def test_async_client_is_used_from_one_loop_by_every_call() -> None:
+    loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def model(messages: Messages) -> str:
+        loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return python("FINAL(len(context))")
+
+    assert [rlm("what?", LOG, model=model).value for _ in range(2)] == [str(len(LOG))] * 2
+    assert len(loops) == 1
+    loops.clear()
+
+    async def search() -> bool:
+        await asyncio.gather(arlm("what?", LOG, model=model), arlm("what?", LOG, model=model))
+        return loops == {asyncio.get_running_loop()}
+
+    assert asyncio.run(search())
+
+
+class Named(SimpleNamespace):
+    """An answer as clients of services return it."""
+
+
+ANSWER = python("FINAL(1)")
+USED = {"prompt_tokens": 7, "completion_tokens": 3}
+
+
+def pieces(messages: Messages) -> Iterator[str]:
+    yield ANSWER[:9]
+    yield ANSWER[9:]
+
+
+async def async_pieces(messages: Messages) -> AsyncIterator[str]:
+    yield ANSWER[:9]
+    await asyncio.sleep(0)
+    yield ANSWER[9:]
+
+
+async def awaited(messages: Messages) -> str:
+    return ANSWER
+
+
+class AsyncCaller:
+    async def __call__(self, messages: Messages) -> str:
+        return ANSWER
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        (pieces, None),
+        (async_pieces, None),
+        (AsyncCaller(), None),
+        (lambda messages: awaited(messages), None),
+        (lambda messages: async_pieces(messages), None),
+        (lambda messages: (ANSWER, {"input_tokens": 7, "output_tokens": 3}), 10),
+        (lambda messages: (ANSWER, Named(**USED)), 10),
+        (
+            lambda messages: Named(
+                choices=[Named(message=Named(content=ANSWER))], usage=Named(**USED)
+            ),
+            10,
+        ),
+        (
+            lambda messages: Named(
+                content=[Named(text=ANSWER)], usage=Named(input_tokens=7, output_tokens=3)
+            ),
+            10,
+        ),
+    ],
+)
+def test_function_may_answer_in_many_forms(model: Any, tokens: int | None) -> None:
+    answer = rlm("what?", LOG, model=model)
+    assert answer == "1"
+    assert tokens is None or answer.usage.tokens == tokens
+
+
+def test_functions_run_concurrently_on_threads() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    class Caller:
+        def __call__(self, messages: Messages) -> str:
+            if "what?" in messages[1]["content"]:
+                return python("FINAL(llm_map('read', partition(2)))")
+            both.wait()
+            return "read"
+
+    assert rlm("what?", LOG, model=Caller()) == '["read", "read"]'
+
+
+def leaving(messages: Messages) -> str:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda messages: 5, "must return the answer as a str, not int"),
+        (lambda messages: messages[99], "IndexError: list index out of range"),
+        (leaving, "SystemExit 3"),
+    ],
+)
+def test_function_error_gives_one_sentence(model: Any, message: str) -> None:
+    with pytest.raises(SearchFailed, match=message):
+        rlm("what?", LOG, model=model)
+
+
+def test_options_unsupported_by_functions_are_refused() -> None:
+    with pytest.raises(ModelError, match="is a function, which takes no temperature"):
+        rlm("what?", LOG, model=leaving, temperature=0.5)
+    with pytest.raises(ModelError, match="The price of leaving is unknown"):
+        rlm("what?", LOG, model=leaving, max_usd=1)
+
+
+def test_function_receives_no_secrets() -> None:
+    secrets = Secrets()
+    secrets.add("hunter2hunter2")
+    sent: list[Messages] = []
+
+    def model(messages: Messages) -> str:
+        sent.append(messages)
+        return "yes \ud83c"
+
+    conversation = FunctionModel(model, secrets).conversation(
+        Message("user", "It is hunter2hunter2.")
+    )
+    tokens: list[str | None] = []
+    reply = asyncio.run(conversation.ask(tokens.append))
+    assert "hunter2" not in sent[0][0]["content"]
+    assert (reply.text, tokens, conversation.partial) == (
+        "yes \ufffd",
+        [None, "yes \ufffd"],
+        "yes \ufffd",
+    )
+
+
+def test_no_model_library_is_loaded_for_a_function() -> None:
+    program = """
+import sys
+import mahtab_tui
+def model(messages):
+    return "```python\\nFINAL(len(context))\\n```"
+print(mahtab_tui.rlm("how long?", "x" * 100_000, model=model))
+print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "textual") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+    assert (done.stdout, done.returncode) == ("100000\n[]\n", 0), done.stderr
+
+
+# Searches by the `claude` CLI: a fake one that speaks its protocol, real sandboxes.
+
+LIMITS = Limits(small=0, max_depth=1)
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+@pytest.fixture
+def search(story: Story) -> Iterator[Search]:
+    search = Search(story.append)
+    yield search
+    search.close()
+
+
+def alive(fake: FakeClaude) -> int:
+    """How many processes there are."""
+    return sum(Path(f"/proc/{start['pid']}").exists() for start in fake.starts)
+
+
+def test_node_keeps_its_process_and_sends_the_text_only_once(
+    install_claude: InstallClaude, search: Search, story: Story
+) -> None:
+    answers = [
+        python("print('first')") + "\nI imagine that it says 5.",
+        python("print('second')"),
+        python("FINAL(len(context))"),
+    ]
+    fake = install_claude("answers", answers=answers)
+    answer = search.run("what?", TEXT, model="claude", limits=LIMITS)
+    assert answer.text == str(len(TEXT))
+    assert len(fake.starts) == 1
+    assert ["<search-query>" in prompt for prompt in fake.prompts] == [True, False, False]
+    assert "first" in fake.prompts[1]
+    assert "dropped" in fake.prompts[1], (
+        "its own words are known to it, so it is told that they do not count"
+    )
+    assert answer.usage.cost == pytest.approx(0.75)
+    assert search._trees[answer.tree].calls.budget.spent.tokens == 3 * (10 + 1 + 2 + 5), (
+        "what is read from the cache is read too"
+    )
+    assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
+
+
+def test_fan_out_uses_few_processes_and_leaves_none(
+    install_claude: InstallClaude, search: Search
+) -> None:
+    fake = install_claude(
+        "answers", answers=[python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
+    )
+    most = 0
+    watching = threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not watching.wait(0.01):
+            most = max(most, alive(fake))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    assert search.run("what?", TEXT, model="claude", limits=LIMITS).text == "7"
+    watching.set()
+    watcher.join()
+    assert len(fake.starts) == 8
+    assert most <= CLI_CONCURRENCY + 1, "those that are in use, and the root's"
+    search.close()
+    assert alive(fake) == 0
+
+
+@pytest.mark.parametrize("behaviour", ["streams", "silent", "deaf"])
+def test_a_stopped_search_does_not_wait_for_the_cli(
+    install_claude: InstallClaude, search: Search, story: Story, behaviour: str
+) -> None:
+    fake = install_claude(behaviour)
+
+    def stop() -> None:
+        wait_for(lambda: fake.prompts)
+        search.stop(story[0].attrs["tree"], "1")
+
+    threading.Thread(target=stop).start()
+    answer = search.run("what?", TEXT, model="claude", limits=LIMITS)
+    assert answer.state == "stopped"
+    assert alive(fake) == 1 or behaviour != "deaf", "it goes on for a moment, and nobody waits"
+    search.close()
+    wait_for(lambda: alive(fake) == 0)
+
+
+# Searches by a provider's model, over a server on this machine.
+
+
+class Completions(BaseHTTPRequestHandler):
+    """Answers as the chat completions of OpenAI do, on connections that stay open: code for a
+    search's root, words for a plain call."""
+
+    protocol_version = "HTTP/1.1"
+    overloads: ClassVar[int] = 0
+    """How often plain calls are refused first."""
+    silent: ClassVar[bool] = False
+    """Plain calls get no answer."""
+    over: ClassVar[threading.Event] = threading.Event()
+    """The test has ended."""
+    most: ClassVar[set[int | None]] = set()
+    """The tokens that answers may have."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        Completions.most.add(asked.get("max_completion_tokens"))
+        root = "writing Python" in str(asked["messages"][0])
+        if not root and Completions.silent:
+            Completions.over.wait(30)
+        if not root and Completions.overloads:
+            Completions.overloads -= 1
+            self._send(
+                429, "application/json", json.dumps({"error": {"message": "Rate limit reached."}})
+            )
+            return
+        words = "```python\nFINAL(' '.join(rlm_map('read', partition(6))))\n```" if root else "fine"
+        chunks: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": words}}]}
+        ]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        chunks.append(
+            {
+                "choices": [],
+                "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+            }
+        )
+        about = {
+            "id": "1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": asked["model"],
+        }
+        self._send(
+            200,
+            "text/event-stream",
+            "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks)
+            + "data: [DONE]\n\n",
+        )
+
+    def _send(self, status: int, kind: str, text: str) -> None:
+        data = text.encode()
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        self.send_header("retry-after", "0.01")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing on stderr."""
+
+
+@pytest.fixture
+def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(Completions, "overloads", 0)
+    monkeypatch.setattr(Completions, "silent", False)
+    monkeypatch.setattr(Completions, "over", over := threading.Event())
+    monkeypatch.setattr(Completions, "most", set())
+    with LocalServer(Completions) as server, answering(server):
+        monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
+        monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield
+        over.set()
+
+
+@pytest.mark.usefixtures("_server")
+def test_consecutive_searches_use_their_own_loops() -> None:
+    story = Story()
+    for _ in range(3):
+        assert (
+            rlm(
+                "what?",
+                TEXT * 10,
+                model="openai:gpt-4o",
+                max_usd=1,
+                max_depth=1,
+                on_event=story.append,
+            )
+            == "fine " * 5 + "fine"
+        )
+    usage = story.of(tags.USAGE)
+    assert len(usage) == 21
+    assert {record.attrs["model"] for record in usage} == {"gpt-4o"}
+    assert all(record.attrs["cost"] > 0 for record in usage)
+    assert Completions.most == {4_096}
+
+
+@pytest.mark.usefixtures("_server")
+def test_model_used_by_another_loop_works() -> None:
+    from langchain_openai import ChatOpenAI
+
+    model = ChatOpenAI(model="gpt-4o")
+
+    async def program() -> str:
+        chunks = [str(chunk.text) async for chunk in model.astream("read")]
+        chunks.append(rlm("what?", TEXT * 10, model=model, max_depth=1, max_usd=1))
+        chunks += [str(chunk.text) async for chunk in model.astream("read")]
+        return "".join(chunks)
+
+    assert asyncio.run(program()) == "fine" * 2 + " fine" * 5 + "fine"
+    assert Completions.most == {None, 4_096}
+
+
+@pytest.mark.usefixtures("_server")
+def test_busy_service_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(Completions, "overloads", 12)
+    story = Story()
+    assert (
+        rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, on_event=story.append)
+        == "fine " * 5 + "fine"
+    )
+
+
+@pytest.mark.usefixtures("_server")
+def test_silent_service_is_abandoned_when_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Completions, "silent", True)
+    began = time.monotonic()
+    answer = rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, max_seconds=4)
+    assert answer.startswith("[failed: The time for the search is up.]"), (
+        "the code of the root's last call, which this server answers as the first"
+    )
+    assert answer.state == "partial"
+    assert time.monotonic() - began < 25, "it answers after 30 s"

@@ -1,0 +1,463 @@
+"""The models of a session: the first one, ready before the question, settings that change,
+suggestions."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui import create_repl_agent
+from mahtab_tui.agent.repl_agent import ReplAgent
+from mahtab_tui.bus import records
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm import providers
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.session import Session
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.models import change_setting, rest_of_line
+from mahtab_tui.settings.model import load_settings
+from tests import tags
+from tests.agents import Desk, without_surroundings
+from tests.fake_claude import FakeClaude, InstallClaude
+from tests.integration.kernels import Cells
+from tests.integration.sessions import Opened, OpenSession, Watched
+from tests.services import OPENAI, Protocol, Reply, Service
+from tests.waiting import wait_for
+
+# Settings that change while a session runs; the conversation over a change of the model.
+
+CODE = [
+    {"text": f"```python\nprint({number})\n```", "match": "^(?!.*is_complete)"} for number in (1, 2)
+]
+
+
+def test_the_model_changes_and_the_conversation_stays(
+    open_session: OpenSession, install_claude: InstallClaude
+) -> None:
+    fake = install_claude("answers", answers=["Two."])
+    it = open_session("One.")
+    it.session.submit("ask", "first?")
+    it.store.wait(tags.ASSISTANT_CHAT, turn=1)
+    assert change_setting(it.session, "model", "claude")
+    assert (it.session.model, it.session.settings.model) == ("claude", "claude")
+    agent = it.session.agent.agent
+    wait_for(lambda: "claude" in type(agent._nodes.llm).__name__.lower())
+    it.session.submit("ask", "second?")
+    assert it.store.wait(tags.ASSISTANT_CHAT, turn=2).text.strip() == "Two."
+    (prompt,) = map(without_surroundings, fake.prompts)
+    assert prompt.startswith(
+        "<conversation><human>first?</human><assistant>One.</assistant></conversation>"
+    )
+
+
+def test_unavailable_model_changes_nothing(open_session: OpenSession) -> None:
+    it = open_session()
+    before = it.session.model
+    for key in ("model", "sub_model", "reflection_model"):
+        with pytest.raises(ModelError):
+            change_setting(it.session, key, "nonsense")
+    assert (
+        it.session.model,
+        it.session.settings.sub_model,
+        it.session.settings.reflection_model,
+    ) == (before, None, None)
+
+
+def test_turn_limit_and_reflection_change_during_a_session(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(
+        *CODE,
+        {"text": "x", "match": "is_complete"},
+        {"text": "The end.", "repeat": True},
+        approval="auto",
+    )
+    _ = it.session.agent.agent
+    assert change_setting(it.session, "reflection", "never")
+    assert change_setting(it.session, "max_turns", 2)
+    wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
+    it.session.submit("ask", "go")
+    it.store.wait(tags.ASSISTANT_CHAT, step=2)
+    ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
+    assert len(ran) == 2
+    assert not [
+        record
+        for record in it.store.records
+        if record.tag == tags.AGENT and record.attrs.get("state") == "reflecting"
+    ]
+
+
+def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, cells: Cells) -> None:
+    module = project / "mine.py"
+    module.write_text("value = 1\n")
+    kernel = cells.kernel
+    assert isinstance(kernel, ProcessKernel)
+    kernel.set_reload(True)
+    cells.run("import mine")
+    write_later(module, "value = 2\n", 1)
+    assert "2" in cells.run("mine.value").output
+    kernel.set_reload(False)
+    cells.run("mine")
+    write_later(module, "value = 3\n", 2)
+    assert "3" not in cells.run("mine.value").output
+    kernel.set_reload(True)
+    kernel.reset()
+    cells.run("import mine")
+    write_later(module, "value = 4\n", 3)
+    assert "4" in cells.run("mine.value").output
+
+
+def write_later(path: Path, text: str, seconds: int) -> None:
+    """Write a file that was changed some seconds after it was."""
+    moment = path.stat().st_mtime + seconds
+    path.write_text(text)
+    os.utime(path, (moment, moment))
+
+
+def test_cost_limit_and_history_length_change_during_a_session(
+    open_session: OpenSession,
+) -> None:
+    cost = {"usage": {"cost": 0.4}, "repeat": True}
+    it = open_session(
+        {"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost}
+    )
+    for turn, question in enumerate(("first?", "second?", "third?"), 1):
+        it.session.submit("ask", question)
+        it.store.wait(tags.AGENT, state="done", turn=turn)
+    assert change_setting(it.session, "max_history", 2)
+    wait_for(lambda: it.session.agent.agent._history.max_history == 2)
+    it.session.submit("ask", "fourth?")
+    it.store.wait(tags.AGENT, state="done", turn=4)
+    assert "Little." in it.store.wait(tags.SUMMARY, turn=3).text
+    assert change_setting(it.session, "max_usd", 1.0)
+    it.session.submit("ask", "fifth?")
+    assert "(max_usd)" in it.store.wait(tags.NOTICE, level="error").text
+    assert change_setting(it.session, "max_usd", None)
+    it.session.submit("ask", "sixth?")
+    it.store.wait(tags.AGENT, state="done", turn=6)
+
+
+def test_changed_limits_leave_the_agent_its_tools(open_session: OpenSession) -> None:
+    it = open_session()
+    tools = it.session.agent.agent._nodes.toolset
+    assert tools is not None
+    assert change_setting(it.session, "max_turns", 2)
+    wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
+    assert it.session.agent.agent._nodes.toolset is tools
+
+
+@pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
+def test_both_models_are_recreated(open_session: OpenSession, key: str, value: float) -> None:
+    it = open_session(reflection_model="demo")
+    agent = it.session.agent.agent
+    answering, checking = agent._nodes.llm, agent._nodes.reflection_llm
+    assert checking is not None
+    assert change_setting(it.session, key, value)
+    wait_for(
+        lambda: agent._nodes.llm is not answering and agent._nodes.reflection_llm is not checking
+    )
+    assert agent._nodes.reflection_llm is not None
+
+
+def test_newest_of_two_pending_changes_wins(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    thread = it.session.agent
+    _ = thread.agent
+    wanted, holding = 2, []
+    began, turn_over, second_came = threading.Event(), threading.Event(), threading.Event()
+
+    def first(agent: ReplAgent) -> None:
+        seen = wanted
+        began.set()
+        turn_over.wait(60)
+        holding.append(seen)
+
+    def second(agent: ReplAgent) -> None:
+        holding.append(wanted)
+        second_came.set()
+
+    thread.change(first)
+    began.wait(60)
+    wanted = 3
+    thread.change(second)
+    second_came.wait(0.5)  # it must not come before the first one, which would then be the last
+    turn_over.set()
+    wait_for(lambda: len(holding) == 2)
+    assert holding == [2, 3]
+
+
+def test_model_without_a_provider_uses_the_current_one(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
+    it = open_session()
+    with pytest.raises(ModelError, match="There is no model 'gpt-4o'"):
+        it.session.set_model("gpt-4o")
+    assert change_setting(it.session, "provider", "openai")
+    it.session.set_model("gpt-4o")
+    assert it.session.model == "openai:gpt-4o"
+    assert it.session.turns.party == "gpt-4o"
+    assert change_setting(it.session, "provider", None)
+    it.session.renew_model()
+    assert it.session.agent.agent.sees is True, "what was chosen stays what it is"
+
+
+# The model of a session for which none is set.
+
+
+def test_model_of_a_local_server_answers_and_is_named(
+    service: Service, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
+    monkeypatch.setattr(providers, "_LIMIT", 30.0)
+    service.documents = {"/v1/models": {"data": [{"id": "qwen"}]}}
+    service.replies = [OPENAI.reply("A model.")]
+    store = Watched()
+    session = Session(
+        load_settings(), ProcessKernel(), HeadlessFrontend(), store=store, name="test"
+    )
+    try:
+        session.start()
+        assert session.model == "llamacpp:qwen"
+        assert store.wait(tags.NOTICE).text == (
+            f"No model is set, so the one found at {service.url} answers: llamacpp:qwen. /model chooses another one."
+        )
+        session.submit("ask", "who answers?")
+        usage = store.wait(tags.USAGE)
+        assert (usage.attrs["cost"], usage.attrs["input_tokens"]) == (0, 1000)
+        assert "tools" not in service.asked[0], "models on this machine write code instead"
+    finally:
+        session.close()
+
+
+@pytest.fixture
+def fake(project: Path, install_claude: InstallClaude) -> FakeClaude:
+    return install_claude("answers", answers=["One.", "Two."])
+
+
+def test_process_starts_while_a_question_is_typed_and_answers_it(fake: FakeClaude) -> None:
+    store = Watched()
+    it = Opened(
+        Session(
+            load_settings(model="claude", reflection="never"),
+            ProcessKernel(),
+            HeadlessFrontend(),
+            store=store,
+        ),
+        store,
+    )
+    it.session.start()
+    try:
+        it.session.agent.warm_up()
+        wait_for(lambda: fake.starts)
+        assert fake.prompts == []
+        it.session.agent.warm_up()
+        for turn, question in enumerate(("first?", "second?"), 1):
+            it.session.submit("ask", question)
+            it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
+        assert len(fake.starts) == 1
+        os.kill(fake.starts[0]["pid"], 9)
+        wait_for(lambda: not _runs(fake.starts[0]["pid"]))
+        it.session.agent.warm_up()
+        wait_for(lambda: len(fake.starts) == 2)
+    finally:
+        it.session.close()
+
+
+def test_process_for_the_check_is_prestarted_if_checks_are_on(fake: FakeClaude) -> None:
+    store = Watched()
+    session = Session(
+        load_settings(model="claude", reflection="always"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+    )
+    session.start()
+    try:
+        session.agent.warm_up()
+        wait_for(lambda: len(fake.starts) == 2)
+        assert ["--effort" in start["argv"] for start in fake.starts].count(True) == 1
+    finally:
+        session.close()
+    assert not any(_runs(start["pid"]) for start in fake.starts)
+
+
+def test_no_check_process_is_prestarted_without_checks(fake: FakeClaude, project: Path) -> None:
+    desk = Desk(project)
+    agent = create_repl_agent(desk.session, "claude", reflection="always")
+    try:
+        agent.prepare()
+        wait_for(lambda: len(fake.starts) == 2)
+        agent.configure(5, "never", None, 10)
+        (check,) = (start["pid"] for start in fake.starts if "--effort" in start["argv"])
+        wait_for(lambda: not _runs(check))
+    finally:
+        agent.close()
+        desk.session.close()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+# Record of the model's window after each request: the provider's count, or an estimate.
+
+
+class Windows(logging.Handler):
+    """The records of a session about the model's window."""
+
+    def __init__(self, it: Opened) -> None:
+        super().__init__()
+        self.reported: list[records.Window] = []
+        it.session.log.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(found := records.get_record(record), records.Window):
+            self.reported.append(found)
+
+
+def test_token_count_of_the_provider_is_used(
+    open_session: OpenSession, service: Service, protocol: Protocol
+) -> None:
+    it = open_session(model=protocol.spec, reflection="never")
+    windows = Windows(it)
+    service.replies = [protocol.reply("Yes.")]
+    it.session.agent.ask("one?")
+    (window,) = windows.reported
+    assert (window.tokens, window.estimated) == (1_000, False)
+    assert window.size > 8_000
+
+
+def test_missing_count_is_estimated(open_session: OpenSession, service: Service) -> None:
+    it = open_session(model=OPENAI.spec, reflection="never")
+    windows = Windows(it)
+    end = [piece for piece in OPENAI.end if b"usage" not in piece]
+    service.replies = [
+        Reply([*OPENAI.begin, OPENAI.words("Yes."), *end], 200, {"content-type": OPENAI.content})
+    ]
+    it.session.agent.ask("one? " * 2_000)
+    (window,) = windows.reported
+    assert window.estimated
+    sent = [str(message["content"]) for message in service.asked[-1]["messages"]]
+    tools = str(service.asked[-1].get("tools", ""))
+    assert abs(window.tokens / estimated_tokens([*sent, tools]) - 1) < 0.1
+
+
+def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
+    open_session: OpenSession, service: Service
+) -> None:
+    it = open_session(model="openai:our-own-model", reflection="never")
+    windows = Windows(it)
+    service.replies = [OPENAI.reply("Yes.")]
+    it.session.agent.ask("one?")
+    assert not windows.reported
+    it = open_session(model=OPENAI.spec, reflection="never")
+    windows = Windows(it)
+    service.replies = [Reply([b"no"], 400)]
+    with pytest.raises(Exception, match=r"."):
+        it.session.agent.ask("one?")
+    assert not windows.reported
+
+
+def test_summary_makes_the_window_use_smaller(open_session: OpenSession, service: Service) -> None:
+    it = open_session(model=OPENAI.spec, reflection="never")
+    windows = Windows(it)
+    service.replies = [OPENAI.reply("All about pears. " * 500)]
+    it.session.agent.ask("one?")
+    it.session.agent.ask("two?")
+    service.replies = [OPENAI.reply("Pears.")]
+    it.session.compact("")
+    wait_for(lambda: len(windows.reported) == 3)
+    assert windows.reported[-1].estimated
+    wait_for(lambda: not it.session.turn_runs)
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion", "rest"),
+    [
+        ("x = su", "m(y)", "m(y)"),
+        ("x = su", "x = sum(y)", "m(y)"),
+        ("a\n    x = su", "```python\nx = sum(y)\nz\n```", "m(y)"),
+        ("x = ", " 3  \nmore", " 3"),
+        ("x", "", ""),
+        ("x", "\x1b]52;c;eA==\x07y", "y"),
+    ],
+)
+def test_rest_of_the_line_is_suggested(text: str, suggestion: str, rest: str) -> None:
+    assert rest_of_line(text, suggestion) == rest
+
+
+def test_suggestions_are_off_by_default(home: Path) -> None:
+    assert load_settings().suggestion_model is None
+
+
+def session_with(project: Path, line: str, store: Watched) -> Session:
+    (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
+    settings = load_settings(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
+    return Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
+
+
+def test_suggestions_use_their_own_model_and_are_counted(project: Path) -> None:
+    store = Watched()
+    session = session_with(project, '{"text": "m(y)", "repeat": true}', store)
+    session.start()
+    try:
+        assert session.suggest is not None
+        assert session.suggest("x = su", True, lambda: True) == "m(y)"
+        store.wait(tags.USAGE, source="suggestion")
+        assert session.suggest("x = su", True, lambda: False) == ""
+    finally:
+        session.close()
+
+
+def test_claude_suggests_without_thinking_and_within_the_cost_limit(
+    project: Path, install_claude: InstallClaude
+) -> None:
+    fake = install_claude(
+        "answers",
+        answers=["m(y)"],
+        watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"],
+    )
+    session = Session(
+        load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=Watched(),
+    )
+    session.start()
+    try:
+        assert session.suggest is not None
+        assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
+        assert fake.starts[0]["env"] == {
+            "CLAUDE_CODE_DISABLE_THINKING": "1",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
+        }
+    finally:
+        session.close()
+
+
+def test_failing_suggestion_model_is_reported_once(project: Path) -> None:
+    store = Watched()
+    session = session_with(project, '{"text": "m(y)"}', store)
+    session.start()
+    try:
+        assert session.suggest is not None
+        answers = [session.suggest("x = su", True, lambda: True) for _ in range(4)]
+        assert answers == ["m(y)", "", "", ""]
+        store.wait(tags.NOTICE, level="warning")
+        assert (
+            len([record for record in store.records if "Suggestions are off" in record.text]) == 1
+        )
+    finally:
+        session.close()

@@ -1,0 +1,226 @@
+"""The program starts in a folder of files that have modules' names, with slow imports, and leaves
+nothing when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.knowledge.code import CodeSearcher
+from mahtab_tui.mcp.install import server_command
+from mahtab_tui.mcp.packages import plan_commands
+from mahtab_tui.worker.magic_commands import PIP
+from tests.integration.kernels import Cells, executable
+from tests.waiting import alive, descendants, ticks, wait_for
+
+# A folder whose files have the names of modules: the program, its helpers and the kernel's own
+# parts import none of them.
+
+OTHERS = (
+    "anyio click dotenv langchain_core mcp mahtab_worker PIL pathspec pip pydantic pydantic_settings pygments rich sitecustomize textual tomlkit typer"
+).split()
+IN_PROGRAM = "import sys; print(*sorted(sys.modules))"
+
+
+@pytest.fixture
+def poisoned(project: Path) -> Path:
+    """A file that names the modules that were imported from the folder; those do not work."""
+    imported = project / "imported.txt"
+    imported.touch()
+    for name in [*(name for name in sys.stdlib_module_names if name != "__main__"), *OTHERS]:
+        (project / f"{name}.py").write_text(
+            f"open({str(imported)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n"
+        )
+    return imported
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["config"],
+        ["doctor"],
+        ["ask", "--model", "demo", "what can you do?"],
+        ["skills", "list"],
+        ["mcp", "install", "--print"],
+    ],
+)
+def test_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
+    program = str(Path(sys.executable).with_name("mahtab-tui"))
+    done = subprocess.run(
+        [program, *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
+    assert "does not answer" not in done.stdout
+
+
+@pytest.mark.parametrize("words", [["config"], ["doctor"]])
+def test_module_imports_nothing_from_the_folder_once_found(
+    poisoned: Path, words: list[str]
+) -> None:
+    # What Python itself imports for `-m` comes before the first line of ours.
+    before = subprocess.run(
+        [sys.executable, "-P", "-c", f"import runpy, pkgutil; {IN_PROGRAM}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in before.stdout.split():
+        poisoned.with_name(f"{name}.py").unlink(missing_ok=True)
+    assert poisoned.with_name("__future__.py").exists()
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
+
+
+def test_a_search_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
+    (project / "notes.txt").write_text("sugar\n")
+    for ripgrep in ("rg", ""):
+        assert "sugar" in CodeSearcher(project, ripgrep=ripgrep).search("sugar", "*.txt").as_text()
+    assert poisoned.read_text() == ""
+
+
+def test_kernel_components_import_nothing_from_the_folder(poisoned: Path, cells: Cells) -> None:
+    assert cells.text("numbers = {'a': [1, 2.5]}; numbers") == "{'a': [1, 2.5]}\n"
+    assert cells.kernel.complete("numbers.it", 10).items
+    assert cells.kernel.inspect("numbers").text
+    assert cells.run("1 / 0").status == "error"
+    cells.run("%timeit -n1 -r1 1")
+    cells.run("numbers?")
+    cells.run("!true")
+    assert "pip " in cells.text("%pip --version")
+    assert poisoned.read_text() == ""
+    assert (
+        "from the folder" in cells.run("import colorsys").output
+    )  # a cell's import is the person's
+
+
+def test_pip_for_an_agent_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
+    listing = plan_commands("status", [], sys.executable, project, uv="").commands[0]
+    assert listing[:3] == [sys.executable, "-c", PIP]
+    done = subprocess.run(
+        listing, cwd=project, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert poisoned.read_text() == ""
+    assert "Package" in done.stdout or "No module named pip" in done.stderr
+
+
+def test_client_starts_the_server_without_modules_of_the_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert server_command()[:2] == [sys.executable, "-P"]
+
+
+@pytest.mark.parametrize("path", [None, "", ".", ":/usr/bin", "bin"])
+@pytest.mark.parametrize("name", ["python", "python3", "python3.12", "pypy3"])
+def test_interpreter_name_never_means_a_file_of_the_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None
+) -> None:
+    for directory in (project, project / "bin"):
+        directory.mkdir(exist_ok=True)
+        executable(directory / name, "#!/bin/sh\n")
+    if path is not None:
+        monkeypatch.setenv("PATH", path)
+    found = ""
+    with suppress(KernelError):
+        found = find_interpreter(name)
+    assert not found.startswith(str(project))
+    assert find_interpreter(f"./{name}") == str(project / name)
+
+
+def test_interpreter_name_never_means_a_subfolder_but_other_names_may(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    for name in ("python9", "env"):
+        (project / name / "bin").mkdir(parents=True)
+        executable(project / name / "bin" / "python", "#!/bin/sh\n")
+    with pytest.raises(KernelError, match="no python9 on the PATH"):
+        find_interpreter("python9")
+    assert find_interpreter("env") == str(project / "env" / "bin" / "python")
+
+
+# The application starts well, however long each of its imports takes.
+
+
+def test_slow_imports_on_several_threads_succeed() -> None:
+    """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare
+    order."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.slow_imports", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(reports) == 1
+    assert [run for run in reports if run["failures"]] == []
+    assert [run for run in reports if run["of_two"]] == [], (
+        "a library is imported by the main thread and by others at the same time"
+    )
+    assert {name for run in reports for name in run["early"]} <= {"yaml"}, (
+        "others do not wait until the screen has its libraries"
+    )
+    assert all(run["others"] > 20 for run in reports), (
+        "the model's libraries are still imported beside the main thread"
+    )
+
+
+# A program that is killed leaves no process: neither one that searches without end, nor a program
+# that it has started.
+
+SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
+PRINTED = "from mahtab_tui.session.attached import run_command; run_command({command!r}, '.', lambda: False)"
+PROGRAMS = {
+    "a search": SEARCH.format(ripgrep=None, pattern="(a|a)+$"),
+    "ripgrep": SEARCH.format(ripgrep="os.path.abspath('rg')", pattern="a"),
+    "a command that is attached": PRINTED.format(command="exec sleep 1000"),
+}
+
+
+def works(pid: int) -> bool:
+    """Whether a process has begun with what it is there for: it is no longer the one that starts
+    it, and sleeps or searches."""
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return b"sleep" in command[0] or (
+        b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50
+    )
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems cannot end a process with another"
+)
+@pytest.mark.parametrize("code", PROGRAMS.values(), ids=PROGRAMS)
+def test_processes_started_by_a_killed_program_end(project: Path, code: str) -> None:
+    (project / "code").mkdir()
+    (project / "code" / "some.py").write_text("a" * 60 + "b")
+    (project / "rg").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (project / "rg").chmod(0o755)
+    with subprocess.Popen([sys.executable, "-c", code], cwd=project) as program:
+        started: list[int] = []
+        try:
+            wait_for(
+                lambda: program.poll() is not None or any(map(works, descendants(program.pid)))
+            )
+            assert program.poll() is None
+            started = descendants(program.pid)
+            program.kill()
+            wait_for(lambda: not any(map(alive, started)), 20)
+        finally:
+            program.kill()
+            for pid in filter(alive, started):
+                os.kill(pid, signal.SIGKILL)

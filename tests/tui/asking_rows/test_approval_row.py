@@ -1,0 +1,608 @@
+"""Code that waits for the user: answered, edited, read, and made a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.events import AppBlur, AppFocus, Paste
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.widgets import prompt_row
+from mahtab_tui.tui.widgets.approval_row import WaitingCode
+from mahtab_tui.tui.widgets.prompt_row import Chips
+from mahtab_tui.tui.widgets.question_rows import InputRow
+from tests import tags
+from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
+from tests.tui.editor_app import EditorApp, app_of, until, write
+
+
+async def approve(pilot: Pilot[None]) -> None:
+    """Press y a second later, as the first answer."""
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).actions == [decided("run")]
+
+
+@pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all"), ("escape", "stop")])
+async def test_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
+    await ask(pilot)
+    await pilot.press(key)
+    assert app_of(pilot).actions == [decided(action)]
+    assert not row_of(pilot).display
+    await pilot.press(key)
+    assert len(app_of(pilot).actions) == 1
+
+
+async def test_fast_letters_go_to_the_editor_and_answer_nothing(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
+    await ask(pilot)
+    await pilot.press("y", "space", "equals_sign", "3")
+    await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
+    assert app_of(pilot).actions == []
+    assert row_of(pilot).display
+
+
+async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
+    await ask(pilot)
+    await pilot.press("y", "escape")
+    assert app_of(pilot).actions == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y", "enter")
+    assert app_of(pilot).actions == [decided("run")]
+    assert app_of(pilot).editor.text == ""
+
+
+async def test_letter_answers_at_once_after_the_user_went_to_the_row(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
+    await ask(pilot)
+    row_of(pilot).focus()
+    await pilot.press("y")
+    assert app_of(pilot).actions == [decided("run")]
+
+
+async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pilot[None]) -> None:
+    def offered() -> str:
+        return str(pilot.app.query_one("ApprovalRow Chips", Chips).render())
+
+    await ask(pilot)
+    assert "e edit" in offered()
+    assert row_of(pilot).styles.border_left[1].hex.lower() == app_of(pilot).theme_variables["model"]
+    await pilot.press("y")
+    app = app_of(pilot)
+    app.fold(
+        tags.APPROVAL,
+        "# start over",
+        request="2",
+        turn=1,
+        block=0,
+        blocks=1,
+        state="waiting",
+        party="codex",
+        guest=1,
+        is_code=False,
+    )
+    await pilot.pause()
+    assert row_of(pilot).styles.border_left[1].hex.lower() == app.theme_variables["guest-2"]
+    app.clock.now += 1
+    assert offered().split() == "y run n skip esc stop".split()
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("a")
+    assert app.actions == [decided("run")]
+
+
+async def test_row_is_hidden_while_nothing_waits(pilot: Pilot[None]) -> None:
+    assert not row_of(pilot).display
+    row_of(pilot).focus()
+    assert app_of(pilot).area.has_focus
+
+
+async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).editor.focus()
+    await pilot.pause()
+    await write(pilot, "yna")
+    assert app_of(pilot).actions == []
+    assert app_of(pilot).editor.text == "yna"
+
+
+async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[None]) -> None:
+    pilot.app.query_one("#transcript").focus()
+    await pilot.pause()
+    await ask(pilot)
+    assert pilot.app.query_one("#transcript").has_focus
+
+
+async def test_row_shows_how_to_reach_it(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    assert about(pilot) == "f7 or a click answers"
+    await pilot.press("f7")
+    assert about(pilot) == ""
+
+
+async def test_keys_typed_while_the_row_appears_go_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot, accept_keys=False)
+    await pilot.press("a", "y")
+    await write(pilot, " = 1")
+    assert app_of(pilot).editor.text == "ay = 1"
+    assert app_of(pilot).area.has_focus
+    assert app_of(pilot).actions == []
+    assert row_of(pilot).display
+
+
+async def test_other_keys_go_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "print(1)\n")
+    assert app_of(pilot).actions == [("submitted", "python", "print(1)")]
+
+
+async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    pilot.app.query_one("ApprovalRow Chips", Chips).post_message(Paste("yes"))
+    await pilot.pause()
+    assert app_of(pilot).editor.text == "yes"
+
+
+async def test_keys_are_ignored_right_after_focusing_the_row(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    row_of(pilot).focus()
+    await pilot.pause()
+    await pilot.press("y")
+    assert app_of(pilot).actions == []
+    await approve(pilot)
+    assert app_of(pilot).editor.text == "half"
+    assert app_of(pilot).area.has_focus
+
+
+@pytest.mark.parametrize(
+    ("size", "chip"), [((80, 24), "a run all from now on"), ((50, 24), "a all")]
+)
+async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chip: str) -> None:
+    app = EditorApp(home)
+    async with app.run_test(size=size) as pilot:
+        await ask(pilot)
+        chips = app.query_one("ApprovalRow Chips", Chips)
+        index = chips.render().plain.index(chip)
+        await pilot.click(chips, offset=(index, 0))
+        assert app.actions == [decided("all")]
+
+
+async def test_click_meant_for_previous_content_decides_nothing(
+    pilot: Pilot[None],
+) -> None:
+    await ask(pilot, accept_keys=False)
+    await pilot.click("ApprovalRow Chips", offset=(3, 0))
+    assert app_of(pilot).actions == []
+
+
+async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
+    await ask(pilot, "df = load()\ndf", block=1, blocks=3)
+    assert about(pilot) == "2/3  df = load() df"
+
+
+async def test_row_warns_about_hidden_characters(pilot: Pilot[None]) -> None:
+    await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n")
+    assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
+
+
+async def test_row_explains_why_it_asks_despite_reviews_and_how_to_reach_it(
+    pilot: Pilot[None],
+) -> None:
+    await write(pilot, "half")
+    about_code = {
+        "request": "1",
+        "turn": 1,
+        "block": 0,
+        "blocks": 1,
+        "state": "waiting",
+        "reason": "",
+        "party": "claude",
+    }
+    app_of(pilot).fold(
+        tags.APPROVAL,
+        CODE,
+        **about_code,
+        why="undo cannot take back what \x1b[2J[b]subprocess.run[/b] does",
+    )
+    await pilot.pause()
+    assert (
+        about(pilot)
+        == "asks before it runs: undo cannot take back what [b]subprocess.run[/b] does · f7 or a click answers"
+    )
+    label = pilot.app.query_one("#about", Static)
+    await until(pilot, lambda: label.size.height == 2)
+    rows = "".join(label.render_line(y).text for y in range(2))
+    assert "f7 or a click answers" in rows
+
+
+async def test_withdrawn_request_closes_the_row_and_returns_the_focus(
+    pilot: Pilot[None],
+) -> None:
+    await ask(pilot)
+    assert pilot.app.query_one("ApprovalRow Chips", Chips).has_focus
+    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="stopped")
+    await pilot.pause()
+    assert not row_of(pilot).display
+    assert app_of(pilot).area.has_focus
+
+
+async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
+    await ask(pilot, request="1")
+    await ask(pilot, request="2")
+    await pilot.press("y")
+    await pilot.pause()
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).actions == [decided("run"), decided("run", request="2")]
+
+
+async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).fold(tags.APPROVAL, "", request="0", state="run")
+    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
+    assert row_of(pilot).display
+    await pilot.press("y")
+    assert app_of(pilot).actions == [decided("run")]
+
+
+async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -> None:
+    app_of(pilot).fold(tags.INPUT, "name? ", request="1", cell=1, password=False, state="waiting")
+    await ask(pilot)
+    assert pilot.app.query_one(InputRow).has_focus_within
+
+
+async def test_code_arriving_while_unfocused_gets_the_focus_on_return(
+    pilot: Pilot[None],
+) -> None:
+    pilot.app.post_message(AppBlur())
+    await pilot.pause()
+    await ask(pilot)
+    pilot.app.post_message(AppFocus())
+    await pilot.pause()
+    await write(pilot, "x = 1")
+    assert app_of(pilot).editor.text == "x = 1"
+    await pilot.press("f7")
+    await approve(pilot)
+    assert app_of(pilot).area.has_focus
+
+
+async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    pilot.app.post_message(AppBlur())
+    await pilot.pause()
+    await ask(pilot)
+    pilot.app.post_message(AppFocus())
+    await pilot.pause()
+    await write(pilot, "y")
+    assert app_of(pilot).editor.text == "halfy"
+    assert app_of(pilot).actions == []
+
+
+async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[None]) -> None:
+    await ask(pilot, "rlm('Which invoices are due?', mails, tools=[pay])")
+    assert "the search may call [pay] without asking again" in about(pilot)
+    await pilot.press("y")
+    await ask(pilot, "rlm('Which invoices are due?', mails)", request="2")
+    assert "may call" not in about(pilot)
+
+
+# Waiting code is edited, or refused with a reason.
+
+
+async def test_skip_asks_for_a_reason(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "nit is too slow\n")
+    assert app_of(pilot).actions == [decided("skip", reason="it is too slow")]
+
+
+async def test_pasted_reason_is_inserted_whole_and_clean(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("n")
+    pilot.app.query_one("#reason", Input).post_message(Paste("too\x1b[2J slow\r\nand wrong\n"))
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [decided("skip", reason="too slow and wrong")]
+
+
+async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "nno")
+    await pilot.press("escape")
+    assert app_of(pilot).actions == []
+    await approve(pilot)
+
+
+async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("n", "escape", "y")
+    assert app_of(pilot).actions == []
+    assert app_of(pilot).editor.is_empty
+
+
+async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "e + 1")
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [decided("run", code="x = 1\nx + 1")]
+
+
+async def test_enter_at_the_end_of_edited_code_runs_it_and_elsewhere_adds_a_line(
+    pilot: Pilot[None],
+) -> None:
+    await ask(pilot, "for a in b:\n    a")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("up", "end", "enter")
+    assert app_of(pilot).actions == []
+    await write(pilot, "c")
+    await pilot.press("down", "end", "enter")
+    assert app_of(pilot).actions == [decided("run", code="for a in b:\n    c\n    a")]
+
+
+async def test_edited_code_runs_from_anywhere_with_a_key_chord(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("up", "home", "ctrl+enter")
+    assert app_of(pilot).actions == [decided("run", code=CODE)]
+
+
+async def test_repeated_key_runs_no_other_waiting_code(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await ask(pilot, "other", "2")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    row_of(pilot).run_edited()
+    row_of(pilot).run_edited()
+    await pilot.pause()
+    assert app_of(pilot).actions == [decided("run", code=CODE)]
+    assert not row_of(pilot).run_edited(), "what waits now is not being edited"
+
+
+async def test_bouncing_enter_after_edit_runs_nothing(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("e", "enter", "enter")
+    assert app_of(pilot).actions == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [decided("run", code=CODE)]
+
+
+async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("e", "ctrl+home", "up", "home", "grave_accent")
+    assert pilot.app.query_one("#edited", CodeArea).text == "`" + CODE
+
+
+async def test_edits_survive_looking_at_the_answers(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "e2")
+    await pilot.press("escape")
+    app_of(pilot).clock.now += 1
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [decided("run", code="x = 1\nx2")]
+
+
+async def test_emptied_code_is_not_run(pilot: Pilot[None]) -> None:
+    await ask(pilot, "x")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("backspace", "enter")
+    assert app_of(pilot).actions == []
+
+
+# Code that cannot be seen above the row is read in it before it is approved.
+
+LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
+
+
+def drawn_code(pilot: Pilot[None]) -> list[str]:
+    """The lines of the code that the row draws."""
+    code = pilot.app.query_one(WaitingCode)
+    return (
+        [code.render_line(y).text.rstrip() for y in range(code.size.height)] if code.display else []
+    )
+
+
+async def ask_out_of_sight(pilot: Pilot[None], code: str = LONG) -> None:
+    """Code waits that cannot be seen above the row."""
+    app_of(pilot).in_sight = False
+    await ask(pilot, code)
+    await until(pilot, lambda: bool(drawn_code(pilot)))
+    await pilot.pause()
+
+
+async def test_code_visible_above_is_not_shown_twice(pilot: Pilot[None]) -> None:
+    await ask(pilot, LONG)
+    assert drawn_code(pilot) == []
+    await pilot.press("pagedown", "y")
+    assert app_of(pilot).actions == [decided("run")]
+
+
+async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    lines = LONG.split("\n")
+    for keys, first in (
+        ((), 1),
+        (("pagedown",), 13),
+        (("down", "down"), 15),
+        (("up",), 14),
+        (("pageup",), 2),
+        (("end",), 49),
+        (("home",), 1),
+    ):
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert drawn_code(pilot) == lines[first - 1 : first + 11]
+        assert about(pilot).startswith(f"lines {first}–{first + 11} of 60")
+    assert app_of(pilot).actions == []
+
+
+@pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
+async def test_code_is_approved_once_its_end_was_visible(
+    pilot: Pilot[None], key: str, action: str
+) -> None:
+    await ask_out_of_sight(pilot)
+    await pilot.press(key)
+    assert app_of(pilot).actions == []
+    assert "again" in about(pilot)
+    app_of(pilot).clock.now += 1
+    await pilot.press("end", "home")
+    await pilot.pause()
+    assert "again" not in about(pilot)
+    await pilot.press(key)
+    assert app_of(pilot).actions == [decided(action)]
+
+
+async def test_pressing_the_same_key_twice_approves_unread_code(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    await pilot.press("y", "y")
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], ""), (
+        "too soon, and it is no letter for the editor either"
+    )
+    app_of(pilot).clock.now += 1
+    await pilot.press("pagedown", "y")
+    assert app_of(pilot).actions == [], "not in a row"
+    await approve(pilot)
+
+
+async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    for _ in range(25):
+        await pilot.press("y")
+        app_of(pilot).clock.now += 0.1
+    assert app_of(pilot).actions == []
+    await approve(pilot)
+
+
+async def test_other_answers_need_no_reading(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    await pilot.press("escape")
+    assert app_of(pilot).actions == [decided("stop")]
+
+
+async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    await ask(pilot, LONG, request="2")
+    await pilot.press("end")
+    await pilot.pause()
+    await pilot.press("y")
+    await pilot.pause()
+    await approve(pilot)
+    assert drawn_code(pilot)[0] == "line_1 = 1"
+
+
+async def test_all_of_very_long_code_and_long_lines_is_drawn(pilot: Pilot[None]) -> None:
+    code = "\n".join(
+        [
+            "x = '" + "word " * 60 + "'; tail = 1",
+            *(f"y{number} = '\u200b'" for number in range(900)),
+        ]
+    )
+    await ask_out_of_sight(pilot, code)
+    view = pilot.app.query_one(WaitingCode)
+    rows: list[str] = []
+    while not view.end_seen or not rows:
+        rows += drawn_code(pilot)
+        await pilot.press("pagedown")
+        await pilot.pause()
+    rows += drawn_code(pilot)
+    text = " ".join(rows)
+    assert "; tail = 1" in text
+    assert all(f"y{number} = '⟨U+200B⟩'" in text for number in range(900))
+    assert about(pilot).startswith("lines 890–901 of 901")
+
+
+async def test_start_of_very_long_code_is_shown_uncoloured_and_uneditable(
+    pilot: Pilot[None],
+) -> None:
+    await ask_out_of_sight(
+        pilot, "\n".join(f"line_{number} = {number}" for number in range(1, 250_001))
+    )
+    assert "of 250,000, too long: only the first 300,000 characters are shown" in about(pilot)
+    await pilot.press("end")
+    await pilot.pause()
+    assert drawn_code(pilot)[-1] < "line_20000"
+    await pilot.press("e")
+    await pilot.pause()
+    assert "too long to be edited here: at most 2,000 lines" in about(pilot)
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).actions == [], "its end was not seen"
+    await approve(pilot)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["x = '" + "y" * 20_000_000, "e\u0301" * 5_000_000, "\n" * 5_000_000, "\t" * 5_000_000],
+    ids=["line", "marks", "lines", "tabs"],
+)
+@pytest.mark.timeout(60)
+async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code: str) -> None:
+    await ask_out_of_sight(pilot, code + "1")
+    for _ in range(2):
+        app_of(pilot).clock.now += 1
+        await pilot.press("y")
+    assert app_of(pilot).actions == [decided("run")]
+
+
+# From waiting code to a rule that lets code like it run without asking.
+
+RULES = ("allow: read_only", 'allow: open("x", "w")')
+
+
+async def show_rules(pilot: Pilot[None]) -> None:
+    app_of(pilot).rules = RULES
+    await ask(pilot)
+    row_of(pilot).focus()
+    await pilot.press("r")
+    await pilot.pause()
+
+
+async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> None:
+    await show_rules(pilot)
+    rules = row_of(pilot).query_one("#rules")
+    assert rules.display
+    shown = str(rules.render()).splitlines()
+    assert shown[0::2] == [f"  {rule}" for rule in RULES]
+    assert "can read but not change anything" in shown[1]
+    assert "exactly this call with these arguments" in shown[3]
+    assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
+    assert app_of(pilot).actions == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [decided("run", rules=RULES)]
+
+
+async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pilot[None]) -> None:
+    await show_rules(pilot)
+    await pilot.press("enter")  # too early: it was pressed for something else
+    app_of(pilot).clock.now += 1
+    await pilot.press("y", "r", "space", "w")
+    assert app_of(pilot).actions == []
+    await pilot.press("escape")
+    assert not row_of(pilot).query_one("#rules").display
+    await approve(pilot)
+
+
+async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> None:
+    await ask(pilot, CODE)
+    row_of(pilot).focus()
+    await pilot.press("r")
+    assert "no rule can let this code run without asking" in about(pilot)
+    assert app_of(pilot).actions == []
+    await approve(pilot)

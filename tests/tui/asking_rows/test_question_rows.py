@@ -1,0 +1,450 @@
+"""The question before a large fan-out, and changes that wait to be kept or undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.containers import VerticalScroll
+from textual.events import Key, Paste
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.records import Change, Record, Review, SearchFanOut
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.rows.code import NAMES
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.widgets import prompt_row
+from mahtab_tui.tui.widgets.prompt_row import Chips
+from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow, estimate
+from tests import tags
+from tests.records import made
+from tests.tui.editor_app import SIZE, app_of, press_at_once, screen_text, until, write
+from tests.tui.search_app import RecordingControl
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn, story
+
+
+def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
+    asked = SearchFanOut(
+        tree="t1",
+        node=node,
+        request=request,
+        batch=2,
+        calls=340,
+        tokens=1_200_000,
+        usd=1.1,
+        state=state,
+    )
+    return asked.changed(**about)
+
+
+@pytest.fixture
+def app(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> MahtabApp:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
+    app = make_app()
+    monkeypatch.setattr(app.session.searches, "answer", RecordingControl().answer)
+    return app
+
+
+def calls(app: MahtabApp) -> list[tuple[object, ...]]:
+    control = getattr(app.session.searches.answer, "__self__", None)
+    assert isinstance(control, RecordingControl)
+    return control.calls
+
+
+async def ask_fan_out(pilot: Pilot[int], *records: Record, accept_keys: bool = True) -> FanOutRow:
+    """A search asks; unless told otherwise until the row hears."""
+    await drawn(pilot)
+    row = pilot.app.query_one(FanOutRow)
+    row.fold(records or [fan_out("waiting")])
+    await pilot.pause()
+    if accept_keys:
+        chips = row.query_one(Chips)
+        chips._clicks_from = chips._keys_from = 0.0
+    return row
+
+
+def test_question_counts_the_earlier_calls() -> None:
+    assert (
+        estimate(fan_out("waiting", made=50))
+        == "340 calls more after 50, about 1.2 M tokens, about $1.10"
+    )
+    assert (
+        estimate(fan_out("waiting", made=50, calls=1, tokens=700))
+        == "1 call more after 50, about 700 tokens, about $1.10"
+    )
+
+
+@pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
+async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot)
+        assert "340 calls at once, about 1.2 M tokens, about $1.10" in str(
+            row.query_one("#fan-out-about", Static).content
+        )
+        await pilot.press(key)
+        await pilot.pause()
+        assert calls(app) == [("answer", "q1", run)]
+        assert not row.display
+        assert app.editor.has_focus_within
+
+
+async def test_a_click_answers(app: MahtabApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ask_fan_out(pilot)
+        await pilot.click("FanOutRow Chips", offset=(16, 0))
+        await pilot.pause()
+        assert calls(app) == [("answer", "q1", False)]
+
+
+async def test_early_keys_go_to_the_editor(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot, accept_keys=False)
+        row.query_one(Chips)._keys_from = float("inf")
+        await pilot.press("y")
+        await pilot.pause()
+        assert calls(app) == []
+        assert app.editor.text == "y"
+
+
+async def test_row_leaves_the_focus_to_a_draft_and_f7_goes_there(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"x = 1")
+        row = await ask_fan_out(pilot)
+        await pilot.press("y")
+        assert app.editor.text == "x = 1y"
+        assert (
+            "f7 or a click answers" in str(row.query_one("#fan-out-about", Static).content).lower()
+        )
+        await pilot.press("f7")
+        row.query_one(Chips)._keys_from = 0.0
+        await pilot.press("y")
+        await pilot.pause()
+        assert calls(app) == [("answer", "q1", True)]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        fan_out("run"),
+        fan_out("refused"),
+        made(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"}),
+    ],
+    ids=["run", "refused", "stopped"],
+)
+async def test_row_closes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot)
+        row.fold([made(tags.RLM_FINAL, "", {"tree": "t1", "node": "1.2", "state": "done"})])
+        assert row.display
+        row.fold([gone])
+        assert not row.display
+        assert calls(app) == []
+
+
+async def test_questions_are_asked_one_after_another(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(
+            pilot, fan_out("waiting"), fan_out("waiting", "q2", "1.8", calls=50)
+        )
+        row.fold([fan_out("run", "q2", "1.8")])
+        assert row.display
+        row.fold([fan_out("waiting", "q3", "1.9", calls=77), fan_out("run")])
+        assert "77 calls" in str(row.query_one("#fan-out-about", Static).content)
+
+
+def test_unknown_price_is_shown() -> None:
+    assert (
+        estimate(fan_out("waiting", usd=None, tokens=900))
+        == "340 calls at once, about 900 tokens, at an unknown price"
+    )
+
+
+async def test_fan_out_row_says_what_the_calls_may_cost(app: MahtabApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await ask_fan_out(pilot)
+        await pilot.pause()
+        assert (
+            "▌ A search wants to make 340 calls at once, about 1.2 M tokens, about $1.10\n"
+            "▌  y run them    n don't\n"
+        ) in screen_text(pilot).replace(" ▌", "▌")
+
+
+async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(
+    app: MahtabApp,
+) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
+        await press_at_once(pilot, "y", "y")
+        assert calls(app) in (
+            [("answer", "q1", True)],
+            [],
+        )  # of two letters that come at once, both are text
+        assert row.display
+
+
+async def test_late_key_does_not_answer_a_question_asked_after_it(
+    app: MahtabApp,
+) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
+        first, second = Key("y", "y"), Key("y", "y")
+        app.post_message(first)
+        await until(pilot, lambda: bool(calls(app)))
+        await pilot.pause()
+        chips = row.query_one(Chips)
+        chips._clicks_from = chips._keys_from = 0.0  # so long does a busy machine take
+        app.post_message(second)
+        await pilot.pause()
+        assert calls(app) == [("answer", "q1", True)]
+        assert row.display
+
+
+async def test_answer_to_a_withdrawn_question_is_dropped(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot)
+        row.query_one(Chips).post_message(Chips.Chosen("run", None))
+        row.fold([fan_out("answered")])
+        await pilot.pause()
+        assert calls(app) == []
+
+
+# Changes that wait until the user keeps or undoes them.
+
+CHANGES = [
+    change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
+    change("total", "int", "5"),
+    change("[red]x[/]\n", "str", "'\x1b]0;y\x07'", "deleted"),
+]
+LEFT = [{"name": "numbers", "reason": "the generator has moved on"}]
+
+
+def text(pilot: Pilot[Any], part: str) -> str:
+    return str(pilot.app.query_one(f"#review-{part}", Static).content)
+
+
+async def ask_review(
+    pilot: Pilot[None], request: str = "1", *, accept_keys: bool = True, **more: Any
+) -> None:
+    """Changes wait; unless told otherwise until the row hears."""
+    about = {
+        "request": request,
+        "cells": [4],
+        "state": "waiting",
+        "party": "claude",
+        "changes": CHANGES,
+        "not_restored": LEFT,
+    } | more
+    app_of(pilot).fold(tags.REVIEW, **about)
+    await pilot.pause()
+    if accept_keys:
+        app_of(pilot).clock.now += 1
+
+
+def decided(action: str, reason: str = "", request: str = "1") -> tuple[object, ...]:
+    return ("reviewed", request, action, reason)
+
+
+async def test_row_shows_changes_and_what_cannot_be_undone(pilot: Pilot[None]) -> None:
+    await ask_review(pilot)
+    assert text(pilot, "about") == "Keep or undo what cell 4 of claude changed?"
+    rows = text(pilot, "changes").split("\n")
+    assert rows[:2] == ["~ df  DataFrame 100 × 4 → 98 × 5", "+ total  int 5"]
+    assert rows[2].startswith("− [red]x[/]")
+    assert "\x1b" not in rows[2]
+    assert rows[3:] == ["", "Cannot be undone:", "  numbers: the generator has moved on"]
+
+
+@pytest.mark.parametrize(("others", "words"), [([5], "the cell"), ([5, 6], "2 cells")])
+async def test_row_mentions_later_cells(pilot: Pilot[None], others: list[int], words: str) -> None:
+    await ask_review(pilot, cells=[4, *others])
+    assert (
+        text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it changed?"
+    )
+
+
+@pytest.mark.parametrize(("key", "action"), [("y", "keep"), ("a", "all"), ("escape", "stop")])
+async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
+    await ask_review(pilot)
+    await pilot.press(key)
+    await until(pilot, lambda: bool(app_of(pilot).actions))
+    assert not pilot.app.query_one(ReviewRow).display
+    await pilot.press(key)
+    assert app_of(pilot).actions == [decided(action)]
+
+
+async def test_undo_asks_why_and_waits_for_enter(pilot: Pilot[None]) -> None:
+    await ask_review(pilot)
+    await pilot.press("f7", "n")
+    assert app_of(pilot).actions == []
+    await write(pilot, "not so")
+    pilot.app.query_one("#review-reason", Input).post_message(Paste(" \x1b[2Jor\nso"))
+    await pilot.press("enter", "enter")
+    assert app_of(pilot).actions == [decided("undo", "not so or so")]
+
+
+async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
+    await ask_review(pilot)
+    await pilot.press("f7")
+    app_of(pilot).clock.now += 1
+    await pilot.press("n", "escape")
+    assert app_of(pilot).actions == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).actions == [decided("keep")]
+
+
+async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None:
+    await ask_review(pilot, accept_keys=False)
+    await pilot.press("y", "n")
+    await pilot.click("ReviewRow Chips", offset=(3, 0))
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yn")
+
+
+async def test_typed_words_go_to_the_editor(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60.0)
+    await ask_review(pilot)
+    await write(pilot, "yes = 1")
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yes = 1")
+    assert pilot.app.query_one(ReviewRow).display
+
+
+async def test_row_leaves_the_focus_to_a_draft_and_shows_how_to_reach_it(
+    pilot: Pilot[None],
+) -> None:
+    await write(pilot, "half")
+    await ask_review(pilot)
+    assert text(pilot, "about").endswith("f7 or a click answers")
+    await write(pilot, "n")
+    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "halfn")
+
+
+async def test_the_answers_can_be_clicked(pilot: Pilot[None]) -> None:
+    await ask_review(pilot)
+    chips = pilot.app.query_one("ReviewRow Chips", Chips)
+    await pilot.click(chips, offset=(chips.render().plain.index("a keep all"), 0))
+    assert app_of(pilot).actions == [decided("all")]
+
+
+async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
+    await ask_review(pilot)
+    await ask_review(pilot, "2", accept_keys=False)
+    await pilot.press("f7")
+    app_of(pilot).clock.now += 1
+    for _ in range(25):
+        await pilot.press("y")
+        app_of(pilot).clock.now += 0.1
+    assert app_of(pilot).actions == [decided("keep")]
+
+
+async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
+    await ask_review(
+        pilot,
+        changes=[change(f"x{number}", "int", "1") for number in range(20_000)],
+        not_restored=[],
+    )
+    rows = text(pilot, "changes").split("\n")
+    assert rows[NAMES - 1 :] == [f"+ x{NAMES - 1}  int 1", f"and {20_000 - NAMES:,} more"]
+    scroll = pilot.app.query_one("#review-scroll", VerticalScroll)
+    assert scroll.size.height == SIZE[1] // 3
+    assert pilot.app.query_one(ReviewRow).size.height == scroll.size.height + 2, (
+        "a line above and one below"
+    )
+    await pilot.press("end")
+    assert scroll.scroll_y == scroll.max_scroll_y
+    assert app_of(pilot).actions == []
+
+
+async def test_answer_given_elsewhere_closes_the_row(pilot: Pilot[None]) -> None:
+    await ask_review(pilot)
+    app_of(pilot).fold(tags.REVIEW, request="1", cells=[4], state="stopped")
+    await pilot.pause()
+    assert not pilot.app.query_one(ReviewRow).display
+    assert app_of(pilot).area.has_focus
+
+
+def waiting() -> Review:
+    changes = [
+        change("daily", "Series", "float64 (31,)"),
+        CHANGES[0],
+        change("old", "int", "1", "deleted"),
+    ]
+    left = [
+        {"name": "report.csv", "reason": "this file was opened for writing; it stays as it is now"}
+    ]
+    about = {
+        "request": "1",
+        "cells": [4],
+        "state": "waiting",
+        "party": "claude",
+        "changes": changes,
+        "not_restored": left,
+    }
+    review = made(tags.REVIEW, "", about, 1.0)
+    assert isinstance(review, Review)
+    return review
+
+
+def before_review() -> list[Record]:
+    """Return a session until the model's cell has ended."""
+    until_answer = [record for record in story() if record.tag != tags.SESSION]
+    last = next(index for index, record in enumerate(until_answer) if record.tag == tags.USAGE)
+    return [
+        made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0),
+        *until_answer[:last],
+    ]
+
+
+@pytest.fixture
+def reviewing(make_app: MakeApp) -> MahtabApp:
+    """A session in which the changes of the model's cell wait."""
+    return make_app(*before_review(), waiting())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35)])
+async def test_many_changes_leave_space_for_the_transcript(
+    make_app: MakeApp, size: tuple[int, int]
+) -> None:
+    many = waiting().changed(
+        changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500))
+    )
+    app = make_app(*story(), many)
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        row, chips = app.query_one(ReviewRow), app.query_one("ReviewRow Chips", Chips)
+        await until(pilot, lambda: bool(chips.region))
+        assert row.region.bottom == chips.region.bottom
+        assert app.query_one(TranscriptPane).size.height >= size[1] // 4
+
+
+async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
+    reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
+    async with reviewing.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        session = reviewing.session
+        assert isinstance(session, ScriptedSession)
+        assert reviewing.panes.prompt_row is pilot.app.query_one(ReviewRow)
+        cells = [
+            entry
+            for entry in reviewing.panes.transcript.viewport.transcript.entries
+            if isinstance(entry, Cell)
+        ]
+        assert [cell.approval for cell in cells if cell.number == 4] == ["waiting"]
+        chips = reviewing.query_one("ReviewRow Chips", Chips)
+        await pilot.press("f7")
+        chips._keys_from = 0.0
+        await pilot.press("y")
+        await until(
+            pilot,
+            lambda: (
+                "1" not in session.approvals.waiting and not reviewing.query_one(ReviewRow).display
+            ),
+        )
+        assert session.approvals.wait("1").action == "keep"
+        assert reviewing.editor.query("#code").first().has_focus

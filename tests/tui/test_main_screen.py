@@ -1,0 +1,477 @@
+"""Actions of the main screen: leaving, replacing, copying, plans, the greeting."""
+
+from __future__ import annotations
+
+import base64
+
+import pyperclip
+import pytest
+from textual.app import App
+from textual.events import Key
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.bus.masking import MASK
+from mahtab_tui.bus.records import Record
+from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui import external
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.session_port import SessionPort
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.question_rows import LeaveRow
+from tests import tags
+from tests.records import made
+from tests.tui.editor_app import until
+from tests.tui.story import MakeApp, change, drawn, story
+from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
+
+# Questions before leaving.
+
+MADE = made(
+    tags.NAMESPACE,
+    "",
+    {"cell": 1, "party": "you", "fresh": False, "changes": [change("n", "int", "42")]},
+    1.0,
+)
+MODULE = made(
+    tags.NAMESPACE,
+    "",
+    {
+        "cell": 1,
+        "party": "you",
+        "fresh": False,
+        "changes": [{**change("os", "module", ""), "kind": "module"}],
+    },
+    1.0,
+)
+FROM_START = made(
+    tags.NAMESPACE,
+    "",
+    {"cell": 0, "party": "you", "fresh": True, "changes": [change("helper", "int", "1")]},
+    1.0,
+)
+QUEUED = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
+)
+
+
+def question(pilot: Pilot[int]) -> str:
+    assert isinstance(pilot.app, MahtabApp)
+    row = pilot.app.command_context.quit_flow.row
+    return "" if row is None else row.render().plain
+
+
+async def left(pilot: Pilot[int]) -> bool:
+    await pilot.pause()
+    return pilot.app._exit
+
+
+@pytest.mark.parametrize(
+    "records", [(), (MODULE,), (FROM_START,)], ids=["nothing", "a module", "what the start made"]
+)
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
+async def test_quits_at_once_with_nothing_to_lose(
+    make_app: MakeApp, records: tuple[Record, ...], key: str
+) -> None:
+    app = make_app(*records)
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press(key)
+        assert await left(pilot)
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
+@pytest.mark.parametrize(
+    ("records", "lost"),
+    [
+        ((MADE,), "1 name of the namespace"),
+        ((QUEUED,), "1 queued input"),
+        ((QUEUED, MADE), "1 queued input, 1 name"),
+    ],
+)
+async def test_possible_losses_are_named_and_the_same_key_quits(
+    make_app: MakeApp,
+    monkeypatch: pytest.MonkeyPatch,
+    records: tuple[Record, ...],
+    lost: str,
+    key: str,
+) -> None:
+    monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 0)
+    app = make_app(*records)
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press(key)
+        assert not await left(pilot)
+        assert lost in question(pilot)
+        await pilot.press(key)
+        assert await left(pilot)
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
+async def test_key_repeat_asks_and_does_not_quit(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 60)
+    async with make_app(MADE).run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press(key, key, key, key)
+        assert not await left(pilot)
+        assert question(pilot)
+
+
+async def test_draft_and_running_work_count_as_something_to_lose(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    busy = [True, True]
+    monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: busy[0]))
+    monkeypatch.setattr(type(app.session), "turn_runs", property(lambda session: busy[1]))
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press(*"abc", "ctrl+q")
+        assert "the running cell, the unfinished answer, the text in the editor" in question(pilot)
+        busy[:] = False, False
+        app.editor.clear()
+        await until(pilot, lambda: "Nothing would be lost now" in question(pilot))
+        assert not await left(pilot)
+
+
+@pytest.mark.parametrize("between", ["escape", "x", "f3", "space"])
+async def test_any_other_key_stays_and_the_next_quit_asks_again(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    app = make_app(MADE)
+    stopped: list[str] = []
+    monkeypatch.setattr(app.session, "stop", lambda: stopped.append("stop"))
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press("ctrl+q", between, "ctrl+q")
+        assert not await left(pilot)
+        assert question(pilot)
+        assert stopped == []
+        assert app.editor.text == {"x": "x", "space": " "}.get(between, "")
+        await until(pilot, lambda: len(app.screen.query(LeaveRow)) == 1)
+
+
+async def test_quit_over_another_screen_asks_there(make_app: MakeApp) -> None:
+    app = make_app(MADE)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f1", "ctrl+q")
+        await pilot.pause()
+        row = app.screen.query_one(LeaveRow)
+        assert app.screen.get_widget_at(5, 23)[0] is row
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.screen.query(LeaveRow))
+        assert len(app.screen_stack) == 2
+
+
+async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) -> None:
+    app = make_app(MADE)
+    app.keeps_namespace = True
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press("ctrl+q")
+        assert await left(pilot)
+
+
+async def test_late_widget_message_after_shutdown_does_not_fail(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        widget = app.editor
+    await app._on_message(ActionMenu.Typed([]).set_sender(widget))
+
+
+# Replacing an earlier question or cell: the editor, the transcript and the session together.
+
+SIZE = (120, 46)
+
+
+async def to_question(pilot: Pilot[int]) -> MahtabApp:
+    """Go to the question, which stands over the model's code and words."""
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    await drawn(pilot)
+    pane = app.query_one(TranscriptPane)
+    pane.focus()
+    for _ in range(6):
+        if pane.marker.marked is not None and pane.marker.marked.key == "question 1":
+            return app
+        await pilot.press("up")
+    raise AssertionError("the question is not there")
+
+
+def hint(app: MahtabApp) -> str:
+    return str(app.editor.query_one("#hint", Static).content)
+
+
+async def test_escape_cancels_a_replacement_and_restores_the_draft(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        before = hint(app)
+        app.editor.text = "a draft"
+        await pilot.press("enter", "R", "enter")
+        await pilot.pause()
+        assert (app.editor.mode, app.editor.text) == ("ask", "which days are outliers, and why?")
+        assert "Enter replaces" in hint(app)
+        assert str(app.editor.query_one("#glyph", Static).content) == "↻"
+        await pilot.press("escape")
+        assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
+
+
+async def test_replacing_submits_the_question_and_greys_its_old_answers(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        entered: list[tuple[Mode, str]] = []
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append((mode, text)))
+        app.editor.text = "a draft"
+        await pilot.press("enter", "R", "enter", "end", "!", "enter")
+        await drawn(pilot)
+        assert entered == [("ask", "which days are outliers, and why?!")]
+        assert (app.editor.mode, app.editor.text) == ("python", "a draft")
+        assert "Enter replaces" not in hint(app)
+        pane = app.query_one(TranscriptPane)
+        lines = [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+        assert "the namespace stays as it is" in " ".join(" ".join(lines).split())
+        greyed = [line for line in lines if line.endswith("replaced")]
+        assert "which days" in greyed[0]
+        assert not any("read_csv" in line for line in greyed)
+
+
+async def test_text_typed_after_submitting_continues_the_draft(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
+        app.editor.text = "a = 1"
+        await pilot.press("enter", "R", "enter")
+        await pilot.pause()
+        for key in ("enter", "2", "3"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: len(app.editor.text) == len("a = 123"))
+        await pilot.pause()
+        assert (app.editor.mode, app.editor.text) == ("python", "a = 123")
+
+
+async def test_text_stays_in_the_editor_while_work_is_running(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        with app.session.turns.turn():
+            await pilot.press("enter", "R", "enter", "enter")
+            await drawn(pilot)
+        assert app.editor.text == "which days are outliers, and why?"
+        assert "Enter replaces" in hint(app)
+
+
+async def test_model_entries_cannot_be_replaced(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        for _ in range(2):
+            await pilot.press("down", "enter")
+            assert isinstance(app.screen, ActionMenu)
+            assert all(command.id != "entry-replace" for command in app.screen.commands)
+            await pilot.press("escape")
+        assert app.editor.is_empty
+
+
+async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, entered, notifications = make_app(*story()), list[str](), list[str]()
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append(text))
+        monkeypatch.setattr(app, "notify", lambda text, **more: notifications.append(text))
+        port = SessionPort(app, app.session)
+        port.enter("python", f"x = '{MASK}'")
+        await until(pilot, lambda: app.editor.text == f"x = '{MASK}'")
+        assert "secret" in "".join(notifications)
+        port.enter("python", "x = 1")
+        await until(pilot, lambda: entered == ["x = 1"])
+
+
+# Copying: to the terminal by its sequence, and to the system's own clipboard.
+
+
+class Written:
+    """Texts for the terminal, and texts for the system's clipboard."""
+
+    def __init__(self) -> None:
+        self.terminal: list[str] = []
+        self.system: list[str] = []
+
+    @property
+    def copied(self) -> list[str]:
+        """The texts of the OSC 52 sequences."""
+        return [
+            base64.b64decode(piece[7:-1]).decode()
+            for piece in self.terminal
+            if piece.startswith("\x1b]52;c;") and piece[-1] == "\x07"
+        ]
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Written:
+    found = Written()
+    monkeypatch.setattr(pyperclip, "copy", found.system.append)
+    return found
+
+
+def listen(pilot: Pilot[None], written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = pilot.app._driver
+    assert driver is not None
+    monkeypatch.setattr(driver, "write", written.terminal.append)
+
+
+def notifications(pilot: Pilot[None]) -> str:
+    return " ".join(each.message for each in pilot.app._notifications)
+
+
+async def test_text_is_copied_to_terminal_and_system_with_a_notice(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with App[None]().run_test() as pilot:
+        listen(pilot, written, monkeypatch)
+        external.copy(pilot.app, "straw \ud800 [bold]")
+        await until(
+            pilot,
+            lambda: (
+                "14 characters to the terminal (OSC 52) and to the system's clipboard"
+                in notifications(pilot)
+            ),
+        )
+        assert written.copied == written.system == ["straw ? [bold]"]
+
+
+async def test_missing_system_clipboard_names_only_the_terminal(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(text: str) -> None:
+        raise pyperclip.PyperclipException
+
+    monkeypatch.setattr(pyperclip, "copy", none)
+    async with App[None]().run_test() as pilot:
+        listen(pilot, written, monkeypatch)
+        external.copy(pilot.app, "x")
+        await until(
+            pilot,
+            lambda: (
+                "one character to the terminal (OSC 52); no other clipboard was found"
+                in notifications(pilot)
+            ),
+        )
+        assert written.copied == ["x"]
+
+
+async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with App[None]().run_test() as pilot:
+        listen(pilot, written, monkeypatch)
+        external.copy(pilot.app, "x" * (external.MAX_COPIED + 1))
+        await until(
+            pilot,
+            lambda: "1,000,001 characters are too many for the clipboard" in notifications(pilot),
+        )
+        assert written.copied == written.system == []
+
+
+# The greeting above what stands in the transcript before the first cell.
+
+ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
+
+
+def greeted(app: PaneApp) -> list[int]:
+    """Return the lines of the pane that have a sentence of the greeting."""
+    return [
+        y
+        for y, row in enumerate(shown(app.pane))
+        if any(sentence in row for _, sentence in GREETING)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "stays"),
+    [
+        (cell(2), False),
+        ([record(tags.USER_CHAT, "which days?", turn=1)], False),
+        ([ANSWER], False),
+        ([record(tags.NOTICE, "A notice.", level="info")], True),
+    ],
+    ids=["cell", "question", "answer", "notice"],
+)
+async def test_greeting_stays_above_files_and_notices_until_the_first_input(
+    first: list[Record], stays: bool
+) -> None:
+    app = PaneApp()
+    async with app.run_test(size=(60, 30)) as pilot:
+        app.pane.viewport.loads = 1
+        assert greeted(app) == [2, 3, 4]
+        app.pane.fold([record(tags.NOTICE, "Private servers wait.", level="info"), *cell(1)])
+        await pilot.pause()
+        assert greeted(app) == [2, 3, 4]
+        assert "Private servers wait." in shown(app.pane)[6]
+        app.pane.fold(first)
+        await pilot.pause()
+        assert bool(greeted(app)) is stays
+        app.pane.clear()
+        await pilot.pause()
+        assert greeted(app) == [2, 3, 4]
+
+
+async def test_greeting_in_a_low_terminal_is_cut_above_the_loaded_files() -> None:
+    app = PaneApp()
+    async with app.run_test(size=(40, 9)) as pilot:
+        app.pane.viewport.loads = 9
+        for number in range(1, 10):
+            app.pane.fold(cell(number))
+        await pilot.pause()
+        assert greeted(app) == [1]
+        assert "output 9" in "".join(shown(app.pane))
+
+
+# Plans on the screen: the key, the header, and the commands.
+
+
+async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("alt+l")
+        await until(pilot, lambda: "plans only" in str(app.query_one(HeaderBar).render()))
+        assert app.session.info.planning
+        await pilot.press("alt+l")
+        await until(pilot, lambda: "ask first" in str(app.query_one(HeaderBar).render()))
+        assert not app.session.info.planning
+
+
+async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("alt+l")
+        app.editor.text, app.editor.mode = "/plan run", "ask"
+        app.editor.focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: not app.session.inbox.idle)
+        question = app.session.inbox.next_item("ask")
+        assert question is not None
+        assert question.text == "Carry out your plan now."
+        assert not app.session.info.planning
+
+
+async def test_wrong_word_returns_to_the_editor(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        app.editor.text, app.editor.mode = "/plan now", "ask"
+        app.editor.focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.editor.text == "/plan now")
+        assert not app.session.info.planning

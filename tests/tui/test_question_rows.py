@@ -1,0 +1,315 @@
+"""Lines that code asks for, and inputs that wait."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow
+from tests import tags
+from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        yield pilot
+
+
+def input_row_of(pilot: Pilot[None]) -> InputRow:
+    return pilot.app.query_one(InputRow)
+
+
+def line_of(pilot: Pilot[None]) -> Input:
+    return pilot.app.query_one("#input-line", Input)
+
+
+def prompt(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#input-prompt", Static).content)
+
+
+async def ask(
+    pilot: Pilot[None], text: str = "name? ", request: str = "1", *, password: bool = False
+) -> None:
+    app_of(pilot).fold(
+        tags.INPUT, text, request=request, cell=1, password=password, state="waiting"
+    )
+    await pilot.pause()
+
+
+async def end(pilot: Pilot[None], request: str = "1", state: str = "answered") -> None:
+    app_of(pilot).fold(tags.INPUT, "", request=request, cell=1, password=False, state=state)
+    await pilot.pause()
+
+
+async def test_line_is_requested_and_answered(pilot: Pilot[None]) -> None:
+    assert not input_row_of(pilot).display
+    await ask(pilot)
+    assert prompt(pilot) == "name?"
+    await write(pilot, "Ada\n")
+    await end(pilot)
+    assert app_of(pilot).actions == [("answered", "1", "Ada")]
+    await until(pilot, lambda: app_of(pilot).area.has_focus)
+    assert not input_row_of(pilot).display
+    assert app_of(pilot).editor.is_empty
+
+
+async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [("answered", "1", "")]
+
+
+async def test_ctrl_d_on_an_empty_line_ends_the_input(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("a", "home", "ctrl+d")
+    assert app_of(pilot).actions == []
+    await pilot.press("ctrl+d")
+    assert app_of(pilot).actions == [("answered", "1", None)]
+
+
+async def test_password_is_not_drawn_and_other_text_is(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await write(pilot, "secret")
+    drawn = "".join(segment.text for segment in line_of(pilot).render_line(0))
+    assert ("secret" in drawn, "••••••" in drawn) == (False, True)
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [("answered", "1", "secret")]
+    await ask(pilot, request="2")
+    await write(pilot, "open")
+    assert "open" in "".join(segment.text for segment in line_of(pilot).render_line(0))
+
+
+async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    assert line_of(pilot).placeholder.startswith("empty the editor")
+    await write(pilot, " done\n")
+    assert app_of(pilot).actions == [("submitted", "python", "half done")]
+    await until(pilot, lambda: line_of(pilot).has_focus)
+    await write(pilot, "Ada\n")
+    assert app_of(pilot).actions[-1] == ("answered", "1", "Ada")
+
+
+async def test_focus_stays_where_the_user_put_it(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).editor.focus()
+    await pilot.pause(0.25)
+    assert app_of(pilot).area.has_focus
+    input_row_of(pilot).focus()
+    await pilot.pause()
+    assert line_of(pilot).has_focus
+
+
+async def test_cancelled_request_closes_the_row(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await end(pilot, state="cancelled")
+    assert not input_row_of(pilot).display
+    assert app_of(pilot).area.has_focus
+
+
+async def test_text_nobody_requests_any_more_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "x = 1")
+    await end(pilot, state="cancelled")
+    assert app_of(pilot).editor.text == "x = 1"
+
+
+async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await write(pilot, "secret")
+    await end(pilot, state="cancelled")
+    assert app_of(pilot).editor.is_empty
+    assert line_of(pilot).value == ""
+
+
+@pytest.fixture
+def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that stays after an answer for as long as the test takes."""
+    monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.LINGER", 1e6)
+
+
+@pytest.mark.usefixtures("lingering")
+async def test_text_typed_between_two_requests_is_for_the_second(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "n\nn")
+    await end(pilot)
+    await ask(pilot, "(Pdb) ", "2")
+    await write(pilot, "ext\n")
+    assert app_of(pilot).actions == [("answered", "1", "n"), ("answered", "2", "next")]
+
+
+@pytest.mark.usefixtures("lingering")
+async def test_line_entered_before_the_request_is_the_answer(
+    pilot: Pilot[None],
+) -> None:
+    await ask(pilot)
+    await press_at_once(pilot, *"oX", "backspace", "k", "enter", *"two", "enter", *"thr")
+    assert app_of(pilot).actions == [("answered", "1", "ok")]
+    await ask(pilot, request="2")
+    assert app_of(pilot).actions == [("answered", "1", "ok"), ("answered", "2", "two")]
+    await ask(pilot, request="3")
+    await write(pilot, "ee\n")
+    assert app_of(pilot).actions[-1] == ("answered", "3", "three")
+
+
+@pytest.mark.usefixtures("lingering")
+async def test_text_typed_once_the_kernel_is_idle_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "ok\n")
+    app_of(pilot).fold(tags.KERNEL, state="idle")
+    assert not input_row_of(pilot).display
+    await write(pilot, "1\n")
+    assert app_of(pilot).actions == [("answered", "1", "ok"), ("submitted", "python", "1")]
+
+
+async def test_unrequested_lines_go_to_the_editor_and_do_not_run(
+    pilot: Pilot[None],
+) -> None:
+    await ask(pilot)
+    await press_at_once(pilot, *"ok", "enter", *"two", "enter", *"thr")
+    await until(pilot, lambda: not input_row_of(pilot).display)
+    await until(pilot, lambda: app_of(pilot).editor.text == "two\nthr")
+    assert app_of(pilot).actions == [("answered", "1", "ok")]
+
+
+async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -> None:
+    await ask(pilot, "first? ", "1")
+    await ask(pilot, "second? ", "2")
+    assert prompt(pilot) == "first?"
+    await write(pilot, "a\n")
+    assert prompt(pilot) == "second?"
+    await write(pilot, "b\n")
+    assert app_of(pilot).actions == [("answered", "1", "a"), ("answered", "2", "b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\ntwo: ", "two:"),
+        ("sure?\n", "sure?"),
+        ("\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07? ", "red ?"),
+        ("[/x] [@click=app.quit]list[int]", "[/x] [@click=app.quit]list[int]"),
+        ("", "input"),
+        ("a" * 100 + " why? ", "…" + "a" * 55 + " why?"),
+    ],
+)
+async def test_the_last_line_of_a_prompt_is_shown_clean(
+    pilot: Pilot[None], text: str, shown: str
+) -> None:
+    await ask(pilot, text)
+    assert prompt(pilot) == shown
+
+
+async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    line_of(pilot).post_message(Paste("one\x1b[2J\r\ntwo\n"))
+    await pilot.press("enter")
+    assert app_of(pilot).actions == [("answered", "1", "one two")]
+
+
+def queue_row_of(pilot: Pilot[None]) -> QueueRow:
+    return pilot.app.query_one(QueueRow)
+
+
+def lines(pilot: Pilot[None]) -> list[str]:
+    return queue_row_of(pilot).render().plain.split("\n")
+
+
+async def queue(pilot: Pilot[None], *codes: str, mode: str = "python") -> None:
+    app_of(pilot).fold(
+        tags.QUEUE,
+        items=[{"id": number, "code": code, "mode": mode} for number, code in enumerate(codes, 1)],
+    )
+    await pilot.pause()
+
+
+async def test_row_shows_the_number_and_text_of_waiting_inputs(pilot: Pilot[None]) -> None:
+    assert not queue_row_of(pilot).display
+    await queue(pilot, "x = 1\ny = 2", "z")
+    assert queue_row_of(pilot).display
+    assert lines(pilot) == ["queued 2  ❯ x = 1 … ✕ ", "          ❯ z ✕ "]
+    await queue(pilot)
+    assert not queue_row_of(pilot).display
+
+
+async def test_screen_layout_changes_only_when_the_row_grows_or_shrinks(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = queue_row_of(pilot)
+    layouts: list[bool] = []
+    refresh = row.refresh
+
+    def refreshed(
+        *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> QueueRow:
+        layouts.append(layout)
+        return refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    monkeypatch.setattr(row, "refresh", refreshed)
+    await queue(pilot, *"abcdef")
+    assert layouts.count(True) > 0
+    layouts.clear()
+    await queue(pilot, *"bcdefgh")
+    await queue(pilot, *"cdef")
+    assert layouts.count(True) == 0
+    assert layouts.count(False) > 0
+    assert row.size.height == 4
+    await queue(pilot, *"def")
+    assert layouts.count(True) > 0
+    assert row.size.height == 3
+
+
+async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:
+    await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
+    assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a ✕ "]
+
+
+async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
+    await queue(pilot, "日本" * 100)
+    assert queue_row_of(pilot).render().cell_length <= SIZE[0]
+    assert lines(pilot)[0].endswith("… ✕ ")
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+async def test_clicking_on_or_near_the_cross_withdraws_an_input(
+    pilot: Pilot[None], offset: int
+) -> None:
+    await queue(pilot, "a", "bb")
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
+    assert app_of(pilot).actions == [("cancelled", 2)]
+
+
+@pytest.mark.parametrize("offset", [-2, 2])
+async def test_click_farther_from_the_cross_only_selects(pilot: Pilot[None], offset: int) -> None:
+    await queue(pilot, "a", "bb")
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
+    assert app_of(pilot).actions == []
+    await pilot.press("delete")
+    assert app_of(pilot).actions == [("cancelled", 2)]
+
+
+async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
+    await queue(pilot, *"abcdef")
+    queue_row_of(pilot).focus()
+    await pilot.press(
+        "up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace"
+    )
+    assert app_of(pilot).actions == [("cancelled", 5)]
+    assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b ✕", "c ✕", "d ✕", "e ✕"]
+    assert queue_row_of(pilot).size.height == 4
+
+
+async def test_focus_returns_to_the_editor_with_the_last_input(pilot: Pilot[None]) -> None:
+    await queue(pilot, "a")
+    queue_row_of(pilot).focus()
+    await pilot.pause()
+    await queue(pilot)
+    assert app_of(pilot).area.has_focus

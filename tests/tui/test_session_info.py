@@ -1,0 +1,449 @@
+"""Screens about the session: usage, context, instructions, undo, servers."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Button, Static
+
+from mahtab_tui.bus.conversation import Cell, Question
+from mahtab_tui.bus.records import Usage
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Change, NotRestored, Restoration, Variable
+from mahtab_tui.knowledge.instructions import find_instructions
+from mahtab_tui.session.components import ContextUse, context_use
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.dialog import ActionMenu, Confirm
+from mahtab_tui.tui.screens.output import PagerScreen
+from mahtab_tui.tui.screens.session_info import (
+    OUTSIDE,
+    ContextScreen,
+    InstructionsScreen,
+    ServersScreen,
+    UndoScreen,
+    UsageScreen,
+)
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from tests.servers import configure, plain
+from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
+from tests.tui.story import MakeApp, drawn, story
+
+# The panel of what the session has used.
+
+
+async def test_screen_updates_live_and_escape_closes_it(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.session.spending.count(
+            Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1)
+        )
+        await app.run_action("command('usage')")
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")),
+        )
+
+        def shown() -> str:
+            return str(app.screen.query_one("#usage-rows", Static).content)
+
+        await until(pilot, lambda: "question 1" in shown())
+        assert "1,234" in shown()
+        app.session.spending.count(
+            Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a")
+        )
+        await until(pilot, lambda: "search [bold]a" in shown())
+        assert "$0.5000" in shown()
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_each_row_is_one_line_even_on_a_small_screen(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        app.session.spending.count(
+            Usage(
+                model="m",
+                cost=123.4567,
+                turn=1,
+                input_tokens=12_345_678,
+                cache_read_tokens=12_345_678,
+                output_tokens=1_234_567,
+            )
+        )
+        app.session.spending.count(Usage(model="m", cost=None, turn=1))
+        await app.run_action("command('usage')")
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")),
+        )
+        rows = app.screen.query_one("#usage-rows", Static)
+        await until(pilot, lambda: rows.size.height > 1)
+        assert rows.size.height == len(str(rows.content).splitlines())
+
+
+# The screen of what fills the model's window, over a real session.
+
+
+def context_text(app: MahtabApp) -> str:
+    return "\n".join(
+        str(part.content) for part in app.screen.query("#context-rows").results(Static)
+    )
+
+
+async def test_screen_shows_the_counts_and_closes(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        app.push_screen(
+            ContextScreen(lambda: context_use(10_000, {"program": 1_000, "outputs": 2_000}))
+        )
+        await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in context_text(app))
+        assert "/compact, or m on it" in context_text(app)
+        rows = app.screen.query_one("#context-rows", Static)
+        await until(pilot, lambda: rows.size.height == len(context_text(app).splitlines()))
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_uncountable_context_gives_one_sentence(make_app: MakeApp) -> None:
+    def count() -> ContextUse:
+        raise KernelError("The kernel [b]died[/b].\x1b[2J")
+
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        app.push_screen(ContextScreen(count))
+        await until(pilot, lambda: context_text(app) == "The kernel [b]died[/b].")
+
+
+# The instructions on the screen: what is told, what is held back, and trusting it.
+
+
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app(*story())
+
+
+def instructions_text(app: MahtabApp) -> str:
+    return "\n".join(
+        str(part.content) for part in app.screen.query("#instructions-text").results(Static)
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35)])
+async def test_project_file_is_shown_and_sent_only_after_trust(
+    app: MahtabApp, home: Path, project: Path, size: tuple[int, int]
+) -> None:
+    (home / ".mahtab").mkdir(exist_ok=True)
+    (home / ".mahtab" / "AGENTS.md").write_text("Be brief.")
+    (project / "AGENTS.md").write_text("[b]Use[/b] polars.\x1b[2J See @more.md.")
+    (project / "more.md").write_text("More.")
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        await app.run_action("command('instructions')")
+        await until(pilot, lambda: bool(instructions_text(app)))
+        shown = (
+            "~/.mahtab/AGENTS.md · sent to the model\nBe brief.\n\nAGENTS.md · held back: not trusted\n[b]Use[/b] polars.␛[2J See @more.md.\n\n"
+            "more.md · held back: not trusted\nMore.\n"
+        )
+        assert instructions_text(app) == shown
+        for key, trusted in (("n", False), ("y", True)):
+            await pilot.press("t")
+            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            await pilot.press(key)
+            await until(pilot, lambda: bool(instructions_text(app)))
+            assert (not find_instructions(project).untrusted) is trusted
+        assert instructions_text(app) == shown.replace(
+            "held back: not trusted", "sent to the model"
+        )
+        await pilot.press("t")
+        await pilot.pause()
+        assert isinstance(app.screen, InstructionsScreen), "nothing is left to trust"
+
+
+async def test_missing_instructions_explain_where_to_put_them(
+    app: MahtabApp, project: Path
+) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await app.run_action("command('instructions')")
+        await until(pilot, lambda: bool(instructions_text(app)))
+        assert instructions_text(app).startswith(
+            "There are no instructions. Yours go into ~/.mahtab/AGENTS.md"
+        )
+
+
+# The screen that shows what an undo would do, and the ways to it.
+
+
+def variable(name: str, type: str, summary: str) -> Variable:
+    return Variable(name, type, summary, "data")
+
+
+CHANGES = (
+    Change(
+        "df",
+        "changed",
+        variable("df", "DataFrame", "100 × 4"),
+        variable("df", "DataFrame", "98 × 5"),
+    ),
+    Change("total", "added", variable("total", "int", "5"), None),
+    Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
+)
+LEFT = (NotRestored("numbers", "The generator has moved on."),)
+
+
+def changes_text(app: App[Any]) -> str:
+    return "\n".join(
+        str(found.content) for found in app.screen.query("#undo-changes").results(Static)
+    )
+
+
+def can_undo(screen: Screen[Any]) -> bool:
+    return any(not found.disabled for found in screen.query("#yes").results(Button))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35)])
+async def test_screen_shows_the_changes_and_what_cannot_be_undone(
+    size: tuple[int, int],
+) -> None:
+    undone: list[Restoration] = []
+    restoration = Restoration(CHANGES, LEFT, exact=False)
+
+    def undo() -> Restoration:
+        undone.append(restoration)
+        return restoration
+
+    app = ThemedApp()
+    async with app.run_test(size=size) as pilot:
+        app.push_screen(screen := UndoScreen((3, 4), lambda: restoration, undo))
+        await until(pilot, lambda: can_undo(screen))
+        assert (
+            str(screen.query_one("#question", Static).content)
+            == "Undo 2 cells, from cell 3 to cell 4?"
+        )
+        rows = changes_text(app).split("\n")
+        assert rows[:3] == ["~ df  DataFrame 98 × 5 → 100 × 4", "+ total  int 5", rows[2]]
+        assert rows[2].startswith("− [red]x[/]")
+        assert "\x1b" not in rows[2]
+        assert "  numbers: The generator has moved on." in rows
+        assert rows[-1] == OUTSIDE
+        assert not undone
+        await pilot.press("y")
+        await until(pilot, lambda: app.screen is not screen)
+    assert undone == [restoration]
+
+
+@pytest.mark.parametrize("key", ["escape", "n", "enter"])
+async def test_cancelling_does_nothing(key: str) -> None:
+    app = ThemedApp()
+    async with app.run_test() as pilot:
+        app.push_screen(
+            screen := UndoScreen(
+                (3,), lambda: Restoration((), (), exact=True), lambda: pytest.fail("undone")
+            )
+        )
+        await until(pilot, lambda: "No variable changes." in changes_text(app))
+        await pilot.press(key)
+        await until(pilot, lambda: app.screen is not screen)
+
+
+async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() -> None:
+    shown, undone = threading.Event(), threading.Event()
+
+    def preview() -> Restoration:
+        shown.wait(60)
+        return Restoration(CHANGES, (), exact=True)
+
+    def undo() -> Restoration:
+        undone.set()
+        raise KernelError("A cell is [b]running.")
+
+    app = ThemedApp()
+    async with app.run_test() as pilot:
+        app.push_screen(screen := UndoScreen((3,), preview, undo))
+        await until(pilot, lambda: app.screen is screen)
+        await pilot.press("y")
+        shown.set()
+        await until(pilot, lambda: can_undo(screen))
+        assert not undone.is_set()
+        await pilot.press("y")
+        await until(pilot, lambda: changes_text(app) == "A cell is [b]running.")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is not screen)
+
+
+async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        pane = app.query_one(TranscriptPane)
+        pane.focus()
+        pane.marker.entry = next(
+            entry for entry in pane.viewport.transcript.entries if isinstance(entry, Cell)
+        )
+        await pilot.press("ctrl+z")
+        await until(
+            pilot,
+            lambda: any(
+                each.message.startswith("There is nothing to undo") for each in app._notifications
+            ),
+        )
+        app.session.cells.last = 9
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: "kernel" in changes_text(app))
+        assert not can_undo(app.screen)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, UndoScreen))
+
+
+async def test_a_question_offers_to_undo_its_whole_answer(
+    make_app: MakeApp,
+) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        app.session.cells.last = 4
+        pane = app.query_one(TranscriptPane)
+        pane.focus()
+        question = next(
+            entry for entry in pane.viewport.transcript.entries if isinstance(entry, Question)
+        )
+        for entry in (question, pane.viewport.transcript.entries[-1]):
+            pane.marker.entry = entry
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(app.screen, ActionMenu))
+            assert isinstance(app.screen, ActionMenu)
+            assert ("entry-undo" in {command.id for command in app.screen.commands}) is (
+                entry is question
+            )
+            await pilot.press("escape")
+            await until(pilot, lambda: not isinstance(app.screen, ActionMenu))
+        pane.marker.entry = question
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: isinstance(app.screen, UndoScreen))
+        assert str(app.screen.query_one("#question", Static).content) == "Undo cell 4?"
+
+
+async def test_wrong_undo_argument_in_ask_mode_is_explained(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f2", *"/undo x", "enter")
+        await until(pilot, lambda: app.editor.text == "/undo x")
+        assert [each.message for each in app._notifications] == [
+            "Name a cell by its number, as in /undo 12"
+        ]
+
+
+# The screen of MCP servers: state, tools, messages, starting again.
+
+SIZE = (120, 30)
+
+
+async def opened(pilot: Pilot[int]) -> ServersScreen:
+    await drawn(pilot)
+    await pilot.app.run_action("command('mcp')")
+    await until(pilot, lambda: isinstance(pilot.app.screen, ServersScreen))
+    await pilot.pause()
+    screen = pilot.app.screen
+    assert isinstance(screen, ServersScreen)
+    return screen
+
+
+async def test_missing_servers_explain_how_to_configure_some(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        assert "No MCP server is configured." in static_text(pilot, ".listing-about")
+
+
+@pytest.mark.parametrize("size", [(120, 30), (80, 24)])
+async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
+    make_app: MakeApp, home: Path, size: tuple[int, int]
+) -> None:
+    configure(home, echo=plain(), broken=plain("exit"))
+    async with make_app(*story()).run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        assert [(row.python, row.phase) for row in screen.listing.rows] == [
+            ("echo", "not started"),
+            ("broken", "not started"),
+        ]
+        assert "Its tools are known once it has started" in static_text(pilot, "#server-tools-text")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
+        tools = static_text(pilot, "#server-tools-text")
+        assert "say(text: str) reads\n  Say a text." in tools
+        assert "write(text: str) may change something" in tools
+        assert "\x1b" not in str(screen.line(screen.listing.rows[0], 100))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PagerScreen))
+        await until(
+            pilot, lambda: static_text(pilot, "#output-title") == "Messages of echo  ·  1 lines"
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("down", "ctrl+r")
+        await until(
+            pilot, lambda: "broken could not be started." in static_text(pilot, ".listing-said")
+        )
+        assert "it exited with code 1 (there is no key)." in static_text(pilot, ".listing-about")
+
+
+async def test_servers_are_listed_with_their_state_and_command(
+    make_app: MakeApp, home: Path
+) -> None:
+    github = {
+        "command": "github-mcp-server",
+        "args": ["stdio", "--toolsets", "issues,pull_requests"],
+    }
+    configure(home, github=github, weather={"url": "https://weather.example/mcp"})
+    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        shown = screen_text(pilot)
+    for line in (
+        "○ github            not started",
+        "○ weather           not started",
+        "Its tools are known once it has started: it starts when a tool is",
+        "github-mcp-server stdio --toolsets issues,pull_requests",
+        "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves",
+    ):
+        assert line in shown
+
+
+async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, home: Path) -> None:
+    configure(home, far={"url": "http://127.0.0.1:9/mcp"})
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        screen = await opened(pilot)
+        screen.listing.rows[0].login = "http://127.0.0.1:4321/"
+        await until(
+            pilot,
+            lambda: (
+                "It waits for your login: open http://127.0.0.1:4321/ in a browser"
+                in static_text(pilot, ".listing-about")
+            ),
+        )
+
+
+async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:
+    configure(home, echo=plain(), other=plain())
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
+        await write(pilot, "flood")
+        await until(pilot, lambda: [row.python for row in screen.listing.rows] == ["echo"])
+        assert static_text(pilot, "#server-tools-text").startswith("flood(**arguments) reads\n")

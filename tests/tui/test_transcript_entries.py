@@ -1,0 +1,490 @@
+"""Entries with marks of their own: figures in an answer, hidden entries, pinned ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from rich.style import Style
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.conversation import Question, Words
+from mahtab_tui.bus.records import AnswerFigure, Record
+from mahtab_tui.tui.rows.markdown import FIGURE
+from mahtab_tui.tui.rows.row import BAR, Row
+from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
+from mahtab_tui.tui.transcript.layout import WordsRows
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.transcript.viewport import pinned_rows
+from tests import tags
+from tests.tui.editor_app import screen_text
+from tests.tui.test_transcript_keys import KeysApp, conversation, focused, marked, offered, press
+from tests.tui.test_transcript_pane import SESSION, past_record
+from tests.tui.transcript_app import SIZE, NotedPort, cell, record, shown
+from tests.unit.test_transcript_rows import PALETTE
+
+# Figures in an answer: those that nobody computed are marked and named, the others lead to their
+# cells.
+
+ANSWER = 'Of 406 cars, **8** have it; `USA` and "Japan" too. It is 10.'
+FIGURES = (
+    AnswerFigure("406", True),
+    AnswerFigure("8", True, 2),
+    AnswerFigure("`USA`", True, 1),
+    AnswerFigure('"Japan"', False),
+    AnswerFigure("10", False),
+)
+PALETTES = [
+    Palette.of(
+        {
+            **role_variables(theme),
+            "foreground": theme.foreground or "",
+            "surface": theme.surface or "",
+            "panel": theme.panel or "",
+        }
+    )
+    for theme in (MAHTAB, MAHTAB_DAY)
+]
+
+
+def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> Record:
+    return records.AssistantChat(text, turn=1, step=0, party="demo", figures=figures)
+
+
+def rows_of(
+    text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60
+) -> WordsRows:
+    rows = WordsRows(
+        Words(author="demo", source=text, named=False, figures=figures), width, palette
+    )
+    rows.update()
+    return rows
+
+
+def pieces(rows: WordsRows) -> list[tuple[str, Style]]:
+    return [span for row in rows for span in row.spans]
+
+
+@pytest.mark.parametrize("palette", PALETTES, ids=["night", "day"])
+def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
+    palette: Palette,
+) -> None:
+    rows = rows_of(ANSWER, FIGURES, palette)
+    assert [row.text for row in rows] == [
+        'Of 406 cars, 8 have it; USA and "Japan" too. It is 10.',
+        'not computed: "Japan", 10',
+    ]
+    assert [(text, style.color) for text, style in pieces(rows) if style.underline] == [
+        ('"Japan"', palette.muted.color),
+        ("10", palette.muted.color),
+    ]
+    assert [(text, style.meta[FIGURE]) for text, style in pieces(rows) if FIGURE in style.meta] == [
+        ("8", 2),
+        ("USA", 1),
+    ]
+    assert next(style for text, style in pieces(rows) if text == "8").bold
+
+
+@pytest.mark.parametrize(
+    ("text", "underlined"),
+    [
+        ("10 of df10, cell 10, `x = 10`, v10, 100 and 10.5", ["10"]),
+        ("| n | name |\n| -: | --- |\n| 10 | *10* |", ["10", "10"]),
+        ("- 10\n- > **10**\n\n10. ten\n\n# 10\n\n```\n10\n```", ["10", "10"]),
+        ("`10` and 1,234,567", ["10"]),
+        ("**1**0 [10](https://a.org/10)", ["1", "0", "10"]),
+        ("\x1b[31m10\x1b[0m [bold]10[/bold] <b>10</b>", ["10", "10", "10"]),
+    ],
+)
+def test_figures_are_marked_where_they_are_drawn(text: str, underlined: list[str]) -> None:
+    figures = (AnswerFigure("10", False), AnswerFigure("`10`", False))
+    rows = rows_of(text, figures)
+    drawn = [
+        text
+        for text, style in pieces(rows)
+        if style.underline and style.color == PALETTES[0].muted.color
+    ]
+    assert [text for text in drawn if "http" not in text] == underlined
+
+
+def test_figure_may_wrap_and_the_line_of_names_is_cut() -> None:
+    figures = (AnswerFigure('"a very\x1b[2J long name"', False), AnswerFigure("1,234", False))
+    rows = rows_of('It is "a very\x1b[2J long name" of 1,234.', figures, width=16)
+    assert [row.text for row in rows][-1] == 'not computed: "…'
+    assert (
+        "".join(text for text, style in pieces(rows) if style.underline)
+        == '"a very long name"1,234'
+    )
+    assert max(len(row.text) for row in rows) <= 16
+
+
+def test_many_figures_of_a_hostile_answer_are_drawn() -> None:
+    text = " ".join(f"{number}," for number in range(100_000))
+    rows = rows_of(text, tuple(AnswerFigure(str(number), False) for number in range(2, 300)))
+    assert "not computed: 2, 3, 4" in rows[-1].text
+
+
+def lines_of(pilot: Pilot[None]) -> list[str]:
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    return shown(app.pane)
+
+
+async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
+    async with KeysApp(
+        [*cell(1), *cell(2), *(one for number in range(3, 20) for one in cell(number)), answer()]
+    ).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        y = next(y for y, line in enumerate(lines_of(pilot)) if "have it" in line)
+        await pilot.click(app.pane, (lines_of(pilot)[y].index("406"), y))
+        assert marked(app) == ANSWER  # it comes from no cell
+        await pilot.click(app.pane, (lines_of(pilot)[y].index("8 have"), y))
+        assert marked(app) == "cell_2"
+        assert any("cell_2" in line for line in lines_of(pilot))
+
+
+async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
+    async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        y = next(y for y, line in enumerate(lines_of(pilot)) if "have it" in line)
+
+        def underlined() -> list[str]:
+            return [
+                text
+                for text, style, _ in app.pane.render_line(y)
+                if style is not None and style.underline
+            ]
+
+        quiet = underlined()
+        await pilot.hover(app.pane, (lines_of(pilot)[y].index("8 have"), y))
+        assert underlined() == ["8", *quiet]
+        await pilot.hover(app.pane, (1, 0))
+        assert underlined() == quiet
+        app.pane.focus()
+        await pilot.pause()
+        assert underlined() == ["8", "USA", *quiet]
+
+
+async def test_menu_leads_to_the_cells() -> None:
+    async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
+        app = focused(pilot)
+        await press(pilot, "enter")
+        assert isinstance(app.screen, ActionMenu)
+        titles = [
+            command.title
+            for command in app.screen.commands
+            if command.id.startswith("entry-figure")
+        ]
+        assert titles == [
+            "Go to where 8 comes from (cell 2)",
+            "Go to where `USA` comes from (cell 1)",
+        ]
+        await press(pilot, "up", "enter")
+        assert marked(app) == "cell_1"
+
+
+async def test_cleared_cell_is_refused() -> None:
+    async with KeysApp([answer()]).run_test(size=SIZE) as pilot:
+        app = focused(pilot)
+        await press(pilot, "enter", "up", "enter")
+        assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
+
+
+async def test_text_around_code_names_its_own_figures() -> None:
+    parts = answer(
+        "Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.",
+        (AnswerFigure("10", False), AnswerFigure("12", False)),
+    )
+    stream = records.AssistantChatStream("Here are 10.", turn=1, step=0, party="demo")
+    async with KeysApp([stream, parts]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert [line.strip(" ▌") for line in lines_of(pilot) if "not computed" in line] == [
+            "not computed: 10",
+            "not computed: 12",
+        ]
+        assert [entry.plain_text for entry in app.pane.viewport.transcript.entries] == [
+            "Here are 10.",
+            "x = 1",
+            "Then 8 and 12.",
+        ]
+
+
+async def test_streamed_text_is_marked_when_the_answer_is_complete() -> None:
+    words = "Here are 10.\n\nThen 10."
+    async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(
+        size=SIZE
+    ) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+
+        def underlined() -> list[str]:
+            return [
+                text
+                for y in range(SIZE[1] - 4)
+                for text, style, _ in app.pane.render_line(y)
+                if style is not None and style.underline
+            ]
+
+        assert underlined() == []
+        app.pane.fold([answer(words, (AnswerFigure("10", False),))])
+        assert underlined() == ["10", "10"]
+
+
+# Entries that the person takes out of the model's conversation, in the transcript.
+
+HIDDEN_NOTE = "hidden from the model"
+
+
+class HidingApp(KeysApp):
+    """Tells the pane what it asks for, as the bus would."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(records)
+        self.hidden: list[tuple[str, bool]] = []
+        self.port = HidingPort(self)
+
+
+class HidingPort(NotedPort):
+    """Tells the pane so, as the bus would."""
+
+    def __init__(self, app: HidingApp) -> None:
+        super().__init__()
+        self._app = app
+
+    def hide(self, entry: str, hidden: bool) -> None:
+        self._app.hidden.append((entry, hidden))
+        self._app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
+
+
+def lines(app: KeysApp) -> list[str]:
+    return [app.pane.render_line(y).text.rstrip() for y in range(1, app.pane.size.height)]
+
+
+async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
+    async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, HidingApp)
+        app.pane.focus()
+        await press(pilot, *["up"] * 4)
+        before = lines(app)
+        await press(pilot, "enter", "m")
+        assert app.hidden == [("question 1", True)]
+        (hidden_line,) = [line for line in lines(app) if HIDDEN_NOTE in line]
+        assert "what is x?" in hidden_line
+        await press(pilot, "enter", "m")
+        assert app.hidden[-1] == ("question 1", False)
+        assert lines(app) == before
+
+
+async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> None:
+    async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, HidingApp)
+        app.pane.focus()
+        await press(pilot, "enter", "m", "up", "enter", "m")
+        assert app.hidden == [("code 1.0.1", True), ("answer 1.0", True)]
+        assert sum(HIDDEN_NOTE in line for line in lines(app)) == 3
+
+
+async def test_replaced_entry_stays_hidden_with_a_note() -> None:
+    replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
+    async with HidingApp([*conversation(), replaced]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, HidingApp)
+        app.pane.focus()
+        assert any("The namespace stays" in line for line in lines(app))
+        assert sum(line.endswith("replaced") for line in lines(app)) == 5
+        first = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
+        bars = [
+            segment.style
+            for y in range(first, app.pane.size.height)
+            for segment in app.pane.render_line(y)
+            if segment.text == BAR
+        ]
+        assert len(bars) > 5
+        assert all(bar is not None and bar.dim for bar in bars)
+        await press(pilot, "enter", "m")
+        assert app.calls == [("refused", "This entry was replaced, so the model does not see it.")]
+        assert not app.hidden
+
+
+def test_hidden_entries_are_dimmed(snap_compare: Callable[..., bool]) -> None:
+    hidden = [
+        past_record(tags.HIDE, entry=entry, hidden=True) for entry in ("cell 3", "answer 1.0")
+    ]
+    assert snap_compare(KeysApp([*SESSION, *hidden]), terminal_size=(80, 46))
+
+
+# Entries that stay at the top of the transcript.
+
+
+class PinningApp(KeysApp):
+    """Tells the pane what it asks for, as the bus would."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(records)
+        self.pinned: list[tuple[str, bool]] = []
+        self.port = PinningPort(self)
+
+
+class PinningPort(NotedPort):
+    """Tells the pane so, as the bus would."""
+
+    def __init__(self, app: PinningApp) -> None:
+        super().__init__()
+        self._app = app
+
+    def pin(self, entry: str, pinned: bool) -> None:
+        self._app.pinned.append((entry, pinned))
+        self._app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
+
+
+def cells(count: int) -> list[Record]:
+    return [one for number in range(1, count + 1) for one in cell(number)]
+
+
+def pin(*numbers: int) -> list[Record]:
+    return [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in numbers]
+
+
+def pane_lines(app: KeysApp) -> list[str]:
+    return [app.pane.render_line(y).text.strip(" ▌▐") for y in range(app.pane.size.height)]
+
+
+def rule(app: KeysApp) -> int:
+    """The row under what is pinned."""
+    return next(y for y, line in enumerate(pane_lines(app)) if line.startswith("───"))
+
+
+async def test_pinned_entry_is_always_visible_and_a_key_unpins_it() -> None:
+    async with PinningApp(cells(40)).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        await press(pilot, "home", "enter", "p")
+        assert app.pinned == [("cell 1", True)]
+        await press(pilot, "end")
+        assert pane_lines(app)[2 : rule(app)] == ["cell_1", "", "output 1"]
+        assert pane_lines(app)[-1] == "output 40"
+        await press(pilot, "enter", "P")
+        assert marked(app) == "cell_1"
+        await press(pilot, "enter", "p")
+        assert app.pinned[-1] == ("cell 1", False)
+        assert not any(line.startswith("───") for line in pane_lines(app))
+
+
+async def test_all_rows_can_be_scrolled_into_view_below_the_pinned_ones() -> None:
+    async with PinningApp([*cells(40), *pin(3)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        for name in ("cell_40", "cell_39", "cell_38"):
+            assert marked(app) == name
+            assert name in pane_lines(app)
+            await press(pilot, "up")
+        await press(pilot, "home")
+        assert pane_lines(app)[rule(app) + 1 :][1:2] == ["cell_1"]
+
+
+@pytest.mark.parametrize("height", [5, 6, 9, 20, 41])
+async def test_pinned_rows_use_at_most_a_third_of_the_height(height: int) -> None:
+    long = cell(100, "\n".join(f"line_{number}" for number in range(50)))
+    async with PinningApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)]).run_test(
+        size=(60, height)
+    ) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        await pilot.pause()
+        limit = app.pane.size.height // 3
+        if limit < 2:
+            assert not any(line.startswith("───") for line in pane_lines(app))
+        else:
+            assert rule(app) == limit
+        assert "output 30" in pane_lines(app)
+
+
+async def test_click_at_the_top_marks_the_pinned_entry() -> None:
+    async with PinningApp([*cells(40), *pin(7)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        await pilot.click(TranscriptPane, offset=(6, 2))
+        await pilot.pause()
+        assert marked(app) == "cell_7"
+
+
+async def test_clearing_unpins_everything_without_a_notice() -> None:
+    async with PinningApp([*cells(3), *pin(1)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.clear()
+        await pilot.pause()
+        assert not any("cell_1" in line for line in pane_lines(app))
+        app.pane.focus()
+        await press(pilot, "enter")
+        assert len(app.screen_stack) == 1
+
+
+async def test_pinned_question_and_cell_stand_above_a_line() -> None:
+    pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
+    async with PinningApp([*SESSION, *pinned]).run_test(size=(80, 40)) as pilot:
+        await pilot.pause()
+        rows = screen_text(pilot).splitlines()
+    assert rows[1] == " ▌ You  which days are outliers, and why?"
+    assert rows[2].startswith(" ▌ In 1 · you  ")
+    assert rows[2].endswith("✗ error  <0.01 s")
+    assert rows[3:6] == [" ▌ 1 / 0", "", " ▌ ZeroDivisionError: division by zero"]
+    assert rows[9].startswith("   ────────")
+    assert rows[11].startswith(" ▌ Claude  Two days are far from the median of their weekday")
+
+
+async def test_withdrawn_text_is_unpinned() -> None:
+    words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
+    async with PinningApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)]).run_test(
+        size=SIZE
+    ) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
+        await press(pilot, "enter")
+        assert "entry-pinned" not in offered(app)
+        assert not any(line.startswith("───") for line in pane_lines(app))
+
+
+class EndlessRows:
+    """As many rows as a list can have."""
+
+    def __len__(self) -> int:
+        return 10**12
+
+    def __getitem__(self, index: int) -> Row:
+        return Row([(f"row {index}", PALETTE.text)])
+
+
+def test_pinned_rows_cost_only_their_visible_part() -> None:
+    entries = [Question(text="a"), Question(text="b")]
+    pinned = pinned_rows([(entry, EndlessRows()) for entry in entries], 7, 40, PALETTE)
+    assert [row.row.text for row in pinned[:-1]] == [
+        "row 1",
+        "row 2",
+        "… 999,999,999,997 more rows",
+    ] * 2
+
+
+async def test_pinned_entries_are_visited_in_turn_and_then_from_the_first() -> None:
+    pinned = [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in (2, 1, 3)]
+    async with PinningApp([*cell(1), *cell(2), *cell(3), *pinned]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        await press(pilot, "up", "up")
+        gone_to = []
+        for _ in range(4):
+            gone_to.append(marked(app))
+            await press(pilot, "enter", "P")
+        assert gone_to == ["cell_1", "cell_3", "cell_2", "cell_1"]

@@ -1,0 +1,182 @@
+"""Mentions in a question, and the variables that are described with it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.values import Variable, VariableKind
+from mahtab_tui.llm.prompts import describe_variables, join_variables
+from mahtab_tui.session.attached import (
+    CHARACTERS,
+    LINES,
+    Mention,
+    PartialMention,
+    find_mentions,
+    is_large,
+    partial_mention,
+)
+from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("look at @notes.txt, please", [Mention("path", "notes.txt")]),
+        ("(@a/b.py:10-40)", [Mention("path", "a/b.py", 10, 40)]),
+        ("@a.py:7 and @a.py:7-", [Mention("path", "a.py", 7, 7), Mention("path", "a.py", 7)]),
+        (
+            '@"my notes.txt":2-3 and @"b c"',
+            [Mention("path", "my notes.txt", 2, 3), Mention("path", "b c")],
+        ),
+        ("is @src/ it? @src/.", [Mention("path", "src/")]),
+        ("@a.py:0-0", [Mention("path", "a.py", 1, 0)]),
+        ("compare $df with $größe.", [Mention("variable", "df"), Mention("variable", "größe")]),
+        ("$df $df", [Mention("variable", "df")]),
+        ("what does !`git status --short` say", [Mention("command", "git status --short")]),
+        ("mail me at a@b.de for $100, ca$h, x!`y` or !``", []),
+        ("@ $ !` `", []),
+        ("!`  `", []),
+        (f"@a.py:{'9' * 5_000}", [Mention("path", f"a.py:{'9' * 5_000}")]),
+        ('@"a b":1234567890', [Mention("path", "a b")]),
+        ("@a.py:٣", [Mention("path", "a.py:٣")]),
+        ("@:5", [Mention("path", ":5")]),
+    ],
+)
+def test_mentions_are_found(question: str, found: list[Mention]) -> None:
+    assert find_mentions(question) == found
+
+
+@given(st.text())
+def test_any_text_can_be_scanned(question: str) -> None:
+    for mention in find_mentions(question):
+        assert mention.name
+    partial_mention(question)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                Mention("path", "a.py", 3, 9),
+                Mention("path", "b", 2),
+                Mention("path", "c d", 1, 1),
+                Mention("path", "it's"),
+                Mention("path", "what?"),
+                Mention("path", "a.py:3"),
+                Mention("variable", "x"),
+                Mention("command", "ls -l"),
+            ]
+        )
+    )
+)
+def test_label_is_spelled_as_the_user_would_type_it(pointed_at: list[Mention]) -> None:
+    assert find_mentions(" ".join(mention.label for mention in pointed_at)) == list(
+        dict.fromkeys(pointed_at)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "stem"),
+    [
+        ("see @", PartialMention("path", "", quoted=False)),
+        ("see @src/ma", PartialMention("path", "src/ma", quoted=False)),
+        ('see @"my no', PartialMention("path", "my no", quoted=True)),
+        ('see @"my no"', None),
+        ('see @"my', PartialMention("path", "my", quoted=True)),
+        ("and $d", PartialMention("variable", "d", quoted=False)),
+        ("$", PartialMention("variable", "", quoted=False)),
+        ("a@b", None),
+        ("@a.py ", None),
+        ("word", None),
+        (f"@{'x' * 10_000}", None),
+        ("", None),
+    ],
+)
+def test_partial_mention_before_the_cursor_is_found(text: str, stem: PartialMention | None) -> None:
+    assert partial_mention(text) == stem
+
+
+def test_text_is_large_above_a_number_of_lines_or_characters() -> None:
+    assert not is_large("\n" * (LINES - 1))
+    assert is_large("\n" * LINES)
+    assert not is_large("x" * CHARACTERS)
+    assert is_large("x" * (CHARACTERS + 1))
+
+
+# Which variables are described to the model with a question, and how they are listed.
+
+
+def variable(
+    name: str, type: str = "list", summary: str = "3 items", kind: VariableKind = "data"
+) -> Variable:
+    return Variable(name, type, summary, kind)
+
+
+NAMESPACE = [
+    variable("pd", "module", "3.1", "module"),
+    variable("cars", "DataFrame", "406 × 9"),
+    variable("n", "int", "5"),
+    variable("city_prices", "dict"),
+    variable("penguins", "DataFrame", "344 × 7"),
+    variable("x"),
+    variable("hidden", "private", ""),
+    variable("_inner"),
+    variable("area", "function", "(w)", "function"),
+    variable("note", "str", "'short'"),
+    variable("story", "str", "18.4 M chars"),
+    variable("a"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How heavy is a Car?", ["cars"]),
+        ("compare PENGUINS with cars", ["penguins", "cars"]),
+        ("what do the city prices say?", ["city_prices"]),
+        ("use $story and `x`", ["story", "x"]),
+        ("use a", []),
+        ("what does area do for hidden, n, note, pd and _inner?", ["area"]),
+        ("carsten scares the cities", []),
+    ],
+)
+def test_names_in_the_question_come_first(question: str, expected: list[str]) -> None:
+    tables = [name for name in ("penguins", "cars") if name not in expected]
+    assert choose_described(NAMESPACE, question, []) == [*expected, *tables]
+
+
+def test_names_in_recent_code_come_next_then_tables() -> None:
+    codes = ["x = [1, 2, 3]", "story = open('story.txt').read()\nlen(story)", "print(n"]
+    assert choose_described(NAMESPACE, "cars?", codes) == ["cars", "story", "x", "penguins"]
+
+
+def test_long_question_with_many_names_is_fast() -> None:
+    names = [variable(f"name_{number}") for number in range(2_000)]
+    assert choose_described(names, "name_7 " * 100_000, [])[0] == "name_7"
+
+
+def test_described_variables_are_followed_by_one_line_for_each_other() -> None:
+    described = {
+        "cars": "cars: DataFrame, 406 rows x 9 columns\nName    object",
+        "hidden": "secret",
+        "_inner": "secret",
+    }
+    text = join_variables(describe_variables(NAMESPACE, described))
+    assert text.split("\n")[:4] == [*described["cars"].split("\n"), "", "n: int = 5"]
+    assert "secret" not in text
+    assert "hidden: private" in text
+    assert "_inner" not in text
+    assert text.count("cars:") == 1
+    assert describe_variables(NAMESPACE[1:2], described) == {"cars": described["cars"]}
+    assert describe_variables(NAMESPACE[1:2], {"cars": "a\x1b[2J"}) == {"cars": "a␛[2J"}
+
+
+def test_descriptions_are_cut_after_a_line_when_space_runs_out() -> None:
+    text = "\n".join(["x" * 99] * 22)
+    fitted = _fit({"a": text, "b": text, "c": text, "d": text})
+    assert list(fitted) == ["a", "b"]
+    assert sum(map(len, fitted.values())) <= ROOM
+    fitted = _fit({"a": text, "b": text[:1_799], "c": text})
+    assert fitted["c"] == "\n".join(["x" * 99] * 4 + ["..."])

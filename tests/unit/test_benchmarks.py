@@ -1,0 +1,339 @@
+"""The benches of answers and searches: their tasks have answers, and their rules find them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.worker.answers import SearchUsage
+from mahtab_tui.worker.search import SearchFailed
+from tests.benchmarks.answers.baseline import Baseline
+from tests.benchmarks.answers.dabench import dabench_items, share_right
+from tests.benchmarks.answers.items import own_items, select
+from tests.benchmarks.answers.outcome import Outcome
+from tests.benchmarks.answers.program import outcome_of
+from tests.benchmarks.answers.questions import CONVERSATIONS, FOLLOW_UP, KINDS, NO_CODE, Question
+from tests.benchmarks.answers.report import load, make_row, print_changes, print_report, save
+from tests.benchmarks.answers.run import NoServer, ask_all, main
+from tests.benchmarks.answers.scoring import All, Check, Date, Names, Number, Words
+from tests.benchmarks.answers.tables import Tables, read_tables, write_tables
+from tests.benchmarks.quality.policies import POLICIES, SKILLS, read
+from tests.benchmarks.quality.score import HEADING, Score, row, score
+from tests.benchmarks.quality.tasks import KINDS as SEARCH_KINDS
+from tests.benchmarks.quality.tasks import Task, make
+
+QUESTIONS = [question for conversation in CONVERSATIONS for question in conversation]
+CARS: Tables = {
+    "cars": pd.DataFrame(
+        {"origin": ["USA", "Japan", "IN"], "name": ["ford pinto", "ford pinto (sw)", "vw"]}
+    )
+}
+ORIGIN, NAME, SHARE = (
+    Names("cars.origin", {"America": "USA"}),
+    Names("cars.name"),
+    Number(0, percent=True),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.mark.parametrize(
+    ("check", "expected", "text", "stated"),
+    [
+        (Number(), 3113, "There are 3,113 airports.", True),
+        (Number(), 3113, "3113.0", True),
+        (Number(), 6, "Six cars have no horsepower.", True),
+        (Number(), 6, "There are 16 or 60.", False),
+        (Number(), 64, "dtype: int64", False),
+        (Number(), 7, "2009-12-07 and x7", True),
+        (Number(), 7, "It rises from 5-17", False),
+        (Number(1), 27.891, "About 27.9 miles", True),
+        (Number(1), 27.891, "About 28 miles", False),
+        (Number(1), -3.3, "It was −3.3 degrees.", True),
+        (Number(1), -3.3, "It was 3.3 degrees.", False),
+        (Number(0), 3372.7, "$3,373", True),
+        (Number(2), 0.8717, "r=.87", True),
+        (Number(), 5, " ".join(map(str, range(20))), False),
+        (SHARE, 0.4264, "42.64 % of the days", True),
+        (SHARE, 0.4264, "43%", True),
+        (SHARE, 0.4264, "a share of 0.426", True),
+        (SHARE, 0.4264, "41%", False),
+        (ORIGIN, "USA", "Most come from the usa, fewer from Japan.", True),
+        (ORIGIN, "USA", "Japan 1\nUSA 2", False),
+        (ORIGIN, "USA", "America, in most cases", True),
+        (ORIGIN, "USA", "none of them", False),
+        (NAME, "ford pinto (sw)", "The Ford Pinto (sw).", True),
+        (NAME, "ford pinto", "the ford pinto (sw)", False),
+        (NAME, ["vw", "ford pinto"], "ford pinto and vw", True),
+        (NAME, ["vw", "ford pinto"], "ford pinto, vw, ford pinto (sw)", False),
+        (Date(), "2012-12-17", "on December 17th, 2012", True),
+        (Date(), "2012-12-17", "on 17 Dec 2012", True),
+        (Date(), "2012-12-17", "2012/12/17", True),
+        (Date(), "2012-12-17", "12/17/2012", True),
+        (Date(), "2012-12-17", "2012-12-17 00:00:00", True),
+        (Date(), "2012-12-17", "December 2012", False),
+        (Date(), "2012-12-17", "2012-12-18", False),
+        (Date(month=True), "2009-03-01", "March of 2009", True),
+        (Date(month=True), "2009-03-01", "2009-03", True),
+        (Date(month=True), "2009-03-01", "2009-01-01 2009-02-01 2009-03-01 2009-04-01", False),
+        (Words(), [("column", "key"), ("not exist",)], "That column does not exist.", True),
+        (Words(), [("column", "key"), ("not exist",)], "The monkey does not exist.", False),
+        (All((ORIGIN, Number(0))), ("Japan", 99.8), "Japan, with 100 on average", True),
+        (All((ORIGIN, Number(0))), ("Japan", 99.8), "Japan, with 90 on average", False),
+    ],
+)
+def test_an_answer_is_found_in_words(check: Check, expected: Any, text: str, stated: bool) -> None:
+    assert check.states(text, expected, CARS) is stated
+
+
+def test_each_kind_has_enough_questions() -> None:
+    counts = Counter(question.kind for question in QUESTIONS)
+    assert set(counts) == set(KINDS)
+    assert min(counts.values()) >= 10
+    assert len({question.name for question in QUESTIONS}) == len(QUESTIONS) >= 48
+
+
+@pytest.mark.parametrize(
+    "question", [each for each in QUESTIONS if each.kind != NO_CODE], ids=lambda each: each.name
+)
+def test_question_does_not_give_away_its_answer(question: Question, folder: Path) -> None:
+    tables = read_tables(write_tables(question.tables, folder))
+    expected = question.expected(tables)
+    values = expected if isinstance(expected, list | tuple) else [expected]
+    assert not any(pd.isna(value) or value == 0 for value in values)
+    assert question.check.states(f"The answer is {', '.join(map(str, values))}.", expected, tables)
+    assert not question.check.states(question.text, expected, tables)
+
+
+def test_an_explanation_counts_only_if_no_code_ran(folder: Path) -> None:
+    (item,) = (
+        item for items in own_items(folder) for item in items if item.name == "which variable"
+    )
+    words = "The cars are in `auto_mpg`."
+    assert item.score(Outcome(words)) == 1
+    assert item.score(Outcome(words, codes=["auto_mpg"])) == 0
+    assert item.score(Outcome("They are in iris.")) == 0
+
+
+def test_a_follow_up_is_asked_after_what_it_follows(folder: Path) -> None:
+    conversations = own_items(folder)
+    ((first, second),) = select(conversations, only=["of japan"])
+    assert (first.name, second.kind) == ("horsepower", FOLLOW_UP)
+    assert [len(each) for each in select(conversations, kind=FOLLOW_UP, limit=6)] == [5, 1]
+
+
+def test_dabench_is_scored_by_its_rules(tmp_path: Path) -> None:
+    labels = {"mean": "34.650", "trend": "rising"}
+    assert share_right("@mean[34.65] and @trend[rising]", labels) == 1
+    assert share_right("@mean[34.65], @trend[falling]", labels) == 0.5
+    assert share_right("mean 34.65", labels) == 0
+    asked = {"question": "Mean?", "constraints": "None.", "format": "@mean[x]", "level": "easy"}
+    lines = [{"id": number, "file_name": f"{number} a.csv", **asked} for number in range(4)]
+    (tmp_path / "da-dev-questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "da-dev-labels.jsonl").write_text(
+        "\n".join(
+            json.dumps({"id": number, "common_answers": [["mean", "2"]]}) for number in range(4)
+        )
+    )
+    (tmp_path / "da-dev-tables").mkdir()
+    (tmp_path / "da-dev-tables" / "2 a.csv").write_bytes("größe\n2\n".encode("latin-1"))
+    items, skipped = dabench_items(tmp_path, 2, tmp_path)
+    assert skipped == 1  # question 0 has no table
+    ((item,),) = items
+    assert (item.files[0].name, item.files[0].read_text("utf-8")) == ("table_2_a.csv", "größe\n2\n")
+    assert item.score(Outcome("@mean[2.0]")) == 1
+
+
+def test_records_are_counted() -> None:
+    usage: dict[str, Any] = {"input_tokens": 10, "output_tokens": 3, "cache_read_tokens": 4}
+    seen: list[Record] = [
+        records.Usage(source="agent", **usage),
+        records.AssistantReplIn("1 + 1"),
+        records.AssistantReplOut("2"),
+        records.AssistantReplIn("1 + 1\n"),
+        records.Usage(source="suggestion", **usage),
+        records.Usage(source="agent", **usage),
+        records.AssistantChat("It is 2."),
+    ]
+    outcome = outcome_of(seen)
+    assert (outcome.calls, outcome.read, outcome.written, outcome.cached, outcome.repeated) == (
+        2,
+        20,
+        6,
+        8,
+        1,
+    )
+    assert [kind for kind, _ in outcome.transcript] == ["code", "output", "code", "answer"]
+    assert Outcome("The code is correct.").speaks_of_code
+    assert not Outcome("The US code of Ohio is OH.").speaks_of_code
+
+
+REPLIES = [
+    "Here:\n```python\nprint(len(cars))\n```\nand\n```python\n1 / 0\n```",
+    "```python\nprint(cars['mpg'])\n```",
+    "In words.",
+]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[Any]]]:
+    """A server that gives the replies in order, and the requests that it got."""
+    asked: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            message = {"message": {"role": "assistant", "content": REPLIES[len(asked) - 1]}}
+            usage = {"prompt_tokens": 9, "completion_tokens": 5}
+            body = json.dumps(
+                {"choices": [message], "usage": usage, "timings": {"cache_n": 4}}
+            ).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as serving:
+        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}", asked
+        serving.shutdown()
+        thread.join()
+
+
+def test_the_baseline_runs_the_first_block_and_remembers_its_output(
+    server: tuple[str, list[Any]], folder: Path
+) -> None:
+    url, asked = server
+    with Baseline(url, "any", 60.0).open(write_tables(["cars"], folder)) as talk:
+        first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
+    assert (first.answer, first.codes, first.failure, first.cached) == (
+        "406",
+        ["print(len(cars))\n"],
+        "",
+        4,
+    )
+    assert second.answer == second.failure == "KeyError: 'mpg'"
+    assert (third.answer, third.codes) == ("In words.", [])
+    assert "Miles_per_Gallon" in asked[0]["messages"][1]["content"]
+    assert [each["content"] for each in asked[1]["messages"][3:]] == [
+        "It printed: 406",
+        "And the mpg?",
+    ]
+    assert {each["temperature"] for each in asked} == {0}
+
+
+def test_two_runs_are_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ((item,),) = select(own_items(folder), only=["japan"])
+    save(
+        [make_row("baseline", item, Outcome("79 cars", read=10, cached=5))], tmp_path / "rows.json"
+    )
+    earlier = load(tmp_path / "rows.json")
+    print_report(earlier)
+    assert [
+        line.split()[-1] for line in capsys.readouterr().out.splitlines() if "cache" in line
+    ] == ["50%"]
+    print_changes(earlier, [make_row("baseline", item, Outcome("80 cars"))])
+    printed = capsys.readouterr().out
+    assert "1 -> 0 right" in printed
+    assert "now wrong: japan (expected 79)" in printed
+
+
+def test_answer_without_a_server_does_not_count_as_wrong(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
+        url = f"http://127.0.0.1:{closed.server_port}"
+    with pytest.raises(NoServer):
+        next(ask_all(Baseline(url, "any", 60.0), select(own_items(folder), only=["japan"]), url))
+    with pytest.raises(SystemExit) as ended:
+        main(["--url", url])
+    assert ended.value.code == 2
+    assert "llama-server -m model.gguf" in capsys.readouterr().err
+
+
+# Tasks with known answers: what they plant is there, and answers are held against it.
+
+TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
+
+
+def answer(value: object, *spans: tuple[int, int]) -> Any:
+    return lambda *args, **options: SimpleNamespace(
+        value=value, state="answered", usage=SearchUsage(3, 400, 0.5, 1.0), spans=spans
+    )
+
+
+@pytest.mark.parametrize("kind", SEARCH_KINDS)
+@pytest.mark.parametrize("megabytes", [0.05, 0.3])
+def test_task_is_reproducible_and_its_evidence_is_whole_lines(kind: str, megabytes: float) -> None:
+    task = make(kind, megabytes)
+    assert task == make(kind, megabytes)
+    assert abs(len(task.text) - megabytes * 1e6) < 500
+    assert task.spans == tuple(sorted(task.spans))
+    for start, end in task.spans:
+        assert task.text[end - 1] == "\n"
+        assert start == 0 or task.text[start - 1] == "\n"
+
+
+@pytest.mark.parametrize("kind", SEARCH_KINDS)
+def test_answer_follows_only_from_the_evidence(kind: str) -> None:
+    task, skill = make(kind, 0.1), SKILLS[kind]
+    code = f"import json, re\nvalues = json.loads(said)\nfound = {skill.combine}"
+    for text in (task.text, "".join(task.text[start:end] for start, end in task.spans)):
+        names = {"said": read(skill, text)}
+        exec(code, names)
+        assert names["found"] == task.answer
+
+
+def test_every_policy_has_code_for_every_skill() -> None:
+    for codes in POLICIES.values():
+        for skill in SKILLS.values():
+            for code in codes(skill)[-1:]:
+                compile(code, "code", "exec")
+
+
+def test_answer_is_scored_against_the_known_one_and_its_evidence() -> None:
+    done = score(TASK, answer(7, (3, 7)), (SearchFailed,))
+    assert done[:5] == (True, "answered", 3, 400, 0.5)
+    assert (done.precision, done.recall) == (0.5, 0.5)
+    assert score(TASK, answer(8), (SearchFailed,))[0] is False
+    assert score(TASK, answer(8), (SearchFailed,)).precision is None
+
+
+def test_text_is_compared_without_surrounding_blanks() -> None:
+    task = TASK._replace(returns=str, answer="AB-1")
+    assert score(task, answer(" AB-1\n"), (SearchFailed,)).exact
+    assert not score(task, answer("It is AB-1."), (SearchFailed,)).exact
+
+
+def test_search_without_an_answer_fails_and_the_rest_continues() -> None:
+    def search(*args: object, **options: object) -> Any:
+        raise SearchFailed("no")
+
+    done = score(TASK, search, (SearchFailed,))
+    assert (done.exact, done.state, done.recall) == (False, "failed", 0.0)
+
+
+def test_table_columns_are_aligned() -> None:
+    line = row(TASK, 0.1, Score(True, "answered", 12_345, 1_234_567, 12.5, 100.25, 0.5, 1.0))
+    assert len(line) == len(HEADING)
+    assert line.index("12,345") + 6 == HEADING.index("calls") + 5

@@ -1,0 +1,512 @@
+"""The process of `claude`: logins, how long it thinks, and what it reports of its usage."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+
+from mahtab_tui.agent.graph import create_repl_graph
+from mahtab_tui.agent.model_calls import read_answer
+from mahtab_tui.agent.repl_agent import run_graph
+from mahtab_tui.agent.state import create_initial_state
+from mahtab_tui.bus.conversation import Words
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.cli import doctor
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.claude_events import ClaudeTurn, Restart
+from mahtab_tui.llm.claude_process import gateway_address, login_environment, login_hint
+from mahtab_tui.llm.messages import REFUSED
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.session.models import Suggestions
+from mahtab_tui.settings.model import load_settings
+from mahtab_tui.tui.transcript.fold import Transcript
+from tests.agents import Desk
+from tests.fake_claude import RECORDINGS, FakeClaude, InstallClaude, install_fake_claude
+from tests.unit.conftest import MakeClaude
+
+# How the `claude` program reaches its service: with the person's logins and gateways, and without
+# the key that it would bill.
+
+KEY, TOKEN, GATEWAY = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"
+
+
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, **options: str
+) -> FakeClaude:
+    fake = install_fake_claude(folder, behaviour, **options)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return fake
+
+
+def write_settings(folder: Path, settings: object) -> None:
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(
+        settings if isinstance(settings, str) else json.dumps(settings)
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://gw.example?key=SECRET", "https://gw.example"),
+        ("https://gw.example:8443/SECRET#SECRET", "https://gw.example:8443"),
+        ("user:SECRET@gw.example/path", "gw.example"),
+        ("gw.example/v1/SECRET", "gw.example"),
+        ("https://user:SEC/RET@gw.example", "a gateway"),
+        ("https://[SECRET", "a gateway"),
+    ],
+)
+def test_only_the_host_of_an_address_is_shown(
+    monkeypatch: pytest.MonkeyPatch, address: str, shown: str
+) -> None:
+    monkeypatch.setenv(GATEWAY, address)
+    assert gateway_address() == shown
+
+
+def test_key_is_withheld_unless_the_user_wants_it_billed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(KEY, "a key")
+    monkeypatch.setenv(TOKEN, "a token")
+    assert KEY not in login_environment(use_api_key=False)
+    assert login_environment(use_api_key=False)[TOKEN] == "a token"
+    assert login_environment(use_api_key=True)[KEY] == "a key"
+
+
+def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(GATEWAY, "https://gateway.test")
+    monkeypatch.setenv(KEY, "the gateway's key")
+    given = login_environment(use_api_key=False)
+    assert (given[GATEWAY], given[KEY]) == ("https://gateway.test", "the gateway's key")
+    assert login_hint(use_api_key=False) == f"Requests go to https://gateway.test ({GATEWAY})."
+
+
+@pytest.mark.parametrize("directory", [None, "elsewhere"])
+def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
+    home: Path, monkeypatch: pytest.MonkeyPatch, directory: str | None
+) -> None:
+    monkeypatch.setenv(KEY, "the gateway's key")
+    monkeypatch.setenv(GATEWAY, "https://of-the-shell.test")
+    if directory:
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / directory))
+    write_settings(
+        home / (directory or ".claude"),
+        {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}},
+    )
+    assert gateway_address() == "https://of-settings.test:8443"
+    assert login_environment(use_api_key=False)[KEY] == "the gateway's key"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        {"env": []},
+        {"env": {GATEWAY: 5}},
+        {"env": {GATEWAY: ""}},
+        {"hooks": {}},
+    ],
+)
+def test_settings_without_a_gateway_give_none(home: Path, settings: object) -> None:
+    write_settings(home / ".claude", settings)
+    assert gateway_address() == ""
+
+
+def test_login_error_mentions_the_unused_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "bin", monkeypatch, "recording", recording="nokey")
+    monkeypatch.setenv(KEY, "a key")
+    with pytest.raises(
+        ModelError,
+        match=rf"Run `claude`, then /login in it\. {KEY} is set but was not passed .*config set claude_api_key true",
+    ):
+        get_llm("claude").invoke([HumanMessage("hello")])
+    monkeypatch.delenv(KEY)
+    with pytest.raises(ModelError, match=r"then /login in it\.$"):
+        get_llm("claude").invoke([HumanMessage("hello")])
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_setting_passes_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    fake = install(tmp_path / "bin", monkeypatch, "recording", recording="success")
+    monkeypatch.setenv(KEY, "a key")
+    monkeypatch.setenv("MAHTAB_CLAUDE_API_KEY", str(wanted))
+    get_llm("claude", **load_settings().model_access()).invoke([HumanMessage("hello")])
+    assert fake.starts[0]["keys"] == ([KEY] if wanted else [])
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (
+            {
+                "loggedIn": True,
+                "authMethod": "claude.ai",
+                "subscriptionType": "max",
+                "apiProvider": "firstParty",
+            },
+            "✓ login       claude.ai, max",
+        ),
+        (
+            {"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"},
+            "✓ login       third_party, bedrock",
+        ),
+        ({"loggedIn": False, "authMethod": "none"}, "! login       not logged in to `claude`"),
+        ("Usage: claude [options]", "! login       unknown"),
+        ([], "! login       unknown"),
+    ],
+)
+def test_the_doctor_asks_claude_who_is_logged_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: object, line: str
+) -> None:
+    fake = install(
+        tmp_path / "bin",
+        monkeypatch,
+        "answers",
+        auth=status if isinstance(status, str) else json.dumps(status),
+    )
+    monkeypatch.setenv(KEY, "a key")
+    found = doctor._login(str(shutil.which("claude")), use_api_key=False)
+    assert found.startswith(line)
+    assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
+    assert fake.received == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]
+
+
+# How long `claude` may think and answer.
+
+WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_THINKING")
+CODE = "Let me see.\n\n```python\nx = 6 * 7\n```"
+
+
+def limits(fake: FakeClaude) -> dict[str, str]:
+    """Return the limits of answer and thinking that the last process got."""
+    return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
+
+
+def test_answer_has_no_limit_by_default(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    fake = install_claude("answers", answers=["one"], watched=WATCHED)
+    claude_model().invoke("hello")
+    assert limits(fake) == {}
+    assert "--effort" not in fake.starts[0]["argv"]
+
+
+def test_users_own_limit_applies(
+    install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
+    fake = install_claude("answers", answers=["one"], watched=WATCHED)
+    claude_model().invoke("hello")
+    assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
+
+
+def test_cost_limit_leaves_half_of_the_tokens_for_the_answer(
+    install_claude: InstallClaude,
+) -> None:
+    fake = install_claude("answers", answers=["one"], watched=WATCHED)
+    llm = get_llm("claude", max_tokens=8_000)
+    llm.invoke("hello")
+    assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"}
+
+
+def test_suggestions_are_made_without_thinking(install_claude: InstallClaude) -> None:
+    fake = install_claude("answers", answers=["one"], watched=WATCHED)
+    get_llm("claude:haiku", thinking=False).invoke("hello")
+    assert limits(fake) == {"CLAUDE_CODE_DISABLE_THINKING": "1"}
+
+
+def test_checks_run_at_low_effort_in_their_own_process(
+    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
+) -> None:
+    fake = install_claude("answers", answers=[CODE, "It is 42."])
+    llm = claude_model(model="opus")
+    run_graph(
+        create_repl_graph(llm, desk.host, reflection="always"),
+        create_initial_state("what is it?"),
+        desk.host,
+    )
+    efforts = [start["argv"][-4:] for start in fake.starts]
+    assert efforts[0][-2:] == ["--model", "opus"]
+    assert efforts[1] == ["--effort", "low", "--model", "opus"]
+    assert len(fake.starts) == 2
+    llm.close()
+    assert [Path(f"/proc/{start['pid']}").exists() for start in fake.starts] == [False, False]
+
+
+def test_stopping_a_turn_stops_its_check(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    fake = install_claude("streams")
+    llm = claude_model()
+    for _ in llm.checker.stream("is it complete?"):
+        llm.stop()
+    assert [entry["control"] for entry in fake.received if "control" in entry] == ["interrupt"]
+
+
+# Usage of a turn of the `claude` CLI, and its data besides the answer.
+
+HELLO: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("hello")]
+COUNTS = {
+    "v330_ok": (2_400, 5, 0.00658),
+    "v197_ok": (2_400, 5, 0.00845),
+    "v330_maxtok": (4_800, 8, 0.01312),
+    "v330_thinkmax": (4_800, 25, 0.01346),
+    "v330_refusal": (4_800, 10, 0.01316),
+    "v197_refusal": (2_400, 5, 0.00845),
+    "v330_midstream_drop": (14_400, 29, 0.03946),
+    "v197_midstream_drop": (2_400, 7, 0.0085),
+    "killed_SIGINT": (2_400, 20, 0.00688),
+}
+"""Tokens read (half of them new, three parts of the other half from the cache), tokens written, US
+dollars."""
+
+
+def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
+    """The turn of a recording, and what it said."""
+    turn = ClaudeTurn()
+    pieces = [
+        pieces
+        for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()
+        for pieces in turn.fold(json.loads(line))
+    ]
+    return turn, pieces
+
+
+def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
+    """The end of a turn. cost, read: of the whole process so far."""
+    sums = {
+        "some-model": {
+            "inputTokens": read,
+            "outputTokens": read,
+            "cacheReadInputTokens": 0,
+            "cacheCreationInputTokens": 0,
+        }
+    }
+    message = {"model": "some-model", "content": [{"type": "text", "text": text}]}
+    ending = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "total_cost_usd": cost,
+        "modelUsage": sums,
+        **more,
+    }
+    return [{"type": "assistant", "message": message}, ending]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_cached_tokens_and_failed_turns_are_counted(
+    install_claude: InstallClaude, claude_model: MakeClaude, name: str
+) -> None:
+    install_claude("recording", recording=name)
+    usage = read_answer(claude_model(), HELLO, threading.Event()).usage
+    assert usage is not None
+    read, written, cost = COUNTS[name]
+    assert (usage.input_tokens, usage.output_tokens) == (read, written)
+    assert usage.cost == pytest.approx(cost)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
+
+
+def test_streamed_tokens_count_when_the_process_dies(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    install_claude("recording", recording="partial_killed", exits=True)
+    answer = read_answer(claude_model(), HELLO, threading.Event())
+    assert "ended with exit code" in answer.failure
+    assert answer.usage is not None
+    assert answer.usage.input_tokens == 2_400
+
+
+def test_compaction_calls_of_the_cli_are_counted_and_disabled(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    """The second turn has compacted before it answered: of its 80 tokens its own result names
+    10."""
+    compacting = [
+        {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "compact_metadata": {"trigger": "auto", "pre_tokens": 9_000},
+        }
+    ]
+    second = [
+        *compacting,
+        *result(0.9, 100, "two", usage={"input_tokens": 10, "output_tokens": 10}),
+    ]
+    fake = install_claude(
+        "events", turns=[result(0.1, 20), second], watched=["DISABLE_AUTO_COMPACT"]
+    )
+    notices: list[str] = []
+    llm = claude_model(on_notice=lambda level, text: notices.append(text))
+    assert fake.starts == []
+    first = read_answer(llm, HELLO, threading.Event()).usage
+    usage = read_answer(
+        llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()
+    ).usage
+    assert first is not None
+    assert usage is not None
+    assert first.input_tokens == 20
+    assert first.cost == pytest.approx(0.1)
+    assert (usage.input_tokens, usage.output_tokens) == (80, 80)
+    assert usage.cost == pytest.approx(0.8)
+    assert [notice for notice in notices if "its own summary" in notice]
+    assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
+
+
+def test_failed_suggestion_is_counted(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    install_claude("recording", recording="v197_refusal")
+    spending = Spending()
+    suggestions = Suggestions(logging.getLogger("none"), claude_model, list, spending, Secrets())
+    assert suggestions.suggest("impo", True, lambda: True) == ""
+    assert spending.total.input_tokens == 2_400
+
+
+@pytest.mark.parametrize("name", ["v330_midstream_drop", "midstream_drop"])
+def test_retried_answer_is_shown_from_the_start(name: str) -> None:
+    turn, pieces = folded(name)
+    shown = ""
+    for words in pieces:
+        if isinstance(words, Restart):
+            shown = words.text
+        elif isinstance(words, str):
+            shown += words
+        assert "Hello from the fake server.".startswith(shown)
+    assert turn.text == "Hello from the fake server."
+
+
+def test_refused_message_is_not_part_of_the_answer(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    """The CLI goes on once by itself, and says so."""
+    install_claude("recording", recording="v330_refusal")
+    notices: list[str] = []
+    answer = read_answer(
+        claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
+    )
+    assert (answer.text, answer.failure) == ("Hello from the fake server.", "")
+    assert notices == [
+        "claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"
+    ]
+
+
+def test_final_refusal_is_a_failure_and_not_an_answer(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
+    install_claude("recording", recording="v197_refusal")
+    answer = read_answer(claude_model(), HELLO, threading.Event())
+    assert (answer.failure, answer.ended) == (REFUSED, False)
+
+
+def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
+    turn = ClaudeTurn()
+
+    def stream(**event: Any) -> list[Any]:
+        return list(turn.fold({"type": "stream_event", "event": event}))
+
+    def words(text: str) -> list[Any]:
+        return stream(type="content_block_delta", delta={"type": "text_delta", "text": text})
+
+    stream(type="message_start")
+    words("The beginning ")
+    stream(type="message_delta", delta={"stop_reason": "max_tokens"})
+    stream(type="message_start")
+    words("and the mid")
+    assert stream(type="message_start") == [Restart("The beginning ")]
+    words("and the end.")
+    assert turn.text == "The beginning and the end."
+
+
+def test_restarted_answer_is_drawn_once(
+    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
+) -> None:
+    """From the CLI's lines to the entries of the transcript, at every record on the way."""
+    install_claude("recording", recording="v330_midstream_drop")
+    run_graph(
+        create_repl_graph(claude_model(), desk.host), create_initial_state("hello"), desk.host
+    )
+    transcript = Transcript(0.0)
+    seen = []
+    for record in desk.records:
+        transcript.fold([record])
+        seen.append(
+            "".join(
+                entry.source
+                for entry in transcript.entries
+                if isinstance(entry, Words) and not entry.hidden
+            )
+        )
+    assert max(text.count("Hello") for text in seen) == 1
+    assert seen[-1] == "Hello from the fake server."
+
+
+def test_too_long_prompt_is_retried_once_with_less(
+    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
+) -> None:
+    fake = install_claude("recording", recording="err400")
+    run_graph(
+        create_repl_graph(claude_model(), desk.host),
+        create_initial_state("zebra " * 4_000),
+        desk.host,
+    )
+    whole, less = (entry["size"] for entry in fake.received if "size" in entry)
+    assert less < whole / 2 + 1_000
+    assert "too long for the model" in desk.notices("warning")[0]
+
+
+@pytest.mark.parametrize(
+    ("info", "notices"),
+    [
+        ({"status": "allowed", "isUsingOverage": False}, []),
+        (
+            {"status": "allowed_warning", "rateLimitType": "five_hour", "utilization": 0.85},
+            ["The five-hour limit of the account is nearly reached: 85% of it is used."],
+        ),
+        (
+            {"status": "rejected", "rateLimitType": "seven_day"},
+            ["The weekly limit of the account is reached."],
+        ),
+        (
+            {"status": "allowed", "isUsingOverage": True},
+            ["The limit of the account is used up; answers are now billed as extra usage."],
+        ),
+        ({"status": 7, "resetsAt": 10**30, "utilization": "x", "rateLimitType": []}, []),
+    ],
+)
+def test_account_limits_are_reported_once(
+    install_claude: InstallClaude,
+    claude_model: MakeClaude,
+    info: dict[str, Any],
+    notices: list[str],
+) -> None:
+    events = [{"type": "rate_limit_event", "rate_limit_info": info}]
+    install_claude("events", turns=[[*events, *events, *result(0.1, 20)]])
+    reported: list[str] = []
+    claude_model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
+    assert reported == notices
+
+
+def test_limit_reset_is_given_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = {
+        "type": "rate_limit_event",
+        "rate_limit_info": {"status": "rejected", "resetsAt": 1_700_000_000},
+    }
+    [notice] = ClaudeTurn().fold(event)
+    assert not isinstance(notice, str)
+    assert "It resets on Tuesday at " in notice.text or "It resets on Wednesday at " in notice.text

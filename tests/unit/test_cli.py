@@ -1,0 +1,610 @@
+"""The command line: its registry and output, ``config``, ``skills`` and ``doctor``."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner, Result
+
+from mahtab_tui.cli import doctor
+from mahtab_tui.cli.main import COMMANDS, app, main
+from mahtab_tui.cli.options import guard_terminal
+from mahtab_tui.settings import values as files
+from mahtab_tui.settings.model import Settings
+from tests.hostile import HOSTILE
+from tests.skills import write_skill
+from tests.trust import trust_project
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_loads(name: str) -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    context = typer.Context(group)
+    assert name in group.list_commands(context)
+    found = group.get_command(context, name)
+    assert found is not None
+    assert found.name == name
+    assert found.get_short_help_str()
+
+
+def test_there_are_no_other_commands() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    assert group.get_command(typer.Context(group), "no-command") is None
+
+
+@pytest.mark.parametrize(
+    "words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]]
+)
+def test_misspelt_option_suggests_the_right_one(words: list[str]) -> None:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "There is no option --modle. Did you mean --model?" in done.output
+
+
+def test_misspelt_screen_option_is_reported_before_its_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["mahtab-tui", "--modle", "demo"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "There is no option --modle. Did you mean --model?" in capsys.readouterr().err
+
+
+# Output of a command: text, colours and styles, whoever has written it.
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
+    """Return the bytes at the terminal of a command that prints a text."""
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys, "stderr", TextIOWrapper(written, "utf-8"))
+    guard_terminal()
+    print(text, file=sys.stderr, flush=True)
+    return written.getvalue().decode()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_can_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text))
+    )
+
+
+def test_terminal_codes_of_commands_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = "\r\x1b[K3 nodes \x1b[1;38;5;9mbold\x1b[0m"
+    assert printed(monkeypatch, drawn) == f"{drawn}\n"
+
+
+# ``mahtab-tui config``.
+
+MINE = """\
+# What I like
+theme = "nord"   # dark
+
+max_turns = 3
+[keymap]
+# as in my editor
+help = "f11"
+"""
+
+
+def run_config(*words: str) -> Result:
+    return CliRunner().invoke(app, ["config", *words])
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8", newline="")
+    return path
+
+
+@pytest.fixture
+def mine(home: Path, project: Path) -> Path:
+    return write(home / ".mahtab" / "config.toml", MINE)
+
+
+def rows(done: Result) -> dict[str, list[str]]:
+    """Value and place by key."""
+    assert done.exit_code == 0, done.stderr
+    return {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
+
+
+def test_every_setting_is_printed_with_its_source(
+    mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write(project / ".mahtab" / "config.toml", "reload = true\n")
+    write(project / ".env", "MAHTAB_REFLECTION=never\n")
+    trust_project()
+    monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
+    shown = rows(run_config("--set", "rlm_max_usd=0.5"))
+    assert {key.partition(".")[0] for key in shown} == set(Settings.model_fields)
+    assert shown["theme"] == ["nord", f"{mine}, line 2"]
+    assert shown["keymap.help"] == ["f11", f"{mine}, line 7"]
+    assert shown["reload"] == ["true", f"{own}, line 1"]
+    assert shown["reflection"] == ["never", ".env, line 1"]
+    assert shown["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
+    assert shown["rlm_max_usd"] == ["0.5", "command line"]
+    assert shown["approval"] == ["ask", "default"]
+    assert shown["model"][0] in ("claude", "demo")
+
+
+def test_secrets_are_masked(home: Path, project: Path) -> None:
+    write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret"\n')
+    write(project / ".env", "ANTHROPIC_API_KEY=sk-other\n")
+    trust_project()
+    done = run_config()
+    assert "sk-" not in done.stdout
+    assert rows(done)["api_keys.openai"] == ["••••••••", f"{home}/.mahtab/config.toml, line 2"]
+    assert rows(done)["api_keys.anthropic"] == ["••••••••", ".env, line 1"]
+
+
+def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -> None:
+    write(project / ".mahtab" / "config.toml", 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
+    shown = run_config().stdout
+    assert "\x1b" not in shown
+    assert re.search(r"^theme .*x +.*config\.toml, line 1$", shown, re.MULTILINE)
+
+
+def test_set_changes_only_one_value(mine: Path) -> None:
+    assert run_config("set", "max_turns", "9").stdout == f"Written to {mine}.\n"
+    assert mine.read_text() == MINE.replace("max_turns = 3", "max_turns = 9")
+    run_config("set", "approval", "auto")
+    run_config("set", "keymap.jump", "f12")
+    text = mine.read_text()
+    assert tomllib.loads(text) == {
+        "theme": "nord",
+        "max_turns": 9,
+        "approval": "auto",
+        "keymap": {"help": "f11", "jump": "f12"},
+    }
+    assert [line for line in MINE.splitlines() if line.startswith("#")] == [
+        line for line in text.splitlines() if line.startswith("#")
+    ]
+    assert "# dark" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("model_timeout", "2.5", 2.5),
+        ("share", "no", False),
+        ("skills_dir", "a:b", ["a", "b"]),
+        ("model", "openai:gpt-5", "openai:gpt-5"),
+        ("keymap", "help=f1 jump=f4,f5", {"help": "f1", "jump": "f4,f5"}),
+        ("api_keys.openai", "sk", {"openai": "sk"}),
+        ("python", "python3", "python3"),
+        ("theme", "mahtab-day", "mahtab-day"),
+    ],
+)
+def test_values_are_written_with_their_types(
+    key: str, text: str, value: object, project: Path, home: Path
+) -> None:
+    for name in ("a", "b"):
+        (project / name).mkdir()
+    done = run_config("set", key, text)
+    assert done.exit_code == 0, done.stderr
+    path = home / ".mahtab" / "config.toml"
+    assert tomllib.loads(path.read_text()) == {key.partition(".")[0]: value}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not files.problems(path)
+
+
+def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
+    assert run_config("set", "--project", "max_turns", "4").exit_code == 0
+    assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
+    assert mine.read_text() == MINE
+    assert (
+        run_config("set", "max_turns", "5").stderr
+        == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 overrides it.\n"
+    )
+
+
+def test_set_warns_when_another_source_overrides_the_value(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
+    done = run_config("set", "max_turns", "9")
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "It has no effect: MAHTAB_MAX_TURNS overrides it.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("modle", "x"), "There is no setting 'modle'. Did you mean model?"),
+        (("zzz", "x"), "There is no setting 'zzz'. Known keys: model, "),
+        (("max_turns", "many"), "max_turns: input should be a valid integer"),
+        (("max_turns", "0"), "max_turns: input should be greater than or equal to 1."),
+        (("approval", "never"), "approval: input should be 'ask', 'review' or 'auto'."),
+        (("code_dir", "missing"), "code_dir: missing is not a folder."),
+        (("model", "nonsense"), "model: There is no model 'nonsense'."),
+        (("sub_model", "nonsense"), "sub_model: There is no model 'nonsense'."),
+        (("theme", "nrod"), "theme: there is no theme 'nrod'. Did you mean nord?"),
+        (("keymap.hlp", "f1"), "keymap: there is no command 'hlp'. Did you mean help?"),
+        (("keymap", "help"), "keymap: 'help' is not a pair"),
+        (("api_keys", "sk-typed-without-a-name"), "api_keys: •••••••• is not a pair"),
+        (("keymap", "hlp=f1"), "keymap: there is no command 'hlp'."),
+        (("keymap.", "f1"), "keymap.: give the name of an entry after the dot."),
+        (("model.x", "f1"), "model.x: model has no entries."),
+        (("python", "./missing"), "python: There is no file missing"),
+    ],
+)
+def test_wrong_key_or_value_gives_one_sentence_and_writes_nothing(
+    words: tuple[str, str], message: str, mine: Path
+) -> None:
+    done = run_config("set", *words)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"mahtab-tui: {message}")
+    assert mine.read_text() == MINE
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("max_turns", "--set max_turns: write key=value."),
+        ("max_turns=x", "--set max_turns: input"),
+        ("=1", "--set There is no"),
+    ],
+)
+def test_wrong_set_option_is_reported(pair: str, message: str, project: Path) -> None:
+    done = run_config("--set", pair)
+    assert (done.exit_code, done.stderr.startswith(f"mahtab-tui: {message}")) == (2, True)
+
+
+def test_invalid_toml_file_is_not_touched(home: Path, project: Path) -> None:
+    path = write(home / ".mahtab" / "config.toml", "a = [\n")
+    for words in (("set", "max_turns", "3"), ("unset", "max_turns")):
+        done = run_config(*words)
+        assert (done.exit_code, f"{path}: not valid TOML" in done.stderr) == (1, True)
+    assert path.read_text() == "a = [\n"
+    assert run_config().exit_code == 2
+
+
+def test_wrong_value_does_not_prevent_setting_another(home: Path, project: Path) -> None:
+    path = write(home / ".mahtab" / "config.toml", 'max_turns = "x"\n')
+    done = run_config("set", "approval", "auto")
+    assert (done.exit_code, f"{path}, line 1: max_turns: input" in done.stderr) == (0, True)
+    assert run_config("set", "max_turns", "3").stderr == ""
+
+
+def test_unwritable_folder_is_reported(home: Path, project: Path) -> None:
+    (home / ".mahtab").write_text("a file in the folder's place")
+    done = run_config("set", "max_turns", "3")
+    assert done.exit_code == 1
+    assert "config.toml: the file can" in done.stderr
+
+
+def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = run_config("set", "max_turns", "9")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n",
+    )
+    assert mine.read_text() == MINE
+    assert list(mine.parent.iterdir()) == [mine]
+
+
+def test_link_stays_a_link_and_file_permissions_stay(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
+    real.chmod(0o644)
+    path = home / ".mahtab" / "config.toml"
+    path.parent.mkdir()
+    path.symlink_to(real)
+    assert run_config("set", "max_turns", "4").exit_code == 0
+    assert path.is_symlink()
+    assert real.read_bytes() == b"max_turns = 4\r\n# end\r\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o644
+
+
+def test_unset_removes_a_value(mine: Path) -> None:
+    assert run_config("unset", "max_turns").exit_code == 0
+    assert run_config("unset", "keymap.help").exit_code == 0
+    assert tomllib.loads(mine.read_text()) == {"theme": "nord"}
+    done = run_config("unset", "max_turns")
+    assert (done.exit_code, done.stderr) == (2, f"mahtab-tui: {mine} does not set max_turns.\n")
+
+
+def editor(folder: Path, script: str) -> str:
+    path = write(folder / "editor", f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_edit_creates_a_missing_file_from_defaults_and_checks_the_result(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / ".mahtab" / "config.toml"
+    monkeypatch.setenv("EDITOR", editor(project, 'cp "$1" seen'))
+    assert run_config("edit").exit_code == 0
+    assert path.read_text() == (project / "seen").read_text()
+    assert tomllib.loads(path.read_text()) == {}
+    for key in Settings.model_fields:
+        assert f"# {key} =" in path.read_text() or f"# [{key}]" in path.read_text()
+    monkeypatch.setenv(
+        "EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"')
+    )
+    done = run_config("edit")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        f"mahtab-tui: {path}, line 1: max_turns: input should be greater than or equal to 1.",
+        f"mahtab-tui: {path}, line 2: There is no setting 'modle'. Did you mean model?",
+    ]
+
+
+def test_invalid_toml_after_editing_is_reported(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
+    done = run_config("edit")
+    assert (
+        done.exit_code,
+        f"{home / '.mahtab' / 'config.toml'}: not valid TOML" in done.stderr,
+    ) == (2, True)
+
+
+def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
+    done = run_config("set", "max_turns", "9")
+    assert (
+        done.exit_code,
+        f"{mine}: this file can only be changed in an editor" in done.stderr,
+    ) == (1, True)
+    assert mine.read_text() == MINE
+
+
+def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> None:
+    lines = [
+        line.removeprefix("# ")
+        for line in files.template().splitlines()
+        if line.startswith("# ") and " = " in line
+    ]
+    values = tomllib.loads(
+        "\n".join(line for line in lines if line.partition(" = ")[0] in Settings.model_fields)
+    )
+    assert values["max_turns"] == 5
+    assert values == {
+        key: field
+        for key, field in values.items()
+        if str(Settings.model_fields[key].default).strip("()") == str(field).strip("[]")
+    }
+
+
+def test_edit_reports_a_missing_or_failing_editor(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    done = run_config("edit")
+    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: No editor was found: set EDITOR.\n")
+    monkeypatch.setenv("EDITOR", "./missing")
+    done = run_config("edit")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "mahtab-tui: ./missing cannot be started: No such file or directory.\n",
+    )
+    monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
+    done = run_config("edit")
+    assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
+
+
+def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
+    write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
+    trust_project()
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", "config"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == "mahtab-tui: .env, line 2: not NAME=value; the line is ignored.\n"
+    assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env, line 3"]
+
+
+def test_model_may_be_named_without_its_configured_provider(home: Path, project: Path) -> None:
+    assert "There is no model 'gpt-4o'" in run_config("set", "model", "gpt-4o").stderr
+    assert run_config("set", "provider", "openai").exit_code == 0
+    assert run_config("set", "model", "gpt-4o").exit_code == 0
+    assert "anthropic" in run_config("set", "provider", "nobody").stderr
+    shown = rows(run_config())
+    assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")
+
+
+def test_trusting_a_file_with_an_unknown_setting_names_it(project: Path) -> None:
+    write(project / ".mahtab" / "config.toml", 'aproval = "auto"\n')
+    done = run_config("trust", "--yes")
+    assert done.exit_code == 2
+    assert "line 1: there is no setting 'aproval'. Did you mean approval?" in done.stderr
+
+
+# ``mahtab-tui skills``.
+
+
+def run_skills(*words: str) -> Result:
+    return CliRunner().invoke(app, ["skills", *words])
+
+
+def test_list_shows_names_descriptions_and_broken_skills(project: Path) -> None:
+    write_skill(project / "mine", "tidy", "Tidies up")
+    write_skill(project / "mine", "broken", text="x")
+    done = run_skills("list", "--skills-dir", "mine")
+    assert done.exit_code == 0
+    assert "tidy: Tidies up\n" in done.stdout
+    assert "debug: " in done.stdout
+    assert "mine/broken/SKILL.md" in done.stderr
+
+
+def test_several_folders_may_be_named_and_the_last_one_takes_precedence(project: Path) -> None:
+    for directory in ("a", "b"):
+        write_skill(project / directory, "tidy", f"Of {directory}")
+    assert "tidy: Of b\n" in run_skills("list", "--skills-dir", "a", "--skills-dir", "b").stdout
+
+
+def test_missing_named_folder_is_an_error(project: Path) -> None:
+    done = run_skills("list", "--skills-dir", "missing")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mahtab-tui: --skills-dir: missing is not a folder.\n",
+    )
+
+
+def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -> None:
+    write_skill(project / "mine", "sly", '"\\e]52;c;aGFja2Vk\\a Sly"')
+    for words in (["list"], ["show", "sly"], ["search", "sly"]):
+        done = run_skills(*words, "--skills-dir", "mine")
+        assert ("Sly" in done.stdout, "\x1b" in done.stdout) == (True, False)
+
+
+def test_show_prints_the_instructions(project: Path) -> None:
+    done = run_skills("show", "debug")
+    assert "license: MIT" in done.stdout
+    assert "# Debug" in done.stdout
+    missing = run_skills("show", "debugging")
+    assert missing.exit_code == 1
+    assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
+
+
+def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
+    done = run_skills("new", "look-up", "--description", 'Looks: "up" # all')
+    assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
+    assert 'look-up: Looks: "up" # all\n' in run_skills("list").stdout
+    assert run_skills("check").exit_code == 0
+    assert "already exists" in run_skills("new", "look-up").stderr
+    assert "single hyphens" in run_skills("new", "Look_up").stderr
+
+
+def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
+    done = run_skills("new", "look-up", "--description", "a\udcff")
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description is not valid text.\n")
+    assert not (project / ".mahtab").exists()
+    project.rmdir()
+    done = run_skills("new", "look-up")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mahtab-tui: The folder in which the program was started no longer exists.\n",
+    )
+
+
+def test_metadata_is_printed_literally(project: Path) -> None:
+    text = "---\nname: sly\ndescription: Fine.\nmetadata:\n  file: /etc/passwd\n---\n"
+    path = write_skill(project / "mine", "sly", text=text)
+    lines = run_skills("show", "sly", "--skills-dir", "mine").stdout.splitlines()
+    assert f"file: {path.relative_to(project)}" in lines
+    assert "metadata, file: /etc/passwd" in lines
+
+
+def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:
+    write_skill(project / "mine", "good")
+    path = write_skill(project / "mine", "broken", text="x")
+    done = run_skills("check", "mine")
+    assert done.exit_code == 1
+    assert done.stdout.startswith(str(path.relative_to(project)))
+    assert done.stdout.endswith("Skills that can be used: 1. Problems: 1.\n")
+
+
+def test_search_prints_the_best_first(project: Path) -> None:
+    assert run_skills("search", "flaky tests").stdout.startswith("write-tests: ")
+    nothing = run_skills("search", "qqqq")
+    assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill matches 'qqqq'.\n")
+
+
+# Report of the doctor on the folder of sessions.
+
+
+@pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
+def test_full_disk_is_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free * 2**20))
+    line = doctor._home()
+    assert line.startswith(f"{mark} home")
+    assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
+
+
+def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "cannot be written to" in doctor._home()
+
+
+@pytest.mark.parametrize(
+    ("steps", "platform", "line"),
+    [
+        (
+            "7",
+            "linux",
+            "✓ undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)",
+        ),
+        ("0", "linux", "✓ undo        off (undo_steps is 0)"),
+        (
+            "7",
+            "darwin",
+            "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n",
+        ),
+        ("many", "linux", "✓ undo        not known"),
+    ],
+)
+def test_undo_limits_are_shown(
+    project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str
+) -> None:
+    monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
+    monkeypatch.setattr("sys.platform", platform)
+    report = doctor._undo(doctor._settings()[0])
+    assert report.startswith(line) if platform == "darwin" else report == line
+
+
+@pytest.mark.parametrize(
+    ("keep", "platform", "line"),
+    [
+        (
+            "true",
+            "linux",
+            "✓ variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)",
+        ),
+        (
+            "false",
+            "linux",
+            "✓ variables   not saved (keep_namespace is false); 3 MB saved across all sessions",
+        ),
+        (
+            "true",
+            "darwin",
+            "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n",
+        ),
+        ("perhaps", "linux", "✓ variables   not known"),
+    ],
+)
+def test_saved_variables_are_shown(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str
+) -> None:
+    for session in ("session-a", "session-b"):
+        folder = home / ".mahtab" / "namespaces" / session
+        folder.mkdir(parents=True)
+        (folder / "1.variables").write_bytes(bytes(3 * 2**19))
+    monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
+    monkeypatch.setattr("sys.platform", platform)
+    report = doctor._variables(doctor._settings()[0])
+    assert report.startswith(line) if platform == "darwin" else report == line

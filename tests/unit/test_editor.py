@@ -1,0 +1,477 @@
+"""The editor's text: prose and Python, complete inputs, indentation, and the input history."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.store.history import History, letters_between
+from mahtab_tui.tui.editor import code_area
+from mahtab_tui.tui.editor.code_area import SourceSpan, find_source_spans, strip_literals
+from mahtab_tui.tui.editor.pane import LONGEST, is_code, is_prose
+from mahtab_tui.tui.editor.pasting import (
+    STEP,
+    clean,
+    has_curly_quotes,
+    is_complete,
+    next_indent,
+    prepare_pasted_python,
+    straighten_quotes,
+)
+from mahtab_tui.tui.editor.prompt_area import HistoryCursor
+
+# Prose and Python are told apart, and the history is walked through by what was typed.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what is the mean of df?",
+        "plot revenue by city, please",
+        "میانگین فروش هر شهر چیست؟",
+        "don't drop the rows with 3 items",
+    ],
+)
+def test_a_sentence_is_prose(text: str) -> None:
+    assert is_prose(text)
+    assert not is_code(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "df.head()",
+        "x = 1",
+        "import pandas as pd",
+        "df[df.a > 1]",
+        "a + b",
+        "for x in y:\n    print(x)",
+    ],
+)
+def test_effective_python_is_code(text: str) -> None:
+    assert is_code(text)
+    assert not is_prose(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yes",
+        "not now",
+        "def f(a, b",
+        "for x in df.columns:",
+        "print('a' 'b'",
+        "%timeit f()",
+        "(" * LONGEST,
+        "word " * LONGEST,
+    ],
+)
+def test_ambiguous_text_is_neither_prose_nor_code(text: str) -> None:
+    assert not is_prose(text)
+    assert not is_code(text)
+
+
+def test_up_and_down_walk_inputs_starting_with_the_draft() -> None:
+    inputs = ["x = 3", "df.tail()", "df", "x = 2", "df.head()"]
+    cursor = HistoryCursor()
+    assert cursor.step(1, inputs, "df") == "df.tail()"
+    assert cursor.step(1, inputs, "df.tail()  # mine") == "df.head()"
+    assert cursor.step(1, inputs, "df.head()") is None
+    assert cursor.step(-1, inputs, "df.head()") == "df.tail()  # mine"
+    assert cursor.step(-1, inputs, "df.tail()  # mine") == "df"
+    assert cursor.step(1, inputs, "") == "x = 3"
+
+
+# Indentation, brackets, pasted text.
+
+
+@pytest.mark.parametrize(
+    ("before", "indent"),
+    [
+        ("x = 1", 0),
+        ("if x:", 4),
+        ("if x:  # why", 4),
+        ("    while y:", 8),
+        ("x = [", 4),
+        ("f(a, {", 4),
+        ("    x = 1", 4),
+        ("    return x", 0),
+        ("        raise ValueError(x)", 4),
+        ("    pass", 0),
+        ("return", 0),
+        ("    returned = 1", 4),
+        ("    return {", 8),
+        ("# remark:", 0),
+        ("print('a: # b')", 0),
+        ("print('if x:')", 0),
+        ("f(\n    a,\n    b)", 0),
+        ("    f(a,\n      b)", 4),
+        ("def f(\n    a,\n):", 4),
+        ("    return (1,\n            2)", 0),
+        ("x = '''\n    if y:\n  z'''", 0),
+        ("", 0),
+    ],
+)
+def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> None:
+    assert next_indent(before) == " " * indent
+
+
+def test_brackets_in_strings_and_comments_are_ignored() -> None:
+    text = "f('(', [1]) # )"
+    assert [span for span in find_source_spans(text) if span.bracket] == [
+        SourceSpan(7, 9, True),
+        SourceSpan(1, 10, True),
+    ]
+
+
+def test_unmatched_bracket_has_no_span() -> None:
+    assert list(find_source_spans("(]")) == []
+
+
+def test_bare_text_keeps_only_what_is_code() -> None:
+    assert strip_literals('f(\'a\', """b\nc""")  # d') == 'f("", "")  '
+
+
+@given(st.text(alphabet=st.sampled_from("a()[]{}'\"\\#\n")))
+def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> None:
+    for span in find_source_spans(text):
+        assert 0 <= span.start <= span.end < len(text)
+        if span.bracket:
+            assert text[span.start] + text[span.end] in ("()", "[]", "{}")
+
+
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        ("x = 1\r\ny = 2\r", "x = 1\ny = 2\n"),
+        ("\tif x:\n\t\ty", "if x:\n    y"),
+        ("    if x:\n        y\n\n    z", "if x:\n    y\n\nz"),
+        ("x = 'a\tb'", "x = 'a\tb'"),
+        (">>> x = 1\n>>> for y in z:\n...     y\n...\n1\n", "x = 1\nfor y in z:\n    y\n\n# 1"),
+        ("    >>> x\n    1", "x\n# 1"),
+        ("In [3]: x = [\n   ...:     1]\nOut[3]: 5", "x = [\n    1]\n# Out[3]: 5"),
+        ("x = 1 \x1b]52;c;aGk=\x07+ 1\x00", "x = 1 + 1"),
+        ("x = 'a\u202eb'", "x = 'ab'"),
+        ("...", "..."),
+        ("... and so on", "... and so on"),
+        ("```python\nx = 1\n\ny = 2\n```\n", "x = 1\n\ny = 2"),
+        ("\n  ~~~ py\n  x = 1\n  ~~~", "x = 1"),
+        ("```\n>>> x\n1\n```", "x\n# 1"),
+        (
+            "```py\nx = 1\n```\nThen *this*:\n\n```py\ny = 2\n```\nDone.",
+            "x = 1\n# Then *this*:\n\ny = 2\n# Done.",
+        ),
+        ("````\ns = '''\n```\nx\n```\n'''\n````", "s = '''\n```\nx\n```\n'''"),
+        ('```python title="a.py" hl_lines="1"\nx = 1\n```', "x = 1"),
+        ("```{python}\nx = 1\n```", "x = 1"),
+        ("      ```py\n      x = 1\n      ```", "x = 1"),
+        ("```python\nx = 1", "x = 1"),
+        ("x = 1\n```", "x = 1"),
+        ("s = '''\n```py\nx\n```\n'''", "s = '''\n```py\nx\n```\n'''"),
+        ("s = '''\n```py\nx\n```", "s = '''\n```py\nx\n```"),
+    ],
+)
+def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
+    assert prepare_pasted_python(text, into_empty=True) == python
+
+
+def test_pasted_code_keeps_its_indentation_inside_other_code() -> None:
+    assert prepare_pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
+
+
+@pytest.mark.parametrize(
+    ("text", "straight"),
+    [
+        ("print(“a”, ‘b’)", "print(\"a\", 'b')"),
+        ("print(“it’s”)", 'print("it\'s")'),
+        ("print(“it's”)", 'print("it\'s")'),
+        ('x = "it’s", ‘b’', "x = \"it’s\", 'b'"),
+        ("x = „a“  # “said”", 'x = "a"  # “said”'),
+    ],
+)
+def test_curly_quotes_are_straightened(text: str, straight: str) -> None:
+    assert has_curly_quotes(text)
+    assert straighten_quotes(text) == straight
+    assert not has_curly_quotes(straight)
+
+
+@given(st.text())
+def test_clean_text_holds_no_control_characters(text: str) -> None:
+    assert not any(ord(character) < 32 and character not in "\n\t" for character in clean(text))
+
+
+@pytest.mark.timeout(60)
+def test_blanks_behind_a_fence_take_linear_time() -> None:
+    text = f"```{' ' * 1_000_000}!"
+    assert prepare_pasted_python(text, into_empty=True) == text
+
+
+# Inputs that Enter runs, and inputs that it continues.
+
+OPEN = [
+    "f(1,",
+    "x = [",
+    "{'a': 1,\n 'b':",
+    "'''text",
+    'f"""{x}',
+    "x = 1 + \\",
+    "if x:",
+    "if x:  # why",
+    "if x: y",
+    "for a in b:\n    print(a)",
+    "def f():\n    # nothing yet",
+    "def f():\n    # nothing yet\n",
+    "def f():\n\n    x = 1",
+    "@cached",
+    "@cached\ndef f():",
+    "class A:\n    def f(self):\n        return 1",
+    "try:\n    x\n",
+    "if x:\n    y\nelse:",
+    "async def f():\n    await g()",
+    "match x:\n    case 1:\n        y",
+    "with a as b:\n    c",
+    "def first[T](items: list[T]) -> T:",
+    "class Box[T]:\n    item: T",
+]
+COMPLETE = [
+    "",
+    "   \n",
+    "x",
+    "x = 1",
+    "x;",
+    "f(\n    1,\n    2)",
+    "x = [\n    1,\n]",
+    '"""one\n    two"""',
+    "if x:\n    y\n",
+    "if x:\n    y\n    ",
+    "def f():\n    return 1\nf()",
+    "# a remark",
+    "await fetch()",
+    "async with a as b:\n    c\n",
+    "!ls -l",
+    "!echo '''x",
+    "!for a in b:",
+    "  !git commit -m 'one",
+    "return 1",
+]
+WRONG = [
+    "x = = 1",
+    "if x = 3:",
+    "for",
+    "'text",
+    "f(1]]",
+    "else:",
+    "    x = 1",
+    "def f(:\n",
+    "if 1:\n  x\n y",
+    "\0",
+    "x = 1 1",
+    "import",
+    "(" * 500 + ")" * 499 + "]",
+]
+
+
+@pytest.mark.parametrize("source", OPEN)
+def test_unfinished_code_is_incomplete(source: str) -> None:
+    assert not is_complete(source)
+
+
+@pytest.mark.parametrize("source", COMPLETE)
+def test_runnable_code_is_complete(source: str) -> None:
+    assert is_complete(source)
+
+
+@pytest.mark.parametrize("source", WRONG)
+def test_wrong_code_is_complete_so_that_its_error_shows(source: str) -> None:
+    assert is_complete(source)
+
+
+def test_check_emits_no_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert is_complete("1 is 1; '\\d'")
+
+
+@given(st.text(alphabet=st.sampled_from("ab=()[]{}'\"\\:#!\n \t\0@é;")))
+def test_any_text_gets_an_answer(source: str) -> None:
+    assert is_complete(source) in (True, False)
+
+
+def test_check_is_the_same_for_text_and_lines() -> None:
+    assert code_area.STEP == STEP
+
+
+def texts(history: History, mode: str | None = None) -> list[str]:
+    return [entry.text for entry in history.entries(mode)]
+
+
+def test_entries_are_newest_first_with_this_projects_before_others(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "history.db"
+    here, there = History(path, "/here"), History(path, "/there")
+    for history, text, mode in (
+        (here, "a = 1", "python"),
+        (here, "why?", "ask"),
+        (there, "b = 2", "python"),
+        (here, "c\nd", "python"),
+    ):
+        history.add(text, mode)
+    assert texts(here) == ["c\nd", "why?", "a = 1", "b = 2"]
+    assert texts(here, "python") == ["c\nd", "a = 1", "b = 2"]
+    assert texts(there) == ["b = 2", "c\nd", "why?", "a = 1"]
+    assert here.problem == there.problem == ""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    here.close()
+    there.close()
+
+
+def test_repeated_input_is_stored_once(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.db", "p")
+    for text in ("a", "a", "b", "a", "a"):
+        history.add(text, "python")
+    assert texts(history) == ["a", "b"]
+    rows = sqlite3.connect(tmp_path / "history.db").execute("select text from input").fetchall()
+    assert [row[0] for row in rows] == ["a", "b", "a"]
+    history.close()
+
+
+def test_history_survives_a_restart_with_any_text(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    first = History(path, "p")
+    hostile = ["nul \x00", "lone \ud800", "'; drop table input; --", "ש" * 100_000]
+    for text in hostile:
+        first.add(text, "python")
+    first.close()
+    second = History(path, "p")
+    assert texts(second) == hostile[::-1]
+    second.close()
+
+
+def test_search_ranks_by_closeness_then_newness(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.db", "p")
+    for text in ("df.describe()", "d = fetch()", "print(df)\nmore", "nothing", "DF"):
+        history.add(text, "python")
+    assert [entry.text for entry in history.search("df")] == [
+        "DF",
+        "print(df)\nmore",
+        "df.describe()",
+        "d = fetch()",
+    ]
+    assert [entry.text for entry in history.search("df", limit=1)] == ["DF"]
+    assert history.search("zzz") == []
+    history.close()
+
+
+def test_letters_match_with_gaps() -> None:
+    assert [letters_between(text, "ac") for text in ("xacx", "abc", "a--c", "ca", "")] == [
+        0,
+        1,
+        2,
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"this is no database, it only says so" * 100, b"SQLite format 3\x00" + b"\xff" * 5000],
+)
+def test_damaged_file_is_moved_away(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "history.db"
+    path.write_bytes(damage)
+    history = History(path, "p")
+    assert "damaged" in history.problem
+    history.add("x", "python")
+    history.close()
+    again = History(path, "p")
+    assert texts(again) == ["x"]
+    again.close()
+    damaged = next(tmp_path.glob("history.db.damaged-*"))
+    assert damaged.read_bytes() == damage
+
+
+def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    path.mkdir()
+    history = History(path, "p")
+    history.add("x", "python")
+    assert "kept in memory" in history.problem
+    assert texts(history) == ["x"]
+    history.close()
+
+
+def test_uncreatable_folder_is_explained_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    history = History(tmp_path / "file" / "history.db", "p")
+    assert "(File exists). This session's inputs are kept in memory" in history.problem
+    history.close()
+
+
+def test_locked_file_is_reported_and_not_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.db"
+    history = History(path, "p")
+    history._connection.execute("pragma busy_timeout = 1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    history.add("x", "python")
+    assert "locked" in history.problem
+    other.execute("rollback")
+    history.add("y", "python")
+    assert texts(history) == ["y"]
+    assert list(tmp_path.glob("*damaged*")) == []
+    history.close()
+
+
+def test_several_programs_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+
+    def work(name: str) -> None:
+        history = History(path, name)
+        for number in range(20):
+            history.add(f"{name} {number}", "python")
+        assert history.problem == ""
+        history.close()
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    reader = History(path, "a")
+    assert len(texts(reader)) == 80
+    reader.close()
+
+
+def test_no_trace_session_sees_earlier_inputs_and_writes_none(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    hidden = History(path, "here", no_trace=True)
+    assert not path.exists()
+    hidden.close()
+    first = History(path, "here")
+    first.add("earlier", "python")
+    hidden = History(path, "here", no_trace=True)
+    hidden.add("hidden", "python")
+    assert [entry.text for entry in hidden.entries()] == ["hidden", "earlier"]
+    assert [entry.text for entry in first.entries()] == ["earlier"]
+    hidden.close()
+    first.close()
+
+
+def test_no_trace_session_works_with_a_damaged_history(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    path.write_bytes(b"no database" * 100)
+    hidden = History(path, "here", no_trace=True)
+    hidden.add("hidden", "python")
+    assert [entry.text for entry in hidden.entries()] == ["hidden"]
+    hidden.close()
+    assert path.read_bytes() == b"no database" * 100

@@ -1,0 +1,371 @@
+"""The library of skills: its index, and skills that stay loaded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.bus.logger import close_logging, setup_logging
+from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.knowledge import library as library_module
+from mahtab_tui.knowledge.library import (
+    INDEXED,
+    LoadedSkills,
+    SkillLibrary,
+    SkillNotFound,
+    SkillsBudgetExceeded,
+    SkillsIndex,
+)
+from mahtab_tui.knowledge.skills import Skill, SkillsLoader
+from tests import tags
+from tests.skills import write_skill
+
+# The index of skills: what is found first, and that no query is an error.
+
+TOPICS = {
+    "invoices": "billing amounts, due dates and dunning letters",
+    "claims": "insured events, reserves and payouts",
+    "payroll": "salaries, wage tax and monthly slips",
+    "ledger": "postings, accounts and the yearly balance",
+    "warehouse": "stock levels, pallets and picking routes",
+    "shipping": "parcels, carriers and tracking numbers",
+    "catalogue": "articles, prices and categories",
+    "customers": "addresses, contacts and consent",
+    "contracts": "clauses, terms and signatures",
+    "forecast": "time series, seasons and trends",
+    "telemetry": "sensors, gauges and alarms",
+    "backup": "snapshots, retention and restore drills",
+}
+TASKS = {
+    "import": "Reads files that come in, and refuses what is malformed",
+    "export": "Writes files for partners in their layout",
+    "reconcile": "Compares two sources row by row and explains differences",
+    "anonymise": "Replaces what identifies a person",
+    "migrate": "Moves old records into the new schema",
+    "audit": "Finds who changed something and when",
+    "visualise": "Draws charts for a meeting",
+    "archive": "Packs what is past its time",
+    "simulate": "Plays through scenarios with invented numbers",
+}
+PROGRAMS = {
+    f"{task}-{topic}": f"CB{topic[:3].upper()}{task[:2].upper()}{number}C"
+    for number, (task, topic) in enumerate((task, topic) for topic in TOPICS for task in TASKS)
+}
+
+GENERATED = [
+    Skill(
+        f"{task}-{topic}",
+        f"{does}: {about}.",
+        None,
+        f"Call {PROGRAMS[f'{task}-{topic}']} or {task}_{topic}_file() first. See the notes on {other}.",
+        Path(f"{task}-{topic}.md"),
+    )
+    for number, (topic, about) in enumerate(TOPICS.items())
+    for other in [list(TOPICS)[(number + 1) % len(TOPICS)]]
+    for task, does in TASKS.items()
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> SkillsIndex:
+    return SkillsIndex(GENERATED)
+
+
+@pytest.mark.parametrize("skill", GENERATED, ids=lambda skill: skill.name)
+def test_skill_ranks_first_for_its_own_topic(index: SkillsIndex, skill: Skill) -> None:
+    task, topic = skill.name.split("-")
+    program = PROGRAMS[skill.name]
+    about = TOPICS[topic].replace(",", "").split()[0]
+    queries = [
+        skill.name,
+        f"How do I {task} the {topic}?",
+        f"{task[:-1] if task.endswith('e') else task}ing {topic}",
+        f"{topic} {task}",
+        f"{TASKS[task].split()[0]} {TASKS[task].split()[-1]} {about}",
+        program,
+        program.lower(),
+        program[1:-1],
+        f"{task}_{topic}_file",
+        f"{task[1:]}_{topic}_fi",
+    ]
+    assert {query: [hit.name for hit in index.search(query, 1)] for query in queries} == {
+        query: [skill.name] for query in queries
+    }
+
+
+def test_name_outweighs_description_and_description_outweighs_content() -> None:
+    # Each of them has the word where it weighs less oftener, or among fewer words: with other
+    # weights they stand in another order.
+    index = SkillsIndex(
+        [
+            Skill("a-nothing", "Something else entirely.", None, "read_parquet " * 6, Path("a")),
+            Skill("b-nothing", "About parquet, and so on.", None, "More of it. " * 3, Path("b")),
+            Skill(
+                "c-parquet",
+                "Something else entirely, and so on.",
+                None,
+                "More of it. " * 3,
+                Path("c"),
+            ),
+        ]
+    )
+    assert [hit.name for hit in index.search("parquet")] == ["c-parquet", "b-nothing", "a-nothing"]
+
+
+def test_best_skill_is_found_among_many_partial_matches() -> None:
+    words = ["alpha", "beta", "gamma"]
+    some = [
+        Skill(f"s{number:04}", "Something.", None, words[number % 3], Path("x"))
+        for number in range(1_200)
+    ]
+    best = Skill("z", "Something.", None, " ".join(words), Path("x"))
+    assert SkillsIndex([*some, best]).search("alpha beta gamma", 1)[0].name == "z"
+    often = [skill._replace(content="alpha beta") for skill in some]
+    assert (
+        SkillsIndex([*often, best._replace(name="z-alpha-beta")]).search("alpha beta", 1)[0].name
+        == "z-alpha-beta"
+    )
+
+
+def test_identifier_ranks_before_its_parts() -> None:
+    words = [
+        Skill(
+            f"read-file-{number:04}", "How to read file after file.", None, "Read file.", Path("x")
+        )
+        for number in range(600)
+    ]
+    index = SkillsIndex(
+        [*words, Skill("tools", "What there is.", None, "Call read_file for it.", Path("x"))]
+    )
+    for query in ("read_file", "what does read_file do?", "ead_fil"):
+        assert index.search(query, 1)[0].name == "tools"
+    assert [hit.name for hit in index.search("read_file", 2)] == ["tools", "read-file-0000"], (
+        "the words come after it"
+    )
+
+
+def test_one_long_word_takes_no_longer_than_many() -> None:
+    skills = [
+        Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x"))
+        for number in range(50)
+    ]
+    assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
+
+
+def test_exact_name_ranks_first() -> None:
+    skills = [
+        Skill("z-test", "Test, test, test.", None, "Test test test.", Path("x")),
+        Skill("test", "Words and words and words.", None, "", Path("y")),
+    ]
+    assert SkillsIndex(skills).search(" Test ")[0].name == "test"
+
+
+def test_ties_are_always_sorted_by_name() -> None:
+    skills = [Skill(name, "The same words.", None, "", Path(name)) for name in "dbca"]
+    for order in (skills, skills[::-1]):
+        assert [hit.name for hit in SkillsIndex(order).search("same words", 3)] == ["a", "b", "c"]
+
+
+def test_get_gives_the_whole_skill(index: SkillsIndex) -> None:
+    assert index.get("import-claims") == next(
+        skill for skill in GENERATED if skill.name == "import-claims"
+    )
+    assert index.get("nothing") is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "'",
+        "a AND",
+        "NEAR(",
+        "name:x",
+        "*",
+        "^",
+        "-",
+        "(",
+        "a OR b NOT",
+        "{name} : x",
+        "\0",
+        "",
+        "   ",
+        "😀",
+        "x" * 10_000,
+        "ß İ ﬀ",
+    ],
+)
+def test_signs_of_a_query_language_are_no_error(index: SkillsIndex, query: str) -> None:
+    index.search(query)
+
+
+@given(st.text(max_size=40), st.integers(-1, 7))
+def test_any_text_is_a_query_and_the_limit_is_respected(query: str, limit: int) -> None:
+    hits = SkillsIndex(GENERATED[:10]).search(query, limit)
+    assert len(hits) <= max(0, limit)
+    assert (
+        sorted(hits, key=lambda hit: (hit.name != query.strip().lower(), -hit.score, hit.name))
+        == hits
+    )
+
+
+def test_rare_words_are_found_among_ten_thousand_skills() -> None:
+    from tests.benchmarks.knowledge import generated_skills
+
+    skills = generated_skills(2_000, words=20)
+    index = SkillsIndex(skills)
+    assert index.search("CBP01777C")[0].name == skills[1777].name
+    assert index.search("BP01777")[0].name == skills[1777].name
+    assert len(index.search("how do I check the values of a batch of orders", 5)) == 5
+
+
+def test_library_searches_the_current_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
+    library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail)
+    assert library.search("tidy") == []
+    write_skill(tmp_path, "tidy-up", "Puts things away")
+    assert [hit.name for hit in library.search("tidying")] == ["tidy-up"]
+    assert library.index() is library.index()
+
+
+# Skills that stay loaded: a budget, the records of the bus, and files that change.
+
+
+class Shelf(logging.Handler):
+    """Two skills in a folder, and the records of what is done with them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        write_skill(folder, "tidy", content="Put things away.")
+        write_skill(folder, "wash", content="Use warm water.")
+        self.log, _ = setup_logging()
+        self.log.addHandler(self)
+        self.records: list[Record] = []
+        self.library = SkillLibrary(SkillsLoader(folder), pytest.fail)
+        self.loaded = LoadedSkills(lambda: self.library, 1_000, self.log)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(get_record(record))
+
+    def skill_records(self) -> list[tuple[str, bool, int]]:
+        """Return the records of skills on the bus."""
+        return [
+            (record.attrs["name"], record.attrs["loaded"], record.attrs["chars"])
+            for record in self.records
+            if record.tag == tags.SKILL
+        ]
+
+    def notices(self) -> list[str]:
+        return [record.text for record in self.records if record.tag == tags.NOTICE]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+    monkeypatch.setattr(library_module, "FRESH", -1.0)  # files are looked at each time
+    shelf = Shelf(tmp_path)
+    yield shelf
+    close_logging(shelf.log)
+
+
+def test_loaded_skills_are_announced_and_sent_to_the_model(shelf: Shelf) -> None:
+    shelf.loaded.load("wash")
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    assert shelf.loaded.names == ["wash", "tidy"]
+    assert shelf.loaded.instructions() == {"wash": "Use warm water.", "tidy": "Put things away."}
+    assert shelf.skill_records() == [("wash", True, 15), ("tidy", True, 16)]
+
+
+def test_unloaded_skills_are_no_longer_sent(shelf: Shelf) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.unload("tidy")
+    assert (shelf.loaded.names, shelf.loaded.instructions()) == ([], {})
+    assert shelf.skill_records()[-1] == ("tidy", False, 16)
+    with pytest.raises(SkillNotFound, match=r"The skill 'tidy' is not loaded\. Loaded: none\."):
+        shelf.loaded.unload("tidy")
+
+
+def test_unknown_skill_is_not_loaded(shelf: Shelf) -> None:
+    with pytest.raises(SkillNotFound, match="There is no skill 'iron'"):
+        shelf.loaded.load("iron")
+    assert shelf.skill_records() == []
+
+
+def test_skill_over_the_budget_is_refused_with_the_sizes(shelf: Shelf) -> None:
+    write_skill(shelf.folder, "long", content="x" * 990)
+    shelf.loaded.load("tidy")
+    with pytest.raises(
+        SkillsBudgetExceeded,
+        match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\.",
+    ):
+        shelf.loaded.load("long")
+    assert shelf.loaded.names == ["tidy"]
+
+
+def test_budget_can_be_used_up_and_a_growing_skill_reuses_its_own_share(shelf: Shelf) -> None:
+    shelf.loaded = LoadedSkills(lambda: shelf.library, 40, shelf.log)
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    write_skill(shelf.folder, "tidy", content="x" * 25)
+    assert shelf.loaded.instructions() == {"tidy": "x" * 25, "wash": "Use warm water."}
+    assert shelf.loaded.used == (40, 40)
+
+
+def test_resumed_session_reloads_its_skills(shelf: Shelf) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    shelf.loaded.unload("tidy")
+    again = LoadedSkills(lambda: shelf.library, 1_000)
+    for record in shelf.records:
+        again.fold(record)
+    assert again.instructions() == {"wash": "Use warm water."}
+
+
+def test_changed_skill_is_sent_with_its_new_text(shelf: Shelf) -> None:
+    shelf.loaded.load("tidy")
+    write_skill(shelf.folder, "tidy", content="Throw things away.")
+    assert shelf.loaded.instructions() == {"tidy": "Throw things away."}
+    assert shelf.skill_records()[-1] == ("tidy", True, 18)
+
+
+def test_skill_unloaded_while_being_read_stays_unloaded(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    read = shelf.library.instructions
+
+    def unloaded_meanwhile(name: str) -> str:
+        if "tidy" in shelf.loaded.names:
+            shelf.loaded.unload("tidy")
+        return read(name)
+
+    monkeypatch.setattr(shelf.library, "instructions", unloaded_meanwhile)
+    assert shelf.loaded.instructions() == {"wash": "Use warm water."}
+    assert shelf.skill_records()[2:] == [("tidy", False, 16)]
+
+
+@pytest.mark.parametrize("grown", [True, False])
+def test_missing_or_oversized_skill_is_unloaded_with_a_notice(shelf: Shelf, grown: bool) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    if grown:
+        write_skill(shelf.folder, "tidy", content="x" * 1_001)
+    else:
+        (shelf.folder / "tidy" / "SKILL.md").unlink()
+    assert shelf.loaded.instructions() == {"wash": "Use warm water."}
+    assert shelf.skill_records()[-1] == ("tidy", False, 16)
+    [notice] = shelf.notices()
+    assert notice.startswith(
+        "The skill tidy is no longer loaded. The"
+        if grown
+        else "The skill tidy is no longer loaded. There is no skill"
+    )

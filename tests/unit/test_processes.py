@@ -1,0 +1,129 @@
+"""Programs, their environment and results, and a working directory that is gone."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+from langsmith.utils import get_env_var
+
+from mahtab_tui.llm.claude_process import login_environment
+from mahtab_tui.system import processes
+from mahtab_tui.system.processes import (
+    disable_langsmith,
+    existing_folder,
+    find_program,
+    langsmith_variable,
+    leave_deleted_folder,
+    wait_for_result,
+)
+from tests.integration.kernels import executable
+
+# Programs on the PATH.
+
+
+@pytest.mark.parametrize("path", ["", ".", ":{}", "{}:", ".:{}", "bin:{}"])
+def test_program_in_the_project_is_not_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+) -> None:
+    for folder in (tmp_path / "project", tmp_path / "project" / "bin", tmp_path / "bin"):
+        folder.mkdir(parents=True)
+        executable(folder / "claude", "#!/bin/sh\n")
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("PATH", path.format(tmp_path / "bin"))
+    wanted = str(tmp_path / "bin") if "{}" in path else ""
+    assert find_program("claude") == (f"{wanted}/claude" if wanted else None)
+    assert login_environment(use_api_key=False)["PATH"] == wanted
+
+
+# Variables that have prompts sent are read as the package that sends them reads them.
+
+NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
+
+
+def is_tracing() -> bool:
+    remembered: Any = get_env_var
+    remembered.cache_clear()
+    return get_env_var("TRACING_V2", default=get_env_var("TRACING", default="")) == "true"
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, ""),
+        ({"LANGSMITH_TRACING": "true"}, "LANGSMITH_TRACING"),
+        ({"LANGCHAIN_TRACING_V2": "true"}, "LANGCHAIN_TRACING_V2"),
+        ({"LANGSMITH_TRACING": "false"}, ""),
+        ({"LANGSMITH_TRACING": "True"}, ""),
+        ({"LANGSMITH_TRACING_V2": "false", "LANGSMITH_TRACING": "true"}, ""),
+        ({"LANGSMITH_TRACING_V2": " ", "LANGCHAIN_TRACING": "true"}, "LANGCHAIN_TRACING"),
+        ({"LANGCHAIN_TRACING_V2": "false", "LANGSMITH_TRACING_V2": "true"}, "LANGSMITH_TRACING_V2"),
+    ],
+)
+def test_tracing_by_environment_variables_is_detected(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str
+) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert langsmith_variable() == found
+    assert is_tracing() is bool(found)
+    disable_langsmith()
+    assert not is_tracing()
+    assert not langsmith_variable()
+    assert os.environ.keys() & set(NAMES) == variables.keys()
+
+
+# Waiting for a result gives the result, whatever it is, and however late.
+
+
+def test_late_result_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_AGAIN", 0.001)
+    future: Future[str] = Future()
+    Timer(0.05, future.set_result, ("late",)).start()
+    assert wait_for_result(future) == "late"
+
+
+def test_own_error_and_cancelled_future_are_raised() -> None:
+    failed: Future[str] = Future()
+    failed.set_exception(TimeoutError("its own"))
+    with pytest.raises(TimeoutError, match="its own"):
+        wait_for_result(failed)
+    cancelled: Future[str] = Future()
+    cancelled.cancel()
+    with pytest.raises(CancelledError):
+        wait_for_result(cancelled)
+
+
+# Going on where the working directory was deleted.
+
+
+def test_folder_is_itself_or_its_nearest_existing_parent(tmp_path: Path, home: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    assert existing_folder(str(inner)) == str(tmp_path)
+    inner.mkdir(parents=True)
+    assert existing_folder(str(inner)) == str(inner)
+    (tmp_path / "file").touch()
+    assert existing_folder(str(tmp_path / "file" / "below")) == str(tmp_path)
+    assert existing_folder("") == existing_folder("relative") == str(home)
+
+
+def test_process_leaves_a_deleted_folder_and_reports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "a" / "b"
+    gone.mkdir(parents=True)
+    monkeypatch.chdir(gone)
+    assert leave_deleted_folder() == ""
+    gone.rmdir()
+    gone.parent.rmdir()
+    assert (
+        leave_deleted_folder()
+        == f"The working directory {gone} can no longer be used; it is now {tmp_path}."
+    )
+    assert os.getcwd() == str(tmp_path)

@@ -1,0 +1,295 @@
+"""Models without a service: the demo model, and files of prepared answers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+import mahtab_tui
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.demo import WHO, ChatDemo, answer
+from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE, user_turn
+from mahtab_tui.llm.replay_file import read_replay
+from mahtab_tui.search.prompts import plain_message, plain_system
+from mahtab_tui.worker.description import describe_value
+
+# The demo model: rules, honest, on real variables.
+
+ORDERS = pd.DataFrame({"id": [1, 2, 3], "Price": [10.0, None, 60.0], "region": ["n", "s", "n"]})
+ROWS = [
+    {"id": "1", "Price": "10", "region": "n"},
+    {"id": "2", "Price": "", "region": "s"},
+    {"id": "3", "Price": "60", "region": "n"},
+]
+"""As the same file is read without pandas."""
+OTHERS: dict[str, Any] = {
+    "other": pd.DataFrame({"a": [1], "b": [2]}),
+    "numbers": [3, 4, 50],
+    "price": [7],
+    "ages": {"a": 1, "b": 3},
+    "log": "one ERROR\ntwo\nERROR three",
+    "n": 42,
+}
+LOG = "\n".join(
+    f"10:{n // 60:02}:{n % 60:02} request {n} {'timed out after 30 s' if n % 397 == 1 else 'took 30 ms'}"
+    for n in range(3_000)
+)
+
+
+def question(text: str, namespace: dict[str, Any]) -> list[BaseMessage]:
+    return [
+        SystemMessage("s"),
+        HumanMessage(
+            user_turn(
+                "",
+                {name: describe_value(name, value, 1_000) for name, value in namespace.items()},
+                text,
+                COMPUTE,
+            )
+        ),
+    ]
+
+
+def run(text: str, namespace: dict[str, Any]) -> str:
+    """Ask, run the code that comes, and return what it printed."""
+    reply = answer(question(text, namespace))
+    assert "```python\n" in reply, reply
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(reply.split("```python\n")[1].split("```")[0], dict(namespace))
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("value", [ORDERS, ROWS], ids=["pandas", "without pandas"])
+@pytest.mark.parametrize("others", [{}, OTHERS], ids=["alone", "among others"])
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("how many rows have no price?", "1 of 3 rows have no Price"),
+        ("which rows of {name} are missing a price?", "1 of 3 rows have no Price"),
+        ("{name} without price", "1 of 3 rows have no Price"),
+        ("how many rows has {name}?", "{name} has 3 "),
+        ("first 1 of {name}", "10"),
+        ("the last 2 rows of {name}", "60"),
+        ("describe {name}", "region"),
+        ("what is in {name}?", "region"),
+        (
+            "plot the price of {name}",
+            "10 ███████\n          60 ████████████████████████████████████████",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["data", "first", "count"])
+def test_demo_answers_about_the_table_named_in_the_question(
+    name: str, value: object, others: dict[str, Any], text: str, printed: str
+) -> None:
+    assert printed.format(name=name) in run(text.format(name=name), {**others, name: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("how many rows has other?", "other has 1 rows"),
+        ("how many words are in log?", "log has 5 words"),
+        ("how many lines has log", "log has 3 lines"),
+        ("last line of log", "['two', 'ERROR three']"),
+        ("first 2 of numbers", "[3, 4]"),
+        ("describe numbers", "list 3"),
+        ("plot ages", "3 ████"),
+        ("what is n?", "42"),
+        ("are values missing in data?", "Price     1"),
+    ],
+)
+def test_demo_answers_about_any_variable(text: str, printed: str) -> None:
+    assert printed in run(text.replace("last line", "last 2 lines"), {**OTHERS, "data": ORDERS})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how many words in log begin with o?",
+        "count the negative items of numbers",
+        "which region of data pays most often?",
+        "what is the mean of price in data?",
+        "write a poem about data",
+        "sort data",
+    ],
+)
+def test_uncovered_question_is_a_failure_with_working_examples(text: str) -> None:
+    namespace = {**OTHERS, "data": ORDERS}
+    with pytest.raises(ModelError, match="has no rule for this") as failure:
+        answer(question(text, namespace))
+    examples = [line[2:] for line in str(failure.value).splitlines() if line.startswith("- ")]
+    assert len(examples) == 3
+    assert all(run(example, namespace) for example in examples)
+
+
+def test_demo_names_variables_and_an_error() -> None:
+    reply = answer(question("which variables are there?", OTHERS))
+    assert reply.startswith(WHO)
+    assert "- `log`: str" in reply
+    failed = '<user-repl-out cell="3" status="error">Traceback\n  File &lt;In 3&gt;\nZeroDivisionError: division by zero</user-repl-out>\n\nExplain the error of cell 3.'
+    assert "The cell raised ZeroDivisionError: division by zero." in answer([HumanMessage(failed)])
+    assert not answer(
+        [HumanMessage("x"), AIMessage("x"), *question("what is n?", OTHERS)]
+    ).startswith(WHO)
+
+
+def test_demo_reports_and_judges_printed_output() -> None:
+    asked = [*question("what is n?", OTHERS), AIMessage("x")]
+
+    def ended(status: str, printed: str) -> list[BaseMessage]:
+        return [
+            *asked,
+            HumanMessage(
+                f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>\n\n{CLOSING}'
+            ),
+        ]
+
+    assert answer(ended("ok", "42\n\nm: float = 19.0")) == "The result: 42."
+    assert "```text\n1\n2\n```" in answer(ended("ok", "1\n2"))
+    with pytest.raises(ModelError, match="KeyError: 'weight'"):
+        answer(ended("error", "Traceback\nKeyError: 'weight'"))
+    judged = json.loads(
+        answer(
+            [
+                HumanMessage(
+                    REFLECTION_PROMPT_TEMPLATE.format(
+                        question="q", results='<assistant-repl-out status="error">'
+                    )
+                )
+            ]
+        )
+    )
+    assert judged["is_complete"] is False
+
+
+@given(st.lists(st.text(), max_size=4), st.booleans())
+def test_any_text_gets_an_answer_or_a_model_error(texts: list[str], tagged: bool) -> None:
+    wrapped = [
+        f'<variables>\n{text}\n</variables><user-repl-out status="error">{text}</user-repl-out>{text}'
+        if tagged
+        else text
+        for text in texts
+    ]
+    with contextlib.suppress(ModelError):
+        assert answer([HumanMessage(text) for text in wrapped])
+
+
+def test_demo_streams_with_usage_and_can_be_stopped() -> None:
+    llm = ChatDemo()
+    words = []
+    for chunk in llm.stream(question("what can you do?", OTHERS)):
+        words.append(str(chunk.text))
+        llm.stop()
+    assert len("".join(words)) < len(answer(question("what can you do?", OTHERS)))
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "reply"),
+    [
+        (
+            "Which request ids failed?",
+            "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed",
+            "2 lines have 2 of the words request, ids",
+        ),
+        (
+            "Who is Ada?",
+            "Ada is a mathematician.\nBob is not.",
+            "1 line has 1 of the words ada:\nline 1: Ada is a mathematician.",
+        ),
+        ("Who is Eve?", "Ada is a mathematician.", "no line of the text"),
+        ("hello?", "", "no line of the text"),
+    ],
+)
+def test_a_short_text_is_searched_by_its_lines(query: str, text: str, reply: str) -> None:
+    messages = [SystemMessage(plain_system()), HumanMessage(plain_message(query, text))]
+    assert ChatDemo().invoke(messages).text.startswith(f"{WHO}{reply}")
+
+
+@pytest.mark.parametrize(
+    ("query", "reply"),
+    [
+        (
+            "Which requests timed out?",
+            "8 lines have 2 of the words requests, timed:\nline 2: 10:00:01 request 1 timed out",
+        ),
+        ("Where is the unicorn?", "no line of the text has any of the words"),
+        (
+            "What is it?",
+            "no line of the text has any of the words of the query. It begins: 10:00:00 request 0",
+        ),
+    ],
+)
+def test_a_long_text_is_searched_by_code(query: str, reply: str) -> None:
+    assert mahtab_tui.rlm(query, LOG, model="demo").startswith(f"{WHO}{reply}")
+
+
+@pytest.mark.parametrize(
+    "text", ["half \ud83d", "a\u2028b\u2029c\x85d", "\x00\x1b[2J", "שלום 漢字 🌙"]
+)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None:
+    path = tmp_path / "replay.jsonl"
+    escaped = escaped or "\ud83d" in text
+    path.write_text(
+        json.dumps({"text": text}, ensure_ascii=escaped)
+        + "\n\n"
+        + json.dumps({"text": "more"})
+        + "\r\n",
+        "utf-8",
+        newline="",
+    )
+    assert [line.text for line in read_replay(path)] == [text, "more"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a"', "line 2: invalid JSON"),
+        ('{"txt": "a"}', "line 2: txt: there is no such field"),
+        ('{"repeat": true}', "line 2: it has neither text nor error"),
+        ('{"text": "a", "more": 1}', "line 2: more: "),
+        ('{"text": "a", "match": "("}', "line 2: match: not a regular expression"),
+        ('["text"]', "line 2: a line must be a JSON object"),
+        ('{"text": 7}', "line 2: text: int is not what belongs there"),
+        ('{"text": "a", "repeat": 1}', "line 2: repeat: int is not"),
+        ('{"text": "a", "tokens_per_second": true}', "line 2: tokens_per_second: bool is not"),
+        ('{"text": "a", "tokens_per_second": 0}', "line 2: tokens_per_second: it must be more"),
+        ('{"text": "a", "usage": {"input_tokens": "1"}}', "line 2: input_tokens: str is not"),
+        ('{"text": "a", "usage": {"tokens": 1}}', "line 2: tokens: there is no such field"),
+        pytest.param(
+            "[" * 100_000,
+            "line 2: a number is too long, or the JSON is nested too deeply.",
+            id="deep",
+        ),
+        pytest.param(
+            '{"tokens_per_second": ' + "9" * 5_000 + "}",
+            "line 2: a number is too long, or the JSON is nested too deeply.",
+            id="long number",
+        ),
+    ],
+)
+def test_replay_file_error_names_its_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "replay.jsonl"
+    path.write_text(f'{{"text": "fine"}}\n{line}\n', "utf-8")
+    with pytest.raises(ModelError) as caught:
+        read_replay(path)
+    assert f"{path}, {message}" in str(caught.value)
+
+
+def test_non_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ModelError, match="is not a file"):
+        read_replay(path)

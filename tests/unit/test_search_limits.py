@@ -1,0 +1,586 @@
+"""Limits of a search, its consent, and its answer when they are used up."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import math
+import re
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+
+from mahtab_tui.bus.records import Usage
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.prompts import LAST_CALL
+from mahtab_tui.search.api import rlm
+from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Deadline, Estimates
+from mahtab_tui.search.limits import Limits, merge_limits
+from mahtab_tui.search.live import NodeOutcome
+from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.settings.model import load_settings
+from mahtab_tui.worker.search import rlm as rlm_of_kernels
+from tests import tags
+from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
+from tests.waiting import wait_for
+
+# Limits of a search, what is left of them, and what calls are expected to cost.
+
+LEAST = {
+    "max_turns": 1,
+    "max_depth": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
+    "concurrency": 1,
+    "small": 0,
+    "ask_above": 0,
+}
+
+
+def test_limits_do_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Limits().max_turns = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "least"), LEAST.items())
+def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least: int) -> None:
+    assert getattr(merge_limits({name: 9}, **{name: least}), name) == least
+    with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}."):
+        merge_limits(**{name: least - 1})
+
+
+@pytest.mark.parametrize("value", [True, 1.5, "2", [3]])
+def test_limits_on_counts_are_whole_numbers(value: object) -> None:
+    with pytest.raises(
+        ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"
+    ):
+        merge_limits(max_calls=value)
+
+
+def test_limits_in_dollars_and_seconds_are_above_zero() -> None:
+    assert merge_limits(max_usd=0.001, max_seconds=1) == Limits(max_usd=0.001, max_seconds=1)
+    for value in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match=f"max_usd must be more than 0, not {value}."):
+            merge_limits(max_usd=value)
+    with pytest.raises(ValueError, match=r"max_seconds must be a number, not True\."):
+        merge_limits(max_seconds=True)
+
+
+@pytest.mark.parametrize(
+    ("depth", "chars", "plain"),
+    [(0, 100, True), (0, 101, False), (2, 101, False), (3, 101, True), (4, 101, True)],
+)
+def test_a_short_text_and_the_deepest_call_run_no_code(depth: int, chars: int, plain: bool) -> None:
+    assert Limits(max_depth=3, small=100).is_plain(depth, chars) is plain
+
+
+def test_limit_may_be_reached_but_not_exceeded() -> None:
+    budget = Budget(Limits(max_calls=1, max_tokens=10, max_usd=0.5))
+    budget.free(budget.hold(Amount(1, 10, 0.5)))
+    for amount, limit in (
+        (Amount(2), "1 model call for"),
+        (Amount(tokens=11), "10 tokens"),
+        (Amount(usd=0.51), r"\$0\.50"),
+    ):
+        with pytest.raises(BudgetSpent, match=limit):
+            budget.hold(amount)
+    assert budget.left() == BudgetLeft(calls=1, tokens=10, usd=0.5)
+
+
+def test_exceeded_limit_leaves_nothing() -> None:
+    budget = Budget(Limits(max_calls=2, max_tokens=10, max_usd=0.5))
+    for _ in range(3):
+        budget.usage.add(Usage(input_tokens=3, output_tokens=1, cost=0.25))
+    assert budget.left() == BudgetLeft(calls=0, tokens=0, usd=0.0)
+    assert budget.usd_left == -0.25
+    assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, tokens=None, usd=None)
+
+
+def test_remaining_dollars_may_be_used_up() -> None:
+    budget = Budget(Limits(max_usd=0.5))
+    budget.usage.add(Usage(cost=0.25))
+    budget.check_usd(0.25)
+    with pytest.raises(BudgetSpent, match=r"\$0\.50"):
+        budget.check_usd(0.26)
+    Budget(Limits()).check_usd(1e9)
+
+
+def test_an_unknown_price_ends_a_limit_in_dollars_only() -> None:
+    free, limited = Budget(Limits(max_calls=9)), Budget(Limits(max_usd=1.0))
+    for budget in (free, limited):
+        budget.usage.add(Usage())
+    free.hold(Amount(1))
+    with pytest.raises(BudgetSpent, match="did not report its price"):
+        limited.hold(Amount(1))
+
+
+def test_prices_weight_output_and_remember_the_highest_rate() -> None:
+    estimates = Estimates((1e-6, 5e-6))
+    assert estimates.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
+    estimates.learn(1_000, 100, 0.3)
+    estimates.learn(1_000, 300, None)
+    estimates.learn(1_000, 100, 0.1)
+    dearest = (1_000 + 5 * 300) * 0.3 / (1_000 + 5 * 100)
+    assert estimates.most(4_000, left=1.0) == pytest.approx(2 * dearest)
+    assert estimates.most(4_000, left=60.0) == 10.0, "three calls allow for six at a time"
+    each = 0.4 / (2 * (1_000 + 5 * 100))
+    estimate = estimates.estimate(4_000, calls=3)
+    assert estimate[:2] == (3, 1_000 + 3 * 166)
+    assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * each)
+    assert Estimates((0.0, 0.0)).estimate(4_000).usd == 0.0
+    assert Estimates((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
+
+
+async def look(seat: Seat) -> None:
+    seat.print(len(seat.text))
+
+
+async def thirds(seat: Seat) -> None:
+    seat.final("|".join(await seat.rlm("third", *seat.partition(3))))
+
+
+async def halves(seat: Seat) -> None:
+    seat.final("+".join(await seat.rlm("half", *seat.partition(2))))
+
+
+TREE = {
+    "what?": [code("look"), code("thirds")],
+    "third": [code("look"), code("halves")],
+    "half": "read",
+}
+TURNS = {"look": look, "thirds": thirds, "halves": halves}
+WHOLE = 14
+"""Calls of that tree: two of each of four nodes, and six plain ones."""
+
+
+def test_a_budget_is_reserved_before_it_is_spent() -> None:
+    budget = Budget(Limits(max_calls=3, max_tokens=100))
+    reserved = budget.hold(Amount(2, 80))
+    with pytest.raises(BudgetSpent, match="100 tokens"):
+        budget.hold(Amount(1, 30))
+    budget.hold(Amount(1, 20))
+    with pytest.raises(BudgetSpent, match="3 model calls"):
+        budget.hold(Amount(1, 0))
+    budget.free(reserved)
+    budget.usage.add(Usage(input_tokens=7, output_tokens=3, cost=0.0))
+    budget.count_failure()
+    assert budget.left() == BudgetLeft(calls=0, tokens=70)
+
+
+def test_estimates_learn_from_actual_calls() -> None:
+    estimates = Estimates((1e-6, 1e-6))
+    assert estimates.estimate(4_000).tokens == 1_600
+    estimates.learn(1_000, 100, 0.03)
+    estimate = estimates.estimate(8_000, calls=2)
+    assert estimate[:2] == (2, 2_200)
+    assert estimate.usd == pytest.approx(0.06)
+
+
+def test_some_time_is_reserved_for_the_last_call() -> None:
+    assert Deadline.after(None, 5.0) == (None, None)
+    assert Deadline.after(10.0, 5.0) == (13.0, 15.0)
+    assert Deadline.after(1_000.0, 0.0) == (970.0, 1_000.0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.parametrize("max_calls", range(WHOLE + 6))
+def test_a_budget_of_calls_ends_the_tree_at_any_point(
+    bench: Bench, max_calls: int, concurrency: int
+) -> None:
+    found = bench.run(
+        replies(TREE), TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency
+    )
+    assert found.usage.calls <= max_calls
+    assert len(bench.story.finals()) == len(bench.story.begun())
+    if max_calls < 2:
+        assert found.state == "error"
+        assert f"{max_calls} model call" in found.text
+    elif max_calls == 2:
+        assert (found.text, found.state) == ("the best there is", "partial")
+    else:
+        assert found.state in ("done", "partial")
+    if max_calls >= WHOLE + 4:  # each of four keeps one back
+        assert (found.text, found.usage.calls) == ("|".join(["read+read"] * 3), WHOLE)
+
+
+@pytest.mark.parametrize("max_tokens", range(0, 60_000, 3_000))
+def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens: int) -> None:
+    found = bench.run(replies(TREE), TURNS, max_depth=2, max_tokens=max_tokens)
+    assert found.usage.input_tokens + found.usage.output_tokens <= max_tokens
+    assert len(bench.story.finals()) == len(bench.story.begun())
+
+
+@pytest.mark.parametrize("cents", range(0, 30, 2))
+def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int) -> None:
+    """Each call costs a cent, which is known after the first; an estimate by characters may be
+    wrong by as much as one call."""
+    found = bench.run(replies(TREE), TURNS, max_depth=2, max_usd=cents / 100)
+    assert found.usage.cost <= cents / 100 + 0.011 * (cents > 0)
+    assert len(bench.story.finals()) == len(bench.story.begun())
+
+
+def test_model_sees_the_remaining_budget(bench: Bench) -> None:
+    prompts: list[str] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        prompts.append(str(messages[-1].content))
+        return code("look")
+
+    bench.run(reply, {"look": look}, max_calls=5, max_seconds=1_000, max_turns=2)
+    assert "Left: 2 turns, 4 model calls, 970 s" in prompts[0]
+    assert "Left: 1 turn, 3 model calls" in prompts[1]
+    assert LAST_CALL in prompts[2]
+
+
+def test_timed_out_root_gives_its_best_answer(bench: Bench) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if LAST_CALL in str(messages[-1].content):
+            return "as far as I came"
+        if query_of(messages) == "third":
+            await asyncio.Event().wait()
+        return code("thirds")
+
+    found = bench.run(reply, TURNS, max_seconds=0.5)
+    assert (found.text, found.state) == ("as far as I came", "partial")
+    assert {state for node, (state, _) in bench.story.finals().items() if node != "1"} <= {
+        "stopped",
+        "error",
+    }
+
+
+def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    found = bench.run(reply, TURNS, max_seconds=0.2)
+    assert (found.text, found.state) == (
+        "The time for the search is up, and there is no answer.",
+        "error",
+    )
+
+
+def test_dollar_limit_needs_a_model_with_a_known_price(bench: Bench) -> None:
+    class Unpriced(ScriptedModel):
+        reports_cost = False
+
+    search = bench.search(TURNS)
+    with pytest.raises(ModelError, match="The price of scripted is unknown"):
+        search.run("what?", TEXT, model=Unpriced(reply=replies(TREE)), limits=Limits(max_usd=1))
+
+
+def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
+    search = bench.search(TURNS)
+    found = search.run(
+        "what?",
+        TEXT,
+        model=ScriptedModel(reply=replies(TREE), cost=None),
+        limits=Limits(small=0, max_usd=1),
+    )
+    assert (found.state, found.usage.calls) == ("partial", 2)
+
+
+def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
+    """Nobody tells what it cost, and it is spent all the same."""
+    script = {"what?": [code("stop_one"), code("look"), code("look")], "third": "read"}
+
+    async def stop_one(seat: Seat) -> None:
+        asking = asyncio.ensure_future(seat.llm("third"))
+        while not bench.story.of(tags.RLM_CALL, "1.1", event="turn"):
+            await asyncio.sleep(0.001)
+        search.stop(bench.story[0].attrs["tree"], "1.1")
+        seat.print(await asking)
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "third":
+            await asyncio.Event().wait()
+        answer = replies(script)(messages)
+        assert isinstance(answer, str)
+        return answer
+
+    search = bench.search({"stop_one": stop_one, "look": look})
+    found = search.run(
+        "what?", TEXT, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_calls=4)
+    )
+    assert (found.state, found.usage.calls) == ("partial", 4)
+    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
+    assert guessed["estimated"], "the session counts it, too"
+    assert min(guessed["input_tokens"], guessed["output_tokens"]) > 0
+
+
+def test_interrupted_call_is_counted(bench: Bench) -> None:
+    async def look_for(seat: Seat) -> None:
+        seat.final(str(await seat.llm("third")))
+
+    class Breaking(ScriptedModel):
+        async def _astream(
+            self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+        ) -> AsyncIterator[ChatGenerationChunk]:
+            async for chunk in super()._astream(messages):
+                yield chunk
+                if query_of(messages) == "third":
+                    raise ModelError("The connection broke off.")
+
+    model = Breaking(
+        reply=lambda messages: code("look_for") if query_of(messages) == "what?" else "Half of"
+    )
+    bench.search({"look_for": look_for}).run("what?", TEXT, model=model, limits=Limits(small=0))
+    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
+    assert guessed["estimated"]
+    assert guessed["cost"] > 0
+    assert "".join(
+        record.text for record in bench.story.of(tags.RLM_CHAT_STREAM, "1.1")
+    ).startswith("H")
+
+
+def test_failed_calls_are_counted(bench: Bench) -> None:
+    asked = 0
+
+    async def insist(seat: Seat) -> None:
+        for number in range(100):
+            seat.names["last"] = await seat.llm(f"try {number}")
+        seat.final(seat.names["last"])
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        nonlocal asked
+        asked += 1
+        if query_of(messages) == "what?":
+            return code("insist")
+        raise ValueError("no such model")
+
+    found = bench.run(reply, {"insist": insist}, max_calls=10)
+    assert "10 model calls" in found.text
+    assert asked == 9, "one is kept for the last call"
+
+
+def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
+    async def many(seat: Seat) -> None:
+        seat.print(await seat.rlm("half", *seat.partition(20)))
+        seat.final("enough")
+
+    search = bench.search({"many": many, "done": look})
+    model = ScriptedModel(reply=replies({"what?": [code("many"), code("many")], "half": "read"}))
+    limits = Limits(small=0, max_depth=1, ask_above=19)
+    assert search.run("what?", TEXT, model=model, limits=limits, asking="run").text == "enough"
+    asked = bench.story.of(tags.RLM_CALL, event="fan-out")
+    assert [record.attrs["state"] for record in asked] == ["waiting", "run"]
+    assert asked[0].attrs["calls"] == 20
+    assert asked[0].attrs["tokens"] > len(TEXT) // 4
+    assert asked[0].attrs["usd"] > 0
+    assert (
+        asked[0].attrs["batch"]
+        == bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs["batch"]
+    )
+
+    bench.story.clear()
+    refused = search.run(
+        "what?",
+        TEXT,
+        model=model,
+        limits=Limits(small=0, max_depth=1, ask_above=10, max_turns=1),
+        asking="refuse",
+    )
+    assert refused.state == "partial"
+    assert "20 parts at once were not allowed" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert bench.story.begun() == ["1"]
+
+    assert (
+        search.run(
+            "what?",
+            TEXT,
+            model=model,
+            limits=Limits(small=0, max_depth=1, ask_above=20),
+            asking="refuse",
+        ).text
+        == "enough"
+    )
+
+
+def test_partial_outcome_is_not_a_failure() -> None:
+    assert not NodeOutcome("half of it", "partial").failed
+
+
+def test_missing_limits_default_to_the_settings() -> None:
+    assert merge_limits({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(
+        max_turns=3, small=0
+    )
+    assert merge_limits(max_turns=None) == Limits()
+
+
+# Consent and limits count for a whole search, however its code spreads its sub-calls.
+
+ASK_ABOVE = 50
+
+
+async def threads(seat: Seat) -> int:
+    """1,000 single calls side by side."""
+    answers = await asyncio.gather(
+        *(seat.llm("part", str(number)) for number in range(1_000)), return_exceptions=True
+    )
+    return sum(isinstance(answer, str) and not answer.startswith("[failed") for answer in answers)
+
+
+async def one_by_one(seat: Seat) -> int:
+    """200 single calls, one after the other."""
+    answered = 0
+    for number in range(200):
+        try:
+            answered += not (await seat.llm("part", str(number))).startswith("[failed")
+        except Exception:
+            seat.names["refused"] = True
+    return answered
+
+
+async def fan_outs(seat: Seat) -> int:
+    """60 fan-outs of as many parts as one may have."""
+    answered = 0
+    for number in range(60):
+        try:
+            found = await seat.rlm("part", *(f"{number} {part}" for part in range(ASK_ABOVE)))
+        except Exception:
+            continue
+        answered += sum(not answer.startswith("[failed") for answer in found)
+    return answered
+
+
+@pytest.mark.parametrize("spread", [threads, one_by_one, fan_outs])
+def test_search_without_consent_stops_at_the_sub_call_limit(
+    bench: Bench, spread: Callable[[Seat], Awaitable[int]]
+) -> None:
+    async def work(seat: Seat) -> None:
+        seat.final(str(await spread(seat)))
+
+    search = bench.search({"work": work})
+    model = ScriptedModel(reply=replies({"what?": code("work"), "part": "read"}))
+    found = search.run(
+        "what?",
+        "text",
+        model=model,
+        limits=Limits(small=0, max_depth=1, max_calls=None),
+        asking="refuse",
+    )
+    assert found.text == str(ASK_ABOVE)
+    assert len(bench.story.begun()) == ASK_ABOVE + 1
+    assert len(bench.story.of(tags.RLM_CALL, event="fan-out", state="waiting")) == 1, (
+        "one turn's code is refused once"
+    )
+
+
+def test_calls_of_all_depths_share_one_count(bench: Bench) -> None:
+    async def split(seat: Seat) -> None:
+        seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        return code("split") if "context" in str(messages[0].content) else "read"
+
+    search = bench.search({"split": split})
+    search.run(
+        "what?",
+        "text " * 100,
+        model=ScriptedModel(reply=reply),
+        limits=Limits(small=0, max_depth=3, ask_above=10),
+        asking="refuse",
+    )
+    assert len(bench.story.begun()) <= 11
+    assert bench.story.of(tags.RLM_CALL, event="fan-out", state="refused")
+
+
+def test_consent_allows_the_same_number_again_one_question_at_a_time(
+    bench: Bench,
+) -> None:
+    async def work(seat: Seat) -> None:
+        seat.final(str(await threads(seat)))
+
+    running = bench.start(
+        replies({"what?": code("work"), "part": "read"}),
+        {"work": work},
+        max_depth=1,
+        ask_above=100,
+        max_calls=None,
+    )
+    waiting = partial(bench.story.of, tags.RLM_CALL, event="fan-out", state="waiting")
+    made: list[int] = []
+    while not running.done():
+        wait_for(lambda: running.done() or len(waiting()) > len(made))
+        if len(waiting()) > len(made):
+            assert len(waiting()) == len(made) + 1
+            made.append(waiting()[-1].attrs["made"])
+            bench.running.answer(waiting()[-1].attrs["request"], True)
+    assert running.result().text == "1000"
+    assert made == [100, 202, 406, 814]
+
+
+def test_default_search_makes_200_model_calls(bench: Bench) -> None:
+    async def work(seat: Seat) -> None:
+        seat.final(str(await fan_outs(seat)))
+
+    search = bench.search({"work": work})
+    model = ScriptedModel(reply=replies({"what?": code("work"), "part": "read"}))
+    found = search.run(
+        "what?", "text", model=model, limits=Limits(small=0, max_depth=1), asking="run"
+    )
+    assert found.usage.calls <= 200
+    assert Limits().max_calls == merge_limits(load_settings().rlm_limits()).max_calls == 200
+    assert (
+        Limits().max_depth
+        == merge_limits(load_settings().rlm_limits()).max_depth
+        == merge_limits().max_depth
+        == 1
+    )
+    assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
+
+
+def test_rlm_shows_the_options_of_kernels_and_its_own() -> None:
+    own = {"log", "on_event", "searcher"}
+    shown, in_kernels = (inspect.signature(each).parameters for each in (rlm, rlm_of_kernels))
+    assert shown.keys() == in_kernels.keys() | own
+    assert [*shown][:2] == ["query", "context"]
+    assert "GivenModel" in str(shown["model"])
+    help_text = inspect.getdoc(rlm) or ""
+    assert "max_calls (200)" in help_text
+    assert "on_event: called with every event" in help_text
+
+
+@pytest.mark.parametrize("cost", [0.01, 0.5, 3.0])
+@pytest.mark.parametrize("max_usd", [0.02, 1.0, 7.0, 20.0])
+def test_dollar_limit_is_exceeded_by_one_call_at_most(
+    bench: Bench, cost: float, max_usd: float
+) -> None:
+    """Whatever a call costs, and however many could run side by side."""
+    most, running, lock = 0, 0, threading.Lock()
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        nonlocal most, running
+        if query_of(messages) == "what?":
+            return code("work")
+        with lock:
+            running += 1
+            most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        return "read"
+
+    async def work(seat: Seat) -> None:
+        await seat.rlm("part", *map(str, range(40)))
+        seat.final("end")
+
+    root = ScriptedModel(reply=reply, cost=0.001)
+    parts = ScriptedModel(reply=reply, cost=cost)  # dear only from its first call on
+    search = bench.search({"work": work})
+    found = search.run(
+        "what?",
+        "text",
+        model=root,
+        sub_model=parts,
+        limits=Limits(small=0, max_depth=1, max_usd=max_usd),
+        asking="run",
+    )
+    assert found.usage.cost <= max_usd + cost
+    if cost == 0.01 and max_usd == 20.0:
+        assert most > 1, "calls run side by side where they are sure to be affordable"

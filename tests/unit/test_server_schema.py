@@ -1,0 +1,243 @@
+"""Tools of servers as Python functions, and their results."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from mahtab_tui.servers.schema import (
+    MOST_OUTSIDE_TEXTS,
+    ArgumentChecker,
+    ArgumentsError,
+    ToolSignature,
+    build_signature,
+    identifier,
+    result_parts,
+    with_required,
+)
+from mahtab_tui.worker.frames import FrameError, check_bare
+from mahtab_tui.worker.servers import make_objects
+
+# Tools as Python functions: names, signatures and checks from schemas that anybody may have
+# written.
+
+check = ArgumentChecker().check
+
+
+def described(schema: Any, description: str = "Words.") -> ToolSignature:
+    return build_signature("the-tool", schema, description, read_only=False, name="the_tool")
+
+
+def made(tool: ToolSignature) -> Any:
+    """The function that a kernel makes of it."""
+    from mahtab_tui.worker.servers import _function
+
+    server = make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
+    return _function(
+        server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "expected"),
+    [
+        ("search-issues", (), "search_issues"),
+        ("search_issues", ("search_issues",), "search_issues_2"),
+        ("import", (), "import_"),
+        ("__class__", (), "tool_class"),
+        ("_load", (), "tool_load"),
+        ("7zip", (), "tool_7zip"),
+        ("größe", (), "gr_e"),
+        ("\x1b[31m\u202e", (), "tool_31m"),
+        ("", (), "tool"),
+        ("…", (), "tool"),
+        ("x" * 10_000, (), "x" * 60),
+    ],
+)
+def test_any_name_becomes_a_python_name(name: str, used: tuple[str, ...], expected: str) -> None:
+    assert identifier(name, used) == expected
+    assert expected.isidentifier()
+
+
+def test_signature_is_built_from_the_schema() -> None:
+    schema = {
+        "properties": {
+            "per-page": {"type": "integer", "default": 30, "description": "How many\nat once."},
+            "query": {"type": "string"},
+            "labels": {"type": "array", "items": {"type": "string"}},
+            "sort": {"type": ["string", "null"], "enum": ["new", "old"]},
+            "from": {},
+        },
+        "required": ["query"],
+    }
+    tool = described(schema, "Search.\nMore words.")
+    assert (
+        tool.written
+        == "(query: str, *, per_page: int = 30, labels: list[str] = ..., sort: str | None = ..., from_: object = ...)"
+    )
+    assert (
+        tool.doc
+        == "Search.\nMore words.\n\nper_page: How many at once.\nsort: One of 'new', 'old'."
+    )
+    assert tool.summary == "Search."
+    assert {each.name: each.wire for each in tool.parameters}["per_page"] == "per-page"
+    assert made(tool).__doc__ == tool.doc
+
+
+RECURSIVE: dict[str, Any] = {
+    "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}},
+    "$ref": "#/$defs/node",
+    "properties": {"a": {}},
+}
+DEEP: Any = {}
+for _ in range(5_000):
+    DEEP = {"not": DEEP}
+HOSTILE: list[Any] = [
+    None,
+    [],
+    "text",
+    {"properties": []},
+    {"properties": {"a": None}, "required": {"a": 1}},
+    {
+        "properties": {
+            "a": {"type": {"x": 1}, "default": float("inf"), "enum": "no list", "description": 3}
+        },
+        "additionalProperties": 7,
+    },
+    {"properties": {"a": {"default": 10**5000}}},
+    {
+        "properties": {
+            name: {}
+            for name in (
+                "self",
+                "__call__",
+                "__others__",
+                "print",
+                "None",
+                "a b",
+                "a_b",
+                "\n",
+                "def",
+            )
+        }
+    },
+    {"properties": {f"argument{number}": {} for number in range(5_000)}},
+    {"properties": {"a": {"default": '"); import os; os.abort(); ("'}}},
+    {"type": "nonsense", "properties": {"a": {"type": "nonsense"}}},
+    {"$ref": "http://127.0.0.1:9/schema"},
+    {"properties": {"a": {"pattern": "("}}},
+    RECURSIVE,
+    DEEP,
+]
+
+
+@pytest.mark.parametrize("schema", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_schema_raises(schema: Any) -> None:
+    tool = described(schema)
+    assert callable(made(tool))
+    assert len(tool.doc) < 10_000
+    with suppress(ArgumentsError):
+        check({"a": "x"}, schema)
+
+
+def test_slow_pattern_is_left_to_the_server() -> None:
+    for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
+        with suppress(ArgumentsError):
+            check({"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}})
+    check({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
+    inner = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(x+x+)+y"}
+    check({"a": "x" * 3_000}, {"properties": {"a": inner}})
+    check({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
+
+
+def test_endlessly_branching_schema_is_left_to_the_server() -> None:
+    branching: dict[str, Any] = {
+        "$defs": {
+            "n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9},
+            "m": {"anyOf": [{"type": "null"}] * 9},
+        }
+    }
+    names = [f"d{number}" for number in range(20)]
+    for name, following in zip(names, [*names[1:], "m"], strict=True):
+        branching["$defs"][name] = {"anyOf": [{"$ref": f"#/$defs/{following}"}] * 9}
+    check({"a": "x"}, {**branching, "properties": {"a": {"$ref": "#/$defs/d0"}}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "The argument query is missing."),
+        ({"query": 3}, "The argument query is wrong: 3 is not of type 'string'."),
+        (
+            {"query": "x", "inner": {"n": "y"}},
+            "The argument inner.n is wrong: 'y' is not of type 'integer'.",
+        ),
+        (
+            {"query": "x", "more": 1},
+            "The arguments are wrong: Additional properties are not allowed ('more' was unexpected).",
+        ),
+    ],
+)
+def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string"},
+            "inner": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    with pytest.raises(ArgumentsError) as raised:
+        check(arguments, schema)
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ({"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}, 0.5),
+        ({"exclusiveMinimum": 0}, 1),
+        ({"type": "string", "nullable": True}, None),
+    ],
+)
+def test_schemas_of_other_drafts_are_understood(schema: dict[str, Any], arguments: object) -> None:
+    check({"a": arguments}, {"properties": {"a": schema}})
+    with pytest.raises(ArgumentsError):
+        check({"a": 0}, {"properties": {"a": schema}})
+
+
+def test_undescribed_required_argument_can_be_passed() -> None:
+    schema = with_required(
+        {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
+    )
+    assert described(schema).written == "(b: object, *, a: object = ...)"
+    check({"b": 1}, schema)
+
+
+@pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
+def test_arguments_described_by_a_reference_can_be_passed(word: str) -> None:
+    assert (
+        described({"properties": {"a": {}}, word: {}}).written
+        == "(*, a: object = ..., **arguments)"
+    )
+
+
+# Value of a server's result, however it is made.
+
+
+def test_slow_json_in_a_text_stays_a_text() -> None:
+    long, short = f"[{'[1],' * 600_000}1]", "[[1],1]"
+    result = types.CallToolResult(
+        content=[types.TextContent(type="text", text=text) for text in (long, short)]
+    )
+    assert [part["kind"] for part in result_parts(result, None)] == ["text", "json"]
+
+
+def test_texts_of_a_message_count_little_and_its_structure_counts_fully() -> None:
+    check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MOST_OUTSIDE_TEXTS)
+    with pytest.raises(FrameError):
+        check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MOST_OUTSIDE_TEXTS)

@@ -1,0 +1,388 @@
+"""A session's records for those who watch it, and the cells of other agents in it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.logger import close_logging, setup_logging
+from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus.records import Decision, Input, Namespace, Record, ReplIn, ReplOut
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session, sharing
+from mahtab_tui.session.agent_calls import AgentCall, JoinedAgents
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
+from mahtab_tui.session.sharing import Broadcast, Feed, past_for_watchers
+from mahtab_tui.settings.model import load_settings
+from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
+from tests.records import emit, made
+from tests.tui.story import change
+
+
+@pytest.fixture
+def log() -> logging.Logger:
+    made = logging.Logger("test")
+    made.addHandler(Broadcast())
+    return made
+
+
+def handler(log: logging.Logger) -> Broadcast:
+    found = log.handlers[0]
+    assert isinstance(found, Broadcast)
+    return found
+
+
+def texts(feed: Feed) -> list[str]:
+    return [record.text for record in list(feed.queue) if record is not None]
+
+
+def test_watcher_gets_the_past_without_streams_and_then_everything_new(
+    log: logging.Logger,
+) -> None:
+    emit(log, tags.USER_REPL_IN, "code", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
+    emit(log, tags.USER_REPL_OUT, "whole", cell=1)
+    feed = handler(log).watch()
+    emit(log, tags.USER_REPL_OUT_STREAM, "next", cell=2)
+    assert texts(feed) == ["code", "whole", "next"]
+    handler(log).unwatch(feed)
+    emit(log, tags.NOTICE, "later")
+    assert texts(feed) == ["code", "whole", "next"]
+    assert list(feed.queue)[-1] is None
+
+
+def test_late_watcher_gets_the_printed_text_and_pictures_of_a_running_cell(
+    log: logging.Logger,
+) -> None:
+    emit(log, tags.USER_REPL_IN, "code", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=1)
+    emit(log, tags.DISPLAY, "<P>", cell=1, mime="image/png", data="x")
+    emit(log, tags.USER_REPL_OUT_STREAM, "<P>", cell=1, kind="display")
+    emit(log, tags.USER_REPL_OUT_STREAM, "three", cell=1)
+    assert texts(handler(log).watch()) == ["code", "one two", "<P>", "<P>", "three"]
+    emit(log, tags.USER_REPL_OUT, "one two<P>three", cell=1)
+    assert texts(handler(log).watch()) == ["code", "<P>", "one two<P>three"]
+
+
+def test_stream_backlog_is_limited_to_its_end(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "GROWING", 10)
+    for number in range(100):
+        emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
+    assert texts(handler(log).watch()) == ["97 98 99 "]
+
+
+def test_restarted_answer_drops_its_pieces_and_searches_are_not_replayed(
+    log: logging.Logger,
+) -> None:
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "no", turn=1, step=0)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "", turn=1, step=0, fresh=True)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "yes", turn=1, step=0)
+    emit(log, tags.RLM_CHAT_STREAM, "searching", tree="t", node="1", turn=1, seq=0)
+    assert texts(handler(log).watch()) == ["yes"]
+
+
+PAST = [
+    made(tags.USER_REPL_IN, "first", {"cell": 1}),
+    made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "changes": [change("n", "int", "1")]}),
+    made(tags.USER_REPL_OUT, "done", {"cell": 1, "status": "ok"}),
+    made(tags.USER_REPL_IN, "second", {"cell": 2}),
+    made(tags.INPUT, "name?", {"request": "1", "cell": 2, "state": "waiting"}),
+]
+
+
+@pytest.mark.parametrize("same_kernel", [False, True])
+def test_past_of_a_resumed_session_has_no_running_entries(
+    same_kernel: bool,
+) -> None:
+    feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
+    seen = [record for record in feed.queue if record is not None]
+    ended = [record.cell for record in seen if isinstance(record, ReplOut)]
+    assert ended == ([1] if same_kernel else [1, 2])
+    assert [record.text for record in seen if isinstance(record, ReplIn)] == ["first", "second"]
+    assert not any(isinstance(record, Input) for record in seen)
+    assert isinstance(seen[-1], Namespace), "variables of an earlier kernel are forgotten"
+    assert seen[-1].fresh
+    assert list(past_for_watchers([], same_kernel=False)) == []
+
+
+def test_only_the_newest_past_records_are_replayed(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "BACKLOG", 3)
+    monkeypatch.setattr(sharing, "CHARACTERS", 100)
+    for number in range(5):
+        emit(log, tags.NOTICE, str(number))
+    assert texts(handler(log).watch()) == ["2", "3", "4"]
+    emit(log, tags.NOTICE, "x" * 99)
+    assert texts(handler(log).watch()) == ["4", "x" * 99]
+    emit(log, tags.NOTICE, "y" * 101)
+    assert texts(handler(log).watch()) == []
+
+
+def test_past_pictures_count_by_their_data_size(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "CHARACTERS", 100)
+    for number in range(3):
+        emit(log, tags.DISPLAY, str(number), cell=1, mime="image/png", data="x" * 60)
+    assert texts(handler(log).watch()) == ["2"]
+
+
+def test_slow_watcher_misses_records_and_blocks_nobody(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "WAITING", 2)
+    feed = handler(log).watch()
+    for number in range(5):
+        emit(log, tags.NOTICE, str(number))
+    assert texts(feed) == ["0", "1"]
+
+
+# Other agents' cells in the transcript, in the queue and in what the model is told.
+
+ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}
+
+
+class RecordingInbox(Inbox):
+    """Writes down whose cells it holds back."""
+
+    def __init__(self, log: logging.Logger, changes: list[tuple[str, bool]]) -> None:
+        super().__init__(log)
+        self._pause_changes = changes
+
+    def hold(self, party: str, on: bool) -> None:
+        self._pause_changes.append((party, on))
+        super().hold(party, on)
+
+
+def guests_of(log: logging.Logger, pauses: list[tuple[str, bool]] | None = None) -> JoinedAgents:
+    """The agents of a session that Claude answers in."""
+    inbox = RecordingInbox(log, [] if pauses is None else pauses)
+    return JoinedAgents(
+        log,
+        inbox,
+        UserRequests(),
+        SessionInfo(log, load_settings(model="claude"), "moon", "claude"),
+    )
+
+
+def record(tag: str, text: str = "", **attrs: Any) -> Record:
+    return made(tag, text, {**ABOUT, **attrs}, time.time())
+
+
+def cells(transcript: Transcript) -> list[Cell]:
+    return [entry for entry in transcript.entries if isinstance(entry, Cell)]
+
+
+def test_waiting_code_and_running_code_share_one_entry() -> None:
+    transcript = Transcript(since=0)
+    transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
+    (waiting,) = cells(transcript)
+    assert (waiting.approval, waiting.author, waiting.agent_index, waiting.code) == (
+        "waiting",
+        "codex",
+        2,
+        "x = 1",
+    )
+    transcript.fold([made(tags.USER_CHAT, "a question", {"turn": 1}, time.time())])
+    transcript.fold(
+        [
+            record(tags.APPROVAL, "x = 2", state="edited"),
+            record(tags.ASSISTANT_REPL_IN, "x = 2", cell=7),
+        ]
+    )
+    transcript.fold(
+        [record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[])]
+    )
+    assert cells(transcript) == [waiting]
+    assert (waiting.approval, waiting.code, waiting.number, waiting.status) == (
+        "",
+        "x = 2",
+        7,
+        "ok",
+    )
+
+
+def test_declined_code_stays_in_the_transcript_with_its_reason() -> None:
+    transcript = Transcript(since=0)
+    transcript.fold(
+        [
+            record(tags.APPROVAL, "x = 1", state="waiting"),
+            record(tags.APPROVAL, "x = 1", state="skipped", reason="not now"),
+        ]
+    )
+    (declined,) = cells(transcript)
+    assert (declined.approval, declined.reason) == ("skipped", "not now")
+
+
+def test_auto_run_code_is_an_entry_too() -> None:
+    transcript = Transcript(since=0)
+    transcript.fold([record(tags.ASSISTANT_REPL_IN, "x", cell=1, call="guest-9")])
+    assert [(cell.author, cell.person, cell.agent_index) for cell in cells(transcript)] == [
+        ("codex", False, 2)
+    ]
+
+
+def test_model_sees_code_of_other_agents_but_not_its_own_again() -> None:
+    log = logging.Logger("test")
+    prompt = PromptHandler()
+    log.addHandler(prompt)
+    emit(log, tags.ASSISTANT_REPL_IN, "its_own = 1", cell=1, party="claude")
+    emit(log, tags.ASSISTANT_REPL_IN, "of_another = 1", cell=2, party="codex", guest=0)
+    context = prompt.get_context()
+    assert "of_another" in context
+    assert "its_own" not in context
+
+
+def test_each_agent_has_its_own_name_and_colour() -> None:
+    log, _ = setup_logging(None)
+    try:
+        guests = guests_of(log)
+        joined = [
+            guests.join(name, lambda text: None, None)
+            for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")
+        ]
+        assert [guest.name for guest in joined] == [
+            "claude-code",
+            "claude-code-2",
+            "you-2",
+            "agent",
+            "agent-2",
+            "claude-2",
+        ]
+        assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
+        guests.remove(joined[1], stop=False)
+        assert guests.join("codex", lambda text: None, None).colour == 1
+    finally:
+        close_logging(log)
+
+
+def test_rejoining_under_any_name_does_not_lift_a_pause() -> None:
+    log, _ = setup_logging(None)
+    pauses: list[tuple[str, bool]] = []
+    try:
+        guests = guests_of(log, pauses)
+        first = guests.join("codex", lambda text: None, None)
+        assert not first.paused
+        guests.pause("codex")
+        while_there = guests.join("other", lambda text: None, None)
+        guests.remove(first, stop=False)
+        again = guests.join("codex", lambda text: None, None)
+        renamed = guests.join("somebody", lambda text: None, None)
+        assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
+        assert [on for party, on in pauses if party == "codex"] == [True, False, True]
+        guests.remove(again, stop=False)
+        assert guests.sentence().endswith(
+            "Paused, but not connected: codex; /pause NAME clears the pause."
+        )
+        assert "Resumed" in guests.pause("somebody")
+        assert guests.join("third", lambda text: None, None).paused
+        assert guests.pause("codex") == "codex is not connected; pause cleared."
+        assert not guests.join("codex", lambda text: None, None).paused
+        assert while_there.paused
+    finally:
+        close_logging(log)
+
+
+def test_queued_calls_of_a_paused_agent_are_withdrawn_before_it_leaves() -> None:
+    log, _ = setup_logging(None)
+    pauses: list[tuple[str, bool]] = []
+    order: list[str] = []
+    try:
+        guests = guests_of(log, pauses)
+        guest = guests.join("codex", lambda text: None, None)
+        guests.pause("codex")
+        call = AgentCall(lambda message: None)
+        guest.calls.add(call)
+        with call.stoppable(lambda: order.append(f"withdrawn while {pauses}")):
+            guests.remove(guest, stop=False)
+        assert order == ["withdrawn while [('codex', True)]"]
+        assert pauses == [("codex", True), ("codex", False)]
+    finally:
+        close_logging(log)
+
+
+def test_unresponsive_agent_is_disconnected_without_waiting() -> None:
+    log, _ = setup_logging(None)
+    read = threading.Event()
+    try:
+        guests = guests_of(log)
+        guests.join("codex", lambda text: [read.wait()].clear(), None)
+        assert guests.disconnect("codex") == "Disconnected codex."
+    finally:
+        read.set()
+        close_logging(log)
+
+
+def test_user_inputs_queue_before_those_of_agents() -> None:
+    log, _ = setup_logging(None)
+    try:
+        inbox = Inbox(log)
+        withdrawn: list[str] = []
+        first, _ = inbox.put_agent_cell("codex", "a", lambda: None, lambda: withdrawn.append("a"))
+        inbox.put("python", "mine")
+        _, before = inbox.put_agent_cell("codex", "b", lambda: None, lambda: None)
+        inbox.put("python", "mine too")
+        assert before == 2
+        assert inbox.cancel(first) is not None
+        assert withdrawn == ["a"]
+        items = [inbox.next_item("python") for _ in range(3)]
+        assert [item and item.text for item in items] == ["mine", "mine too", "b"]
+    finally:
+        close_logging(log)
+
+
+def test_paused_agents_cell_is_shown_waiting_while_others_are_served() -> None:
+    log, _ = setup_logging(None)
+    queues: list[list[str]] = []
+
+    class Watch(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            queues.append([item.code for item in record.__dict__["record"].items])
+
+    log.addHandler(Watch())
+    try:
+        inbox = Inbox(log)
+        inbox.hold("codex", True)
+        inbox.put_agent_cell("codex", "held", lambda: None, lambda: None)
+        assert queues == [["held"]], "though nothing is served before it"
+        inbox.put_agent_cell("other", "served", lambda: None, lambda: None)
+        assert [item and item.text for item in (inbox.next_item("python"),)] == ["served"]
+        inbox.hold("codex", False)
+        assert [item and item.text for item in (inbox.next_item("python"),)] == ["held"]
+        assert queues[-1] == []
+    finally:
+        close_logging(log)
+
+
+def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project: Path) -> None:
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
+    try:
+        guest = session.joined_agents.join("codex", lambda text: None, None)
+        ran: Future[str] = Future()
+        shown = threading.Event()
+        call, request = AgentCall(lambda frame: shown.set()), session.joined_agents.new_call()
+        threading.Thread(
+            target=lambda: ran.set_result(
+                session.joined_agents.request_approval(guest, call, request, "x = 1")
+            ),
+            daemon=True,
+        ).start()
+        assert shown.wait(60)
+        session.turns.interrupt()
+        assert session.decide(request, Decision("run"))
+        assert ran.result(60) == "x = 1"
+    finally:
+        session.close()

@@ -1,0 +1,643 @@
+"""Sessions on disk: nothing that was committed is lost, whatever happens to the program, the file
+or the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.records import NotebookFile
+from mahtab_tui.store import corruption, sqlite
+from mahtab_tui.store.database import remove_unfinished, transaction
+from mahtab_tui.store.session_index import delete_session
+from mahtab_tui.store.sqlite import (
+    RecordPage,
+    SqliteStore,
+    fork_session,
+    list_sessions,
+    load_records,
+)
+from tests import tags
+from tests.records import made
+from tests.unit.sqlite_sessions import cell, run, spoil, texts
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "sessions.db"
+
+
+def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
+    store = SqliteStore(path, "s", name="study", project="/p")
+    record = made(
+        tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "party": None}, 5.5
+    )
+    store.append(record)
+    assert [loaded for _, loaded in load_records(path, "s").records] == [record]
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    store.close()
+
+
+@given(
+    st.dictionaries(
+        st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())
+    )
+)
+def test_attributes_are_standard_json_of_any_length(attrs: dict[str, object]) -> None:
+    with mock.patch.object(corruption, "STEP", 3):
+        assert corruption.as_json(attrs) == json.dumps(attrs)
+
+
+def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    assert store.pictures(2) == []
+    for number, (cell_number, mime) in enumerate(
+        [(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]
+    ):
+        store.append(
+            made(
+                tags.DISPLAY,
+                "text",
+                {"cell": cell_number, "mime": mime, "data": f"data {number}"},
+                1.0,
+            )
+        )
+    SqliteStore(path, "other").append(
+        made(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0)
+    )
+    assert store.pictures(2) == ["data 1", "data 3"]
+    store.close()
+
+
+def test_an_empty_session_leaves_nothing(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(made(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0))
+    store.append(made(tags.NOTICE, "Hello.", {}, 2.0))
+    store.close()
+    assert list_sessions(path) == []
+    assert not path.exists()
+
+
+def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(made(tags.KERNEL, "ready", {}, 1.0))
+    store.append(cell(1, "first"))
+    store.append(made(tags.NOTICE, "more", {}, 3.0))
+    store.close()
+    assert texts(path) == ["ready", "first", "more"]
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.text(st.characters()),
+    attrs=st.fixed_dictionaries(
+        {
+            "party": st.text(st.characters()),
+            "cell": st.integers(-(2**63), 2**63 - 1),
+            "duration": st.floats(0, 1e15),
+        }
+    ),
+)
+def test_any_text_round_trips(
+    tmp_path_factory: pytest.TempPathFactory, text: str, attrs: dict[str, object]
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "sessions.db"
+    store = SqliteStore(path, "s")
+    record = made(tags.USER_REPL_OUT, text, attrs, 1.0)
+    store.append(record)
+    store.close()
+    assert load_records(path, "s") == RecordPage([(1, record)], 0)
+    list_sessions(path)
+
+
+def test_long_output_is_stored_whole(path: Path) -> None:
+    text = "0123456789" * 3_000_000
+    store = SqliteStore(path, "s")
+    store.append(made(tags.USER_REPL_OUT, text, {}, 1.0))
+    store.close()
+    assert texts(path) == [text]
+
+
+def test_full_output_of_a_cell_is_found_among_others(path: Path) -> None:
+    store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
+    assert store.output(1) is None
+    for number in range(1, 4):
+        for target in (store, other):
+            target.append(cell(number))
+        store.append(
+            made(
+                tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT,
+                f"output {number} \ud800",
+                {"cell": number},
+                1.0,
+            )
+        )
+    store.append(made(tags.USER_REPL_OUT, "later", {"cell": 2, "late": True}, 2.0))
+    store.close()
+    assert [store.output(number) for number in (1, 2, 3, 4)] == [
+        *(f"output {number} \ud800" for number in (1, 2, 3)),
+        None,
+    ]
+    assert other.output(2) is None
+
+
+def test_last_records_are_in_order_and_earlier_ones_counted(path: Path) -> None:
+    store, other = SqliteStore(path, "s"), SqliteStore(path, "other")
+    for number in range(25):
+        store.append(cell(number, str(number)))
+        other.append(cell(number, "other"))
+    page = load_records(path, "s", limit=10)
+    assert [record.text for _, record in page.records] == [str(number) for number in range(15, 25)]
+    assert page.records == sorted(page.records, key=lambda row: row[0])
+    assert page.earlier == 15
+    store.close()
+    other.close()
+
+
+def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
+    assert list_sessions(path) == []
+    for session, project, moment in (("a", "/one", 10.0), ("b", "/two", 30.0), ("c", "/one", 20.0)):
+        store = SqliteStore(path, session, name=f"name {session}", project=project)
+        store.append(made(tags.NOTICE, "hello", {}, 1.0))
+        store.append(
+            made(tags.USER_CHAT, f"question\n  {session} " + "long " * 100, {"turn": 1}, moment)
+        )
+        store.append(made(tags.USER_REPL_IN, "not the first", {"cell": 1}, moment))
+        store.close()
+    rows = list_sessions(path)
+    assert [row.id for row in rows] == ["b", "c", "a"]
+    assert [row.id for row in list_sessions(path, "/one")] == ["c", "a"]
+    row = rows[0]
+    assert (row.name, row.project, row.last, row.records) == ("name b", "/two", 30.0, 3)
+    assert row.first.startswith("question b long")
+    assert len(row.first) <= 80
+    delete_session(path, "b")
+    assert [row.id for row in list_sessions(path)] == ["c", "a"]
+    assert load_records(path, "b") == RecordPage([], 0)
+
+
+def test_leftover_partial_output_becomes_a_cut_record(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1))
+    store.partial("k", made(tags.USER_REPL_OUT, "ha", {"cell": 1}, 2.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
+    store.partial("gone", made(tags.USER_REPL_OUT, "whole", {"cell": 2}, 2.0))
+    store.partial("gone", None)
+    store.close()
+    cut = made(tags.USER_REPL_OUT, "half", {"cell": 1, "cut": True}, 2.0)
+    assert [record for _, record in load_records(path, "s").records][1:] == [cut]
+    resumed = SqliteStore(path, "s")
+    resumed.append(cell(2))
+    resumed.partial("k", made(tags.USER_REPL_OUT, "other", {"cell": 2}, 3.0))
+    resumed.partial("k", None)
+    resumed.close()
+    assert [record for _, record in load_records(path, "s").records] == [cell(1), cut, cell(2)]
+
+
+def test_killed_program_loses_no_records(path: Path) -> None:
+    program = """
+        import os, signal, sys, threading
+        from pathlib import Path
+        from tests import tags
+        from mahtab_tui.bus.records import UserReplIn, UserReplOutStream, emit
+        from mahtab_tui.bus.logger import setup_logging
+        from mahtab_tui.store.sqlite import RecordPage, SqliteStore
+
+        kept = threading.Event()
+
+        class Store(SqliteStore):
+            def partial(self, key, record):
+                super().partial(key, record)
+                kept.set()
+
+        log, _ = setup_logging(Store(Path(sys.argv[1]), "s"))
+        for number in range(100):
+            emit(log, UserReplIn(str(number), cell=number))
+        emit(log, UserReplOutStream("half", cell=99))
+        kept.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = run(program, path)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    records = [record for _, record in load_records(path, "s").records]
+    assert [record.text for record in records] == [*map(str, range(100)), "half"]
+    assert records[-1].attrs == {"cell": 99, "kinds": [["stdout", 4]], "cut": True}
+
+
+def test_store_reopens_after_closing(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1, "one"))
+    store.partial("k", made(tags.USER_REPL_OUT, "grows", {}, 1.0))
+    store.close()
+    store.append(cell(2, "two"))
+    assert texts(path) == ["one", "two", "grows"]
+    store.partial("k", None)
+    store.close()
+    assert texts(path) == ["one", "two"]
+
+
+def test_reader_waits_for_a_file_that_is_being_created(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    threading.Timer(0.2, lambda: other.execute("commit")).start()
+    store = SqliteStore(path, "a")
+    store.append(cell(1, "kept"))
+    store.close()
+    other.close()
+    assert texts(path, store.session) == ["kept"]
+
+
+def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
+    stores = [SqliteStore(path, name) for name in "ab"]
+
+    def work(store: SqliteStore, part: int) -> None:
+        for number in range(40):
+            store.append(cell(number, f"{part} {number}"))
+
+    threads = [
+        threading.Thread(target=work, args=(store, part)) for store in stores for part in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.close()
+        for part in range(2):
+            own = [text for text in texts(path, store.session) if text.startswith(f"{part} ")]
+            assert own == [f"{part} {number}" for number in range(40)]
+
+
+def test_fork_has_all_records_and_diverges(path: Path) -> None:
+    store, other = SqliteStore(path, "s", name="study", project="/p"), SqliteStore(path, "other")
+    for number in range(1_203):
+        store.append(cell(number, str(number)))
+        if number % 100 == 0:
+            other.append(cell(number, "other"))
+    spoil(path, "update record set attrs = '{' where session = 's' and text = '7'")
+    store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
+    fork_session(path, "s", "copy")
+    page = load_records(path, "copy", limit=100_000)
+    assert [record.text for _, record in page.records] == [
+        str(number) for number in range(1_203) if number != 7
+    ]
+    assert page.unreadable == 1
+    row = next(row for row in list_sessions(path, "/p") if row.id == "copy")
+    assert (row.name, row.records, row.first) == ("study", 1_203, "0")
+    store.append(cell(9, "only here"))
+    assert "only here" not in texts(path, "copy")
+    store.close()
+    other.close()
+
+
+def test_failed_fork_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(path, "s")
+    for number in range(sqlite._COPIED + 1):
+        store.append(cell(number))
+    store.close()
+    begun: list[sqlite3.Connection] = []
+
+    @contextlib.contextmanager
+    def full(connection: sqlite3.Connection) -> Iterator[None]:
+        begun.append(connection)
+        if len(begun) == 2:
+            raise sqlite3.OperationalError("database or disk is full")
+        with transaction(connection):
+            yield
+
+    monkeypatch.setattr(sqlite, "transaction", full)
+    with pytest.raises(StoreError, match="full"):
+        fork_session(path, "s", "copy")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select distinct session from record").fetchall() == [("s",)]
+
+
+FORKING = """
+import pathlib, sys
+from mahtab_tui.store import sqlite
+transaction, begun = sqlite.transaction, []
+def stopping(connection):
+    begun.append(connection)
+    if len(begun) == 2:
+        print("half", flush=True)
+        sys.stdin.read()
+    return transaction(connection)
+sqlite.transaction = stopping
+sqlite.fork_session(pathlib.Path(sys.argv[1]), "s", "copy")
+"""
+
+
+def test_records_of_a_killed_fork_are_removed_but_not_of_a_running_one(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    for number in range(sqlite._COPIED + 1):
+        store.append(cell(number))
+    store.close()
+
+    def sessions_of_records() -> list[str]:
+        remove_unfinished(path)
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            return [row[0] for row in connection.execute("select distinct session from record")]
+
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", FORKING, str(path)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"half\n"
+        assert sorted(sessions_of_records()) == ["copy", "s"]
+        other.kill()
+    assert sessions_of_records() == ["s"]
+
+
+def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
+    store = SqliteStore(path, "s", name="study", project="/p")
+    store.append(
+        NotebookFile(
+            "A notebook.", file="/p/a.ipynb", digest="", first=1, cells=0, rewritable=True, time=1.0
+        )
+    )
+    store.append(cell(1, "1"))
+    fork_session(path, "s", "copy")
+    notebooks = {
+        session: [
+            record.rewritable
+            for _, record in load_records(path, session, limit=9).records
+            if isinstance(record, NotebookFile)
+        ]
+        for session in ("s", "copy")
+    }
+    assert notebooks == {"s": [True], "copy": [False]}
+    store.close()
+
+
+READING = """
+import runpy, sys
+from pathlib import Path
+from mahtab_tui.store.sqlite import list_sessions, load_records
+path = Path(sys.argv[1])
+print([row.id for row in list_sessions(path)], [record.text for _, record in load_records(path, "s").records])
+sys.argv = ["mahtab-tui", "sessions", "--all"]
+runpy.run_module("mahtab_tui", run_name="__main__")
+"""
+
+
+def _without_privileges() -> None:
+    """Let the next program obey the modes of files, even if it is root's."""
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the program of the root user would not obey the folder's mode"
+)
+def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> None:
+    path = home / ".mahtab" / "sessions.db"
+    store = SqliteStore(path, "s", name="study", project="/p")
+    store.append(made(tags.USER_CHAT, "hello there", {}))
+    store.close()
+    path.parent.chmod(0o500)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", READING, path],
+            preexec_fn=_without_privileges,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        path.parent.chmod(0o700)
+    assert done.stdout.startswith("['s'] ['hello there']\ns  ")
+    assert done.returncode == 0
+
+
+# Damaged files, full disks and records that cannot be read: what can be read is, and the rest is
+# told.
+
+
+def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Path) -> None:
+    program = """
+        import json, resource, sys
+        from pathlib import Path
+        from mahtab_tui.bus import logger
+from tests import tags
+        from mahtab_tui.bus.logger import DisplayHandler
+        from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
+        from mahtab_tui.bus.logger import close_logging, setup_logging
+        from mahtab_tui.store.sqlite import SqliteStore
+
+        log, _ = setup_logging(SqliteStore(Path(sys.argv[1]), "s"))
+        display = DisplayHandler()
+        log.addHandler(display)
+        emit(log, UserReplIn("begin", cell=0))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+        for number in range(30):
+            emit(log, UserReplOut(f"{number} " + "x" * 50_000, cell=number))
+        notices = [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        close_logging(log)
+        print(json.dumps(notices))
+    """
+    done = run(program, path)
+    assert done.returncode == 0, done.stderr
+    (notice,) = json.loads(done.stdout)
+    assert str(path) in notice
+    assert "The session continues" in notice
+    stored = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
+    assert stored == [str(number) for number in range(30)]
+
+
+def test_database_that_cannot_grow_keeps_its_records(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1))
+    assert store._connection is not None
+    store._connection.execute("pragma max_page_count = 20")
+    with pytest.raises(StoreError, match="full"):
+        store.append(cell(2, "x" * 1_000_000))
+    store.append(cell(3))
+    store.close()
+    assert texts(path) == ["x", "x"]
+
+
+def test_a_locked_file_is_an_error_and_works_afterwards(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1, "one"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(StoreError, match="locked"):
+        store.append(cell(2, "two"))
+    other.execute("rollback")
+    other.close()
+    store.append(cell(3, "three"))
+    store.close()
+    assert texts(path) == ["one", "three"]
+
+
+DAMAGED = [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_damaged_file_is_moved_away_and_records_go_into_a_new_one(
+    path: Path, content: bytes
+) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    store = SqliteStore(path, "s")
+    with pytest.raises(
+        StoreError,
+        match=r"sessions\.db was damaged; it is now .*sessions\.db\.damaged-\d+, and a new one was started\.",
+    ):
+        store.append(cell(1, "kept"))
+    store.append(cell(1, "kept"))
+    store.close()
+    assert texts(path) == ["kept"]
+    (damaged,) = path.parent.glob("sessions.db.damaged-*")
+    assert damaged.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_readers_move_a_damaged_file_away(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    for read in (
+        lambda: list_sessions(path),
+        lambda: load_records(path, "s"),
+        lambda: SqliteStore(path, "s").output(1),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match="was damaged"):
+            read()
+        assert not path.exists()
+    assert len(list(path.parent.glob("sessions.db.damaged-*"))) == 3
+
+
+def test_file_damaged_while_open_is_moved_away_by_only_one_of_two(path: Path) -> None:
+    store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
+    for number in range(50):
+        store.append(cell(number, "x" * 5000))
+    other.append(cell(1))
+    connection = sqlite3.connect(path)
+    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    errors = []
+    for each in (store, other):
+        with pytest.raises(StoreError) as raised:
+            each.append(cell(60, "y" * 5000))
+        errors.append(str(raised.value))
+        each.append(cell(60, "new"))
+        each.close()
+    assert "it is" in errors[0]
+    assert texts(path) == texts(path, "t") == ["new"]
+    assert (
+        len(
+            [
+                each
+                for each in path.parent.glob("sessions.db.damaged-*")
+                if not each.name.endswith("-wal")
+            ]
+        )
+        == 1
+    ), "the new file is not taken for the damaged one"
+
+
+BAD_ATTRS = ["{", "", "[]", "null", "3", "[" * 100_000, b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("attrs", BAD_ATTRS)
+def test_unreadable_record_is_skipped_and_counted(path: Path, attrs: object) -> None:
+    store = SqliteStore(path, "s")
+    for number in range(4):
+        store.append(cell(number, str(number)))
+        store.append(made(tags.USER_REPL_OUT, f"output {number}", {"cell": number}, 1.0))
+    store.append(made(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "abc"}, 1.0))
+    store.append(made(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "def"}, 1.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 4}, 2.0))
+    store.partial("l", made(tags.USER_REPL_OUT, "whole", {"cell": 5}, 2.0))
+    store.close()
+    spoil(path, "update record set attrs = ? where number in (1, 6, 9)", attrs)
+    spoil(path, "update partial set attrs = ? where key = 'k'", attrs)
+    page = load_records(path, "s")
+    assert page.unreadable == 4
+    assert [record.text for _, record in page.records] == [
+        "output 0",
+        "1",
+        "output 1",
+        "2",
+        "3",
+        "output 3",
+        "",
+        "whole",
+    ]
+    assert store.output(3) == "output 3"
+    assert store.output(2) is None
+    assert store.pictures(3) == ["def"]
+    store = SqliteStore(path, "s")
+    store.append(cell(9))
+    store.close()
+    assert load_records(path, "s").unreadable == 4, (
+        "what was half said and cannot be read is kept as it is"
+    )
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"\xed\xa0", 3.5])
+def test_non_text_values_are_shown_as_far_as_readable(path: Path, text: object) -> None:
+    store = SqliteStore(path, "s", name="n", project="/p")
+    store.append(cell(1, "one"))
+    store.close()
+    spoil(path, "update record set text = ?", text)
+    spoil(
+        path, "update session set first = ?, name = ?, started = 'never', last = 1e300", text, text
+    )
+    spoil(
+        path,
+        "insert into session values (cast(x'ff41' as text), cast(x'ff' as text), '/p', 1, 2, cast(x'ff' as text))",
+    )
+    rows = list_sessions(path)
+    assert [(row.started, row.last) for row in rows] == [(0.0, 0.0), (1.0, 2.0)]
+    assert rows[1].id.endswith("A")
+    (record,) = load_records(path, "s").records
+    assert isinstance(record[1].text, str)
+    if isinstance(text, bytes):
+        spoil(path, "update session set first = cast(? as text) where id = 's'", text)
+        spoil(path, "update record set text = cast(? as text), attrs = '{}'", text)
+        assert "\N{REPLACEMENT CHARACTER}" in list_sessions(path)[0].first
+        assert "\N{REPLACEMENT CHARACTER}" in load_records(path, "s").records[0][1].text
+
+
+def test_impossible_path_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        SqliteStore(tmp_path / "file" / "sessions.db", "s").append(cell(1))
+    with pytest.raises(StoreError):
+        SqliteStore(tmp_path, "s").append(cell(1))
+
+
+def test_file_of_a_newer_version_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.execute("pragma user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="newer version of mahtab-tui"):
+        SqliteStore(path, "s").append(cell(1))

@@ -1,0 +1,510 @@
+"""From the bus to a store, the lock of a session, and files of an earlier version."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import logger, records
+from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.logger import DisplayHandler, StoreError, close_logging, setup_logging
+from mahtab_tui.bus.records import KINDS, Record, encode
+from mahtab_tui.search.tree import Tree, Trees
+from mahtab_tui.session.agent_thread import load_messages
+from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
+from mahtab_tui.store.session_index import catch_up
+from mahtab_tui.store.session_search import find_sessions
+from mahtab_tui.store.sqlite import MemoryStore, SqliteStore, list_sessions, load_records
+from mahtab_tui.tui.namespace.rows import VariableRows
+from mahtab_tui.tui.transcript.fold import Transcript
+from tests import tags
+from tests.records import emit, made, read_log
+
+# From the bus to a store, also one that fails.
+
+
+class FailingStore(MemoryStore):
+    """A store that works or not, as a test says, and tells of every attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = False
+        self.never = False
+        self.attempts = 0
+        self.written = threading.Condition()
+
+    def append(self, record: Record) -> None:
+        with self.written:
+            self.attempts += 1
+            self.written.notify_all()
+            if self.failing:
+                raise StoreError("The disk is full.")
+            if record.text == "never" or (self.never and record.tag == tags.NOTICE):
+                raise ValueError(record.text)
+            super().append(record)
+
+    def partial(self, key: str, record: Record | None) -> None:
+        with self.written:
+            super().partial(key, record)
+            self.written.notify_all()
+
+
+Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+    monkeypatch.setattr(logger, "INTERVAL", 0.01)
+    monkeypatch.setattr(logger, "SHARE", 1)
+    store, display = FailingStore(), DisplayHandler()
+    log, _ = setup_logging(store)
+    log.addHandler(display)
+    yield log, store, display
+    close_logging(log)
+
+
+def notices(log: logging.Logger, display: DisplayHandler) -> list[str]:
+    emit(log, tags.QUEUE, items=[])  # waits for the record that another thread is just logging
+    return [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
+
+
+def test_records_are_stored_in_order_without_streams(bus: Bus) -> None:
+    log, store, _ = bus
+    emit(log, tags.USER_REPL_IN, "x", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "1", cell=1, kind="value")
+    emit(log, tags.QUEUE, items=[])
+    emit(log, tags.USER_REPL_OUT, "1", cell=1)
+    assert [record.tag for record in store.records] == [tags.USER_REPL_IN, tags.USER_REPL_OUT]
+
+
+def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> None:
+    log, store, _ = bus
+    emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=7, kind="stdout")
+    emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=7, kind="traceback")
+    with store.written:
+        assert store.written.wait_for(
+            lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=60
+        )
+        (record,) = store.partials.values()
+    assert (record.tag, record.attrs) == (
+        tags.USER_REPL_OUT,
+        {"cell": 7, "kinds": [["stdout", 4], ["traceback", 3]]},
+    )
+    emit(log, tags.USER_REPL_OUT, "late", cell=7, late=True)
+    assert store.partials
+    emit(log, tags.USER_REPL_OUT, "one two", cell=7)
+    assert store.partials == {}
+    assert [record.text for record in store.records] == ["late", "one two"]
+
+
+def test_running_answer_is_stored_with_its_fences(bus: Bus) -> None:
+    log, store, _ = bus
+    for kind, block, text in (
+        ("chat", 0, "So:"),
+        ("code", 0, "x = 1\n"),
+        ("chat", 1, "and\n"),
+        ("code", 1, "y"),
+    ):
+        emit(
+            log,
+            tags.ASSISTANT_CHAT_STREAM,
+            text,
+            turn=1,
+            step=0,
+            party="claude",
+            kind=kind,
+            block=block,
+        )
+    whole = "So:\n```python\nx = 1\n```\nand\n```python\ny"
+    with store.written:
+        assert store.written.wait_for(
+            lambda: [record.text for record in store.partials.values()] == [whole], timeout=60
+        )
+        (record,) = store.partials.values()
+    assert (record.tag, record.attrs) == (
+        tags.ASSISTANT_CHAT,
+        {"turn": 1, "step": 0, "party": "claude", "stopped": False},
+    )
+
+
+def test_only_the_restarted_answer_is_stored() -> None:
+    store = MemoryStore()
+    log, _ = setup_logging(store)
+    about = {"turn": 1, "step": 0, "party": "claude"}
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello fr", **about, kind="chat", block=0)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
+    close_logging(log)
+    assert [record.text for record in store.partials.values()] == ["Hello from"]
+
+
+def test_unfinished_stream_is_stored_on_close() -> None:
+    store = MemoryStore()
+    log, _ = setup_logging(store)
+    emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=1, kind="stdout")
+    close_logging(log)
+    assert [record.text for record in store.partials.values()] == ["half"]
+
+
+def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
+    log, store, display = bus
+    emit(log, tags.USER_REPL_IN, "before", cell=1)
+    store.failing = True
+    for number in range(50):
+        emit(log, tags.USER_REPL_IN, f"{number}", cell=number)
+    with store.written:
+        seen = store.attempts
+        assert store.written.wait_for(
+            lambda: store.attempts > seen + 2, timeout=60
+        )  # it goes on trying by itself
+    assert notices(log, display) == [
+        "The disk is full. The session continues; new records stay in memory until they can be saved."
+    ]
+    store.failing = False
+    with store.written:
+        assert store.written.wait_for(
+            lambda: "Saving the session works again." in [record.text for record in store.records],
+            timeout=60,
+        )
+    assert notices(log, display) == ["Saving the session works again."]
+    assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == [
+        "before",
+        *map(str, range(50)),
+    ]
+
+
+def test_each_series_of_failures_is_reported_once(bus: Bus) -> None:
+    log, store, display = bus
+    for _ in range(3):
+        store.failing = True
+        emit(log, tags.USER_REPL_IN, "x", cell=1)
+        emit(log, tags.USER_REPL_IN, "y", cell=2)
+        assert len(notices(log, display)) == 1
+        store.failing = False
+        wanted = len(store.records) + 4
+        with store.written:
+            while len(store.records) < wanted:
+                assert store.written.wait(timeout=60)
+        assert len(notices(log, display)) == 1
+
+
+def test_backlog_is_bounded_and_lost_records_are_reported(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logger, "BACKLOG", 1_000)
+    log, store, display = bus
+    store.failing = True
+    for number in range(30):
+        emit(log, tags.USER_REPL_OUT, f"{number:03}" + "x" * 97, cell=number)
+    emit(log, tags.USER_REPL_OUT, "y" * 5_000, cell=99)
+    emit(log, tags.USER_REPL_OUT, "last", cell=100)
+    store.failing = False
+    with store.written:
+        assert store.written.wait_for(
+            lambda: any("missing" in record.text for record in store.records), timeout=60
+        )
+    stored = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
+    assert stored == ["last"]
+    assert any("32 records did not fit" in text for text in notices(log, display))
+
+
+def test_backlog_is_written_on_close() -> None:
+    store = FailingStore()
+    log, _ = setup_logging(store)
+    store.failing = True
+    emit(log, tags.USER_REPL_IN, "x", cell=1)
+    store.failing = False
+    close_logging(log)
+    assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["x"]
+
+
+def test_unstorable_record_is_reported_and_the_others_are_stored(bus: Bus) -> None:
+    log, store, display = bus
+    store.never = True
+    for text in ("before", "never", "after", "never"):
+        emit(log, tags.USER_REPL_IN, text, cell=1)
+    [notice] = notices(log, display)
+    assert "A record could not be saved (ValueError)" in notice
+    assert [record.text for record in store.records] == ["before", "after"]
+
+
+# One program writes a session: who holds it, and what is left when a program was killed.
+
+HOLD = "import sys, time\nfrom mahtab_tui.store.database import lock_session\nlock = lock_session(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
+
+
+def claimed(session: str) -> SessionLock:
+    made = lock_session(session)
+    assert made is not None
+    return made
+
+
+def files(home: Path) -> list[str]:
+    return sorted(path.name for path in (home / ".mahtab" / "open").iterdir())
+
+
+def delete_lock_files(home: Path) -> None:
+    for path in (home / ".mahtab" / "open").iterdir():
+        path.unlink()
+
+
+def test_session_has_one_lock_until_released(home: Path) -> None:
+    first = claimed("abc")
+    with pytest.raises(LockedElsewhere) as raised:
+        lock_session("abc")
+    assert raised.value.holder.is_here
+    assert list(locked_sessions()) == ["abc"]
+    first.release()
+    assert locked_sessions() == {}
+    assert files(home) == []
+    claimed("abc").release()
+
+
+@pytest.mark.parametrize("session", ["../../x", "a/b", "", ".", "é\N{SNOWMAN} %2F"])
+def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
+    made = claimed(session)
+    assert list(locked_sessions()) == [session]
+    assert len(files(home)) == 1
+    made.release()
+
+
+def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
+    assert lock_session("x" * 1000) is None
+
+
+def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "held\n"
+        assert locked_sessions()["abc"].pid == program.pid
+        with pytest.raises(LockedElsewhere, match=str(program.pid)):
+            lock_session("abc")
+        program.send_signal(signal.SIGKILL)
+    assert files(home) == ["session-abc.lock"]
+    claimed("abc").release()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        program.send_signal(signal.SIGKILL)
+    assert locked_sessions() == {}
+    assert files(home) == []
+
+
+def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
+    home: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "sessions.db"
+    first = SqliteStore(path, "abc", claim=claimed("abc"))
+    first.append(made(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
+    first.append(made(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
+    assert first.output(1) == "printed"
+    delete_lock_files(home)
+    second = SqliteStore(path, "abc", claim=claimed("abc"))
+    assert first.claim is not None
+    assert first.claim.lost
+    with pytest.raises(StoreError, match="Another program now writes"):
+        first.append(made(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
+    for partial in (made(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
+        with pytest.raises(StoreError, match="Another program now writes"):
+            first.partial("k", partial)
+    assert first.output(1) is None, "another program's cell may have this number"
+    first.claim.release()
+    second.append(made(tags.USER_REPL_IN, "two", {"cell": 2}, 3.0))
+    assert [record.text for _, record in load_records(path, "abc").records] == [
+        "one",
+        "printed",
+        "two",
+    ]
+    with pytest.raises(LockedElsewhere):
+        lock_session("abc")
+    for store in (first, second):
+        store.close()
+
+
+def test_missing_lock_file_revokes_no_lock(home: Path) -> None:
+    first = claimed("abc")
+    delete_lock_files(home)
+    assert not first.lost
+    second = claimed("abc")
+    assert first.lost
+    assert not second.lost
+
+
+def test_no_session_is_claimed_when_locking_is_unavailable(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert lock_session("abc") is None
+    assert locked_sessions() == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"pid": "x", "host": 1, "since": 2}',
+        b'{"pid": 1, "host": "h", "since": 1e300}',
+        b"\xff" * 100,
+    ],
+)
+def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
+    made = claimed("abc")
+    (path,) = (home / ".mahtab" / "open").iterdir()
+    path.write_bytes(content)
+    with pytest.raises(LockedElsewhere):
+        lock_session("abc")
+    assert "since" in locked_sessions()["abc"].sentence_part()
+    assert not made.lost
+
+
+def test_lock_holder_on_another_machine_is_named(home: Path) -> None:
+    made = claimed("abc")
+    (path,) = (home / ".mahtab" / "open").iterdir()
+    path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')
+    holder = locked_sessions()["abc"]
+    assert not holder.is_here
+    assert holder.sentence_part().startswith("process 7 on elsewhere since ")
+    made.release()
+
+
+# Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they hold a record of
+# every tag that is kept.
+
+WRITTEN = Path(__file__).parent.parent / "data" / "0.1.0"
+SESSION = "0a1b2c3d"
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> Path:
+    return Path(shutil.copy(WRITTEN / "sessions.db", tmp_path))
+
+
+@pytest.fixture
+def past(sessions: Path) -> list[Record]:
+    page = load_records(sessions, SESSION, limit=5_000)
+    assert page.unreadable == 0
+    return [record for _, record in page.records]
+
+
+def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record]) -> None:
+    with sqlite3.connect(sessions) as connection:
+        rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
+    newer = {
+        tags.USER_UNDO,
+        tags.REVIEW,
+        tags.RESTORE,
+        tags.BRANCH,
+        tags.PRIVATE,
+        tags.PLAN,
+        tags.ASSISTANT_THOUGHT,
+    }
+    newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
+    assert {tag for tag, _, _ in rows} == {
+        tag for (tag, _), kind in KINDS.items() if kind.in_store
+    } - newer
+    read = past[: len(rows)]
+    assert [(record.tag, record.text) for record in read] == [(tag, text) for tag, _, text in rows]
+    for record, (_, attrs, _) in zip(read, rows, strict=True):
+        expected: dict[str, Any] = {
+            name: value for name, value in json.loads(attrs).items() if value is not None
+        }
+        assert expected.items() <= json.loads(json.dumps(encode(record))).items()
+
+
+def test_cell_running_when_killed_is_marked_as_cut(past: list[Record]) -> None:
+    last = past[-1]
+    assert isinstance(last, records.UserReplOut)
+    assert (last.cut, last.text, last.kinds) == (True, "begun\n", (("stdout", 6),))
+
+
+def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
+    transcript, rows, searches = Transcript(since=past[-1].time + 1), VariableRows(), Trees()
+    transcript.fold(past)
+    rows.fold(past)
+    searches.fold(past)
+    cells = {
+        cell.number: cell
+        for cell in transcript.entries
+        if isinstance(cell, Cell) and cell.number is not None
+    }
+    assert [cells[number].status for number in (1, 2, 12)] == ["ok", "error", "cut off"]
+    assert [function for _, _, function, _ in cells[2].frames] == ["<module>", "f"]
+    assert [(cell.author, cell.agent_index, cell.edited) for cell in (cells[7], cells[8])] == [
+        ("replay", None, True),
+        ("codex", 0, False),
+    ]
+    assert (cells[1].removed, cells[4].removed) == ("hidden", "")
+    assert transcript.pinned == [cells[2]]
+    assert {"data", "total", "answer"} <= {row.name for row in rows.shown}
+    assert [len(tree.nodes) for tree in searches] == [1, 5]
+
+
+def test_old_session_can_be_continued(past: list[Record]) -> None:
+    messages = load_messages(past)
+    assert [(each.role, each.text) for each in messages[:3:2]] == [
+        ("user", "Count the data"),
+        ("assistant", "It is **6**."),
+    ]
+    assert "@a.png" in next(each for each in messages if each.text.startswith("what is")).context
+    asked = [
+        record
+        for record in past
+        if isinstance(record, records.UserAttachment) and record.data is not None
+    ]
+    assert [(record.mime, record.width, record.height) for record in asked] == [("image/png", 9, 9)]
+
+
+def test_old_session_can_be_appended_to(sessions: Path) -> None:
+    store = SqliteStore(sessions, SESSION)
+    store.append(records.UserReplIn("1", cell=13, party="you"))
+    assert store.output(1) == "a line\n[1, 2, 3]\n"
+    assert store.output(12) == "begun\n"
+    assert len(store.pictures(3)) == 1
+    store.close()
+    [row] = list_sessions(sessions)
+    assert (row.id, row.first) == (SESSION, "data = [1, 2, 3] print('a line') data")
+    assert load_records(sessions, SESSION).records[-1][1].text == "1"
+
+
+def test_old_session_is_found_once_indexed(sessions: Path) -> None:
+    list_sessions(sessions)
+    assert find_sessions(sessions, "count").hits == []
+    assert catch_up(sessions, 60.0) == 0
+    [hit] = find_sessions(sessions, "count data").hits
+    assert (hit.session.id, hit.session.title) == (SESSION, "Count the data")
+
+
+def test_the_log_of_a_search_is_read() -> None:
+    tree = Tree("")
+    for record in read_log(WRITTEN / "search.jsonl"):
+        tree.fold(record)
+    assert tree.root is not None
+    assert (tree.root.state, tree.root.answer, len(tree.nodes)) == (
+        "done",
+        "five and five and five and five",
+        5,
+    )
+    assert tree.used.calls == 2

@@ -1,0 +1,533 @@
+"""The application and its terminal: keys from it, records at a pace, garbage, failing threads."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import io
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
+from textual.message import Message
+
+from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.tui import terminal_app
+from mahtab_tui.tui.terminal_app import (
+    HEAVY,
+    LONG_OVERDUE,
+    MAX_DELAY,
+    OVERDUE,
+    PAUSE,
+    QUIET,
+    RATE,
+    SLICE,
+    WORTH_IT,
+    Collector,
+    RecordPump,
+)
+from mahtab_tui.tui.terminal_driver import report_thread_failures
+from mahtab_tui.tui.textual_fixes import LONGEST_SEQUENCE, LONGEST_TYPED, KeyParser, KeySequences
+from mahtab_tui.tui.workers import Fetcher
+from tests.tui.editor_app import until
+
+# Input from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or is
+# typed.
+
+MALFORMED = (
+    "\x1b[1114112u",
+    "\x1b[57441;1:3u",
+    "\x1b[97;5:9u",
+    "\x1b[9999999999u",
+    "\x1b[:R",
+    "\x1b[;:u",
+    "\x1b[;;1114112u",
+    "\x1b[1;;9999999999R",
+    "\x1b[55296u",
+    "\x1b[<NaN;NaN;1M",
+    "\x1b[<0;undefined;null;m",
+    "\x1b[<0;1.5;-Infinity;1e5M",
+    "\x1b[NaN;NaNR",
+    "\x1b[48;NaN;NaN;NaN;NaNt",
+    "\x1b[?undefinedu",
+)
+PIECES = [
+    *"0123456789;;;:::<?$-MmuRtyABCHPS~IO \r\\",
+    "\x1b",
+    "\x1b[",
+    "48;",
+    "\x1b[200~",
+    "\x1b[201~",
+    "1114112",
+    "²",
+    "\x9b",
+    "\x1b]5",
+    "\x1bP",
+    "\x07",
+    "\x1b[<NaN",
+]
+
+
+def read(*reads: str) -> list[Message]:
+    """Return the keys of the input, after which nothing comes for a while."""
+    parser, sequences = KeyParser(), KeySequences()
+    messages = [
+        message
+        for each in reads
+        if (typed := sequences.filter_input(each))
+        for message in parser.feed(typed)
+    ]
+    if typed := sequences.flush_pending():
+        messages += parser.feed(typed)
+    return [*messages, *parser.flush_pending()]
+
+
+def keys(*reads: str) -> list[str]:
+    return [message.key for message in read(*reads) if isinstance(message, Key)]
+
+
+@pytest.mark.parametrize("sequence", MALFORMED)
+def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> None:
+    assert keys(f"{sequence}a\x1b[A") == ["a", "up"]
+
+
+def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
+    sequence = "\x1b[<NaN;1.5;undefinedM"
+    for cut in range(3, len(sequence)):
+        assert keys(sequence[:cut], sequence[cut:] + "a") == ["a"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4)
+)
+def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
+    parser, sequences = KeyParser(), KeySequences()
+    for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
+        if typed := sequences.filter_input(each) + (sequences.flush_pending() if not each else ""):
+            list(parser.feed(typed))
+        assert len(sequences._pending) <= LONGEST_TYPED + 1
+    assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
+
+
+def test_every_key_sequence_known_to_textual_passes() -> None:
+    for sequence in ANSI_SEQUENCES_KEYS:
+        sequences = KeySequences()
+        assert sequences.filter_input(sequence) + sequences.flush_pending() == sequence
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    ["\x1b[1;5A", "\x1b[<0;5;6M", "\x1b[97;5u", "\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t"],
+)
+def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
+    whole = [str(message) for message in read(sequence)]
+    assert whole
+    for cut in range(1, len(sequence)):
+        assert [str(message) for message in read(sequence[:cut], sequence[cut:])] == whole
+
+
+@pytest.mark.parametrize("size", [4_096, 100, 7])
+@pytest.mark.parametrize(
+    "parameters",
+    ["1" * 5_000, ";" * 5_000, "1:" * 2_500, "\x1b[" * 2_500],
+    ids=lambda text: repr(text[:3]),
+)
+def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
+    sequence = f"\x1b[{parameters}u"
+    assert keys(
+        *(sequence[start : start + size] for start in range(0, len(sequence), size)), "b"
+    ) in (["b"], [chr(1), "b"])
+
+
+@pytest.mark.parametrize("size", [4_096, 100, 7])
+@pytest.mark.parametrize(
+    ("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr
+)
+def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
+    answer = f"{start}{'a' * 5_000}{end}"
+    rest = [
+        answer[offset : offset + size] for offset in range(LONGEST_TYPED + 10, len(answer), size)
+    ]
+    assert keys(answer[: LONGEST_TYPED + 10], *rest, "b") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("\x1b[" + "1:" * 500, "1:u"),
+        ("\x1b]52;c;" + "a" * 1_000, "a\x07"),
+        ("\x1bP" + "a" * 1_000, "aaa\x1b\\"),
+    ],
+    ids=["CSI", "OSC", "DCS"],
+)
+@pytest.mark.parametrize("rest", ["1:1:", "1:" * 500])
+def test_long_sequence_continues_after_a_silence(start: str, rest: str, end: str) -> None:
+    sequences = KeySequences()
+    assert [
+        sequences.filter_input(start),
+        sequences.flush_pending(),
+        sequences.filter_input(""),
+        sequences.flush_pending(),
+    ] == [""] * 4
+    assert sequences.filter_input(rest) + sequences.flush_pending() == ""
+    assert sequences.filter_input(end + "b") == "b"
+
+
+@pytest.mark.parametrize(
+    "start", ["\x1b[" + "1:" * 500, "\x1b]52;c;" + "a" * 1_000], ids=["CSI", "OSC"]
+)
+def test_key_works_after_a_long_sequence_with_a_lost_end(start: str) -> None:
+    sequences = KeySequences()
+    assert sequences.filter_input(start) + sequences.flush_pending() == ""
+    assert [sequences.filter_input("6"), sequences.filter_input("7")] == ["6", "7"]
+
+
+def test_partially_read_reply_is_not_typed() -> None:
+    assert keys("\x1bP" + "a" * 100, "a" * 400 + "\x1b\\", "b") == ["b"]
+    assert keys("\x1bP" + "a" * 100)[-100:] == ["a"] * 100  # Alt+P, and what was typed ahead
+
+
+def test_only_the_last_of_many_focus_reports_counts() -> None:
+    assert [type(message) for message in read("\x1b[I\x1b[O" * 1_000)] == [AppBlur]
+    assert [type(message) for message in read("\x1b[O\x1b[Ia\x1b[O")] == [AppFocus, Key, AppBlur]
+
+
+@pytest.mark.parametrize("size", ["0;0;0;0", "20;60;0;0", "0;80;400;800", "999999;999999;400;800"])
+def test_impossible_size_is_ignored(size: str) -> None:
+    messages = read("\x1b[48;24;80;480;800t", f"\x1b[48;{size}t", "\x1b[<0;105;41M")
+    resize, press = messages
+    assert isinstance(resize, Resize)
+    assert (resize.size.width, resize.size.height) == (80, 24)
+    assert isinstance(press, MouseDown)
+    assert (press.x, press.y) == (10, 2)
+
+
+def test_sequences_inside_a_paste_produce_no_keys() -> None:
+    (paste,) = read("\x1b[200~a\x1b[1", "114112ub\x1b]5;c\x07\x1b[I\x1bprint()\r\x1b[20", "1~")
+    assert isinstance(paste, Paste)
+    assert paste.text == "a\x1b[1114112ub\x1b]5;c\x07\x1b[I\x1bprint()\r"
+
+
+@pytest.mark.parametrize(("key", "name"), [("\x03", "ctrl+c"), ("\x1b[113;5u", "ctrl+q")])
+def test_key_ends_a_paste_with_a_lost_end(key: str, name: str) -> None:
+    parser, sequences = KeyParser(), KeySequences()
+    list(parser.feed(sequences.filter_input("\x1b[200~lost")))
+    assert sequences.flush_pending() == ""
+    paste, pressed = parser.feed(sequences.filter_input(key))
+    assert isinstance(paste, Paste)
+    assert isinstance(pressed, Key)
+    assert (paste.text, pressed.key) == ("lost", name)
+
+
+def test_paste_is_not_parsed_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[str] = []
+    feed = XTermParser.feed
+
+    def counted(parser: XTermParser, data: str) -> Iterable[Message]:
+        fed.append(data)
+        return feed(parser, data)
+
+    monkeypatch.setattr(XTermParser, "feed", counted)
+    (first, paste, last) = read("a\x1b[200~" + "x" * 4_000, "y" * 4_000 + "\x1b[201~b")
+    assert isinstance(paste, Paste)
+    assert paste.text == "x" * 4_000 + "y" * 4_000
+    assert isinstance(first, Key)
+    assert isinstance(last, Key)
+    assert "".join(fed) == "ab"
+
+
+def test_escape_is_a_key_when_nothing_follows() -> None:
+    assert keys("a\x1b") == ["a", "escape"]
+    assert keys("\x1b", "\x1b") == ["escape", "escape"]
+    assert keys("\x1b", "[A") == ["up"]
+
+
+def test_alt_with_letters_are_keys() -> None:
+    assert keys("\x1b]") == ["right_square_bracket"]
+    assert keys("\x1bPab")[-2:] == ["a", "b"]
+
+
+def test_textuals_own_parser_still_needs_the_guard() -> None:
+    with pytest.raises(ValueError, match="chr"):
+        list(XTermParser().feed("\x1b[1114112u"))
+
+
+# Records reach the panes at a pace that leaves the main thread time for keys.
+
+
+class Drawing:
+    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost`
+    says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+        self.now = self.worked = 1000.0
+        self.cost = cost
+        self.texts: list[str] = []
+        self.log = logging.Logger("test")
+        self.drain = RecordPump()
+        self.drain.folds = [self._fold]
+        self.drain.begin(self.log)
+        monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
+        monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
+
+    def _fold(self, records: Sequence[Record]) -> None:
+        self.texts += [record.text for record in records]
+        self.worked += self.cost
+
+    def log_text(self, text: str) -> None:
+        self.log.handle(
+            logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
+        )
+
+    def second(self) -> int:
+        """How often something was handed on in a second in which something is said before each
+        look."""
+        handed = 0
+        for look in range(round(1 / RATE)):
+            before = len(self.texts)
+            self.log_text(str(look))
+            self.drain.tick()
+            self.now += RATE
+            handed += len(self.texts) > before
+        return handed
+
+
+def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 0.005)
+    assert drawing.second() == 30
+    assert drawing.texts == [str(number) for number in range(30)]
+
+
+def test_slow_drawing_skips_ticks_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawing = Drawing(monkeypatch, 0.015)
+    assert drawing.second() == 15
+    drawing.now += RATE
+    drawing.drain.tick()
+    assert drawing.texts == [str(number) for number in range(30)]
+
+
+def test_record_waits_no_longer_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawing = Drawing(monkeypatch, 10)
+    drawing.log_text("first")
+    drawing.drain.tick()
+    drawing.log_text("second")
+    drawing.now += MAX_DELAY - 0.01
+    drawing.drain.tick()
+    assert drawing.texts == ["first"]
+    drawing.now += 0.011
+    drawing.drain.tick()
+    assert drawing.texts == ["first", "second"]
+
+
+def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 10)
+    drawing.log_text("first")
+    drawing.drain.tick()
+    drawing.now += 60
+    drawing.log_text("second")
+    drawing.drain.tick()
+    assert drawing.texts == ["first", "second"]
+
+
+# Garbage is collected when nobody feels it.
+
+
+@pytest.fixture
+def own_collector() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+def collections(generation: int) -> int:
+    return int(gc.get_stats()[generation]["collections"])
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        monkeypatch.setattr("time.thread_time", lambda: 0.0)
+
+
+def grow_old(collector: Collector, young: int) -> None:
+    """Let so many collections of the youngest pass, then a tick."""
+    for _ in range(young):
+        gc.collect(0)
+    collector.tick()
+
+
+def settled() -> Collector:
+    collector = Collector()
+    collector.settle()
+    gc.collect()
+    return collector
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_nothing_is_collected_before_the_first_screen() -> None:
+    collector = Collector()
+    assert not gc.isenabled()
+    collector.settle()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_slice_is_collected_between_keys_when_worthwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, collector = Clock(monkeypatch), settled()
+    slices, whole = collections(1), collections(2)
+    collector.note_key()
+    grow_old(collector, SLICE)
+    assert collections(1) == slices, "the echo of the key is not drawn yet"
+    clock.now += PAUSE
+    collector.tick()
+    assert collections(1) == slices + 1
+    grow_old(collector, SLICE - 1)
+    assert (collections(1), collections(2)) == (slices + 1, whole)
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_constant_typing_still_triggers_slices_and_full_collections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Clock(monkeypatch)
+    collector = settled()
+    slices, whole = collections(1), collections(2)
+    for _ in range(LONG_OVERDUE):
+        collector.note_key()
+        grow_old(collector, OVERDUE)
+    assert (collections(1), collections(2)) == (slices + LONG_OVERDUE, whole + 1)
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_full_collection_runs_in_a_quiet_moment_if_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, collector = Clock(monkeypatch), settled()
+    whole = collections(2)
+    collector.note_key()
+    clock.now += PAUSE
+    for _ in range(WORTH_IT):
+        grow_old(collector, SLICE)
+    assert collections(2) == whole
+    clock.now += QUIET
+    collector.tick()
+    assert collections(2) == whole + 1
+    collector.tick()
+    assert collections(2) == whole + 1, "there is nothing new to look at"
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_survivors_of_a_long_collection_are_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, collector = Clock(monkeypatch), settled()
+    libraries = [[number] for number in range(1_000)]
+    times = iter([0.0, HEAVY])
+    monkeypatch.setattr("time.thread_time", lambda: next(times))
+    clock.now += QUIET
+    for _ in range(WORTH_IT):
+        grow_old(collector, SLICE)
+    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
+        "what is frozen is not among them"
+    )
+
+
+# Errors that end a thread of the program are reported.
+
+
+def run(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work, name="kernel reader")
+    thread.start()
+    thread.join()
+
+
+def test_thread_failure_is_reported_with_its_name_and_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    reports: list[str] = []
+    before = threading.excepthook
+    with report_thread_failures(reports.append):
+        run(lambda: [].pop())
+        run(sys.exit)
+    assert threading.excepthook is before
+    assert len(reports) == 1
+    assert reports[0].startswith(
+        "Internal error in thread 'kernel reader'. If something breaks, restart with --continue.\n"
+    )
+    assert reports[0].endswith("IndexError: pop from empty list")
+    assert capfd.readouterr().err == ""
+
+
+def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
+    """The next screen of the session would show it."""
+    reports: list[str] = []
+
+    def write(error: int) -> None:
+        raise OSError(error, "")
+
+    with report_thread_failures(reports.append):
+        for error in (errno.EIO, errno.ENOSPC):
+            thread = threading.Thread(target=write, args=(error,), name="textual-output")
+            thread.start()
+            thread.join()
+    assert len(reports) == 1
+    assert f"Errno {errno.ENOSPC}" in reports[0]
+
+
+# Work on a thread of which only the newest job counts.
+
+
+async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:
+    done: list[int] = []
+    async with App[None]().run_test() as pilot:
+        fetcher = Fetcher(pilot.app.screen, at_once=1)
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            fetcher.ask("divided", lambda: 1 // 0, done.append)
+            await until(pilot, lambda: "ZeroDivisionError" in printed.getvalue())
+        fetcher.ask("divided", lambda: 1 // 1, done.append)
+        await until(pilot, lambda: done == [1])
+
+
+async def test_only_the_newest_job_of_a_slot_counts() -> None:
+    started, done = list[str](), list[str]()
+    go_on = threading.Event()
+
+    def work(name: str) -> str:
+        started.append(name)
+        go_on.wait(30)
+        return name
+
+    async with App[None]().run_test() as pilot:
+        fetcher = Fetcher(pilot.app.screen, at_once=1)
+        for name in ("running", "waiting", "newest"):
+            fetcher.ask("names", partial(work, name), done.append)
+        go_on.set()
+        await until(pilot, lambda: bool(done))
+        assert started == ["running", "newest"]
+        for name in ("typed", "typed more"):
+            fetcher.ask("names", partial(work, name), done.append, pause=0.01)
+        await until(pilot, lambda: len(done) > 1)
+        assert done == ["newest", "typed more"]
+        assert started == ["running", "newest", "typed more"]

@@ -1,0 +1,268 @@
+"""Long texts as rows, and regular expressions that a person types."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.style import Style
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.tui import find
+from mahtab_tui.tui.find import Pattern, PatternError, PatternTimeout
+from mahtab_tui.tui.inspector import text
+from mahtab_tui.tui.inspector.text import BLOCK, LocalText, find_pattern
+from mahtab_tui.tui.rows import text_window
+from mahtab_tui.tui.rows.code import two_ends
+from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
+from mahtab_tui.tui.rows.text_window import LINE, TextRow, TextWindow
+
+_TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
+
+
+def window(text: str) -> TextWindow:
+    return TextWindow(lambda start, end: text[start:end], len(text))
+
+
+def all_rows(text: str, width: int) -> list[TextRow]:
+    return window(text).rows(0, 10_000, width)
+
+
+@given(_TEXTS, st.integers(4, 20))
+def test_rows_contain_the_whole_text_once(text: str, width: int) -> None:
+    rows = all_rows(text, width)
+    lines = text.split("\n")
+    if text.endswith("\n"):
+        lines.pop()
+    assert [row.number for row in rows if row.number is not None] == list(range(1, len(lines) + 1))
+    assert "".join(text[row.start : row.end] for row in rows) == text.replace("\n", "")
+    assert all(len(row.text) == row.end - row.start for row in rows)
+
+
+@given(_TEXTS.filter(lambda text: len(text) > 1), st.integers(4, 20), st.data())
+def test_scrolling_up_and_down_shows_the_same_rows(
+    text: str, width: int, data: st.DataObject
+) -> None:
+    rows = all_rows(text, width)
+    index = data.draw(st.integers(0, len(rows) - 1))
+    shown = window(text)
+    assert shown.rows(rows[index].start, 3, width) == rows[index : index + 3]
+    back = shown.up(rows[index].start, 2, width)
+    assert back == rows[max(0, index - 2)].start
+    assert shown.down(back, min(2, index), width) == rows[index].start
+    assert shown.row_at(rows[index].start, width) == rows[index].start
+
+
+def test_drawn_text_is_harmless_and_hides_nothing() -> None:
+    assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed\u200b\xa0e", 40)] == [
+        "a␛[31mb c·d· e"
+    ]
+
+
+def test_endless_line_is_shown_in_pieces() -> None:
+    text = "x" * (3 * LINE) + "\nend"
+    shown = window(text)
+    middle = shown.row_at(2 * LINE + 100, 100)
+    assert shown.rows(middle, 1, 100)[0].text == "x" * 100
+    last = shown.row_at(len(text) - 1, 100)
+    assert shown.rows(last, 2, 100) == [TextRow(3 * LINE + 1, 3 * LINE + 4, 2, "end")]
+
+
+@given(
+    st.lists(st.sampled_from(["needle", "hay", "NEEDLE", "\n"]), max_size=30).map(" ".join),
+    st.data(),
+)
+@settings(deadline=None)
+def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None:
+    block, text_window.BLOCK = text_window.BLOCK, 7
+    try:
+        start = data.draw(st.integers(0, len(text)))
+        found = window(text).find("needle", start)
+        offsets = [
+            offset for offset in range(len(text)) if text[offset : offset + 6].lower() == "needle"
+        ]
+        after = [offset for offset in offsets if offset >= start] or offsets
+        assert found == ((after[0], after[0] + 6) if after else None)
+        exact = window(text).find("NEEDLE", start)
+        assert (exact is None) == ("NEEDLE" not in text)
+        back = window(text).find("needle", start, backwards=True)
+        before = [offset for offset in offsets if offset < start] or offsets
+        assert back == ((before[-1], before[-1] + 6) if before else None)
+        assert window(text).line_number(len(text)) == text.count("\n") + 1
+    finally:
+        text_window.BLOCK = block
+
+
+# Lines of megabytes in the transcript: laid out in linear time, and not all of them.
+
+
+@pytest.mark.timeout(60)  # cutting a copy for each row would take hours
+def test_cutting_a_line_copies_each_character_once() -> None:
+    line, style = "a" * 20_000_000, Style()
+    rows = list(cut_spans([(line, style)], hard_cuts(line, 80)))
+    assert len(rows) == 250_000
+    assert {len(text) for row in rows for text, _ in row} == {80}
+
+
+def test_rows_contain_only_their_own_spans() -> None:
+    bold, plain = Style(bold=True), Style()
+    spans = [("abc", bold), ("defgh", plain), ("", bold), ("i", bold)]
+    assert list(cut_spans(spans, [0, 2, 4, 8])) == [
+        [("ab", bold)],
+        [("c", bold), ("d", plain)],
+        [("efgh", plain)],
+        [("i", bold)],
+    ]
+    assert list(cut_spans([("ab", bold)], [0, 2])) == [[("ab", bold)], []]
+    assert list(cut_spans([], [0])) == [[]]
+
+
+@pytest.mark.parametrize("size", [WIDEST + 1, 6_000_000])
+def test_long_line_shows_both_ends_and_the_omitted_count(size: int) -> None:
+    line = "x = '" + "a" * (size - 11) + "'; end"[:6]
+    shown = shorten_line(line)
+    assert len(shown) <= WIDEST
+    assert shown.startswith("x = 'aaa")
+    assert shown.endswith("'; end")
+    assert f"{size - WIDEST * 9 // 10:,} characters of this line are not shown" in shown
+
+
+def test_only_long_lines_are_shortened() -> None:
+    code = "\n".join(["first", "b" * 50_000, "last"])
+    [text] = two_ends(code)
+    first, long, last = text.split("\n")
+    assert (first, last) == ("first", "last")
+    assert "41,000 characters of this line are not shown" in long
+    assert two_ends("c" * WIDEST) == ["c" * WIDEST]
+    many = "".join(two_ends("\n".join(["d" * 20_000] * 1_000)))
+    assert "lines left out" in many
+    assert len(many) < 5_000_000
+
+
+# Regular expressions that a person types: what is none, what takes too long, and where they stand
+# in a text of many blocks.
+
+SLOW, FOR = r"(a|aa)+$", "a" * 60 + "b"
+"""Tries 2^60 ways."""
+
+
+def spans(
+    words: str, text: str, *, regex: bool = True, any_case: bool = True
+) -> list[tuple[int, int]]:
+    return list(Pattern(words, regex=regex, any_case=any_case).spans(text))
+
+
+def test_plain_words_match_literally_and_patterns_as_patterns() -> None:
+    assert spans("a.c", "abc A.C", regex=False) == [(4, 7)]
+    assert spans("a.c", "abc A.C") == [(0, 3), (4, 7)]
+    assert spans("^b*", "a\nbb\nc", any_case=False) == [(2, 4)]
+    assert list(Pattern("b", regex=True, any_case=True).spans_of_all(["ab", "", "bB"])) == [
+        [(1, 2)],
+        [],
+        [(0, 1), (1, 2)],
+    ]
+
+
+@pytest.mark.parametrize("words", ["(", "[", "*", "a{2,1}", "(?P<x", "\\"])
+def test_invalid_pattern_gives_one_sentence(words: str) -> None:
+    with pytest.raises(PatternError, match=r"^Invalid regular expression: .*\.$"):
+        Pattern(words, regex=True, any_case=True)
+    with pytest.raises(KernelError, match=r"^Invalid regular expression: .*\.$"):
+        find_pattern(LocalText("text"), words, 0, backwards=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "((a{1000}){1000}){1000}",
+        "(?:a{60000}b?){60000}",
+        "(" * 5000 + ")" * 5000,
+        "a|" * 10_000,
+        "a{99999999999}",
+    ],
+)
+def test_memory_hungry_pattern_is_refused(words: str) -> None:
+    with pytest.raises(PatternError, match=r"too (large|big)"):
+        Pattern(words, regex=True, any_case=True)
+
+
+def test_ordinary_counted_repeats_are_accepted() -> None:
+    uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    assert spans(uuid, "id 123e4567-e89b-12d3-a456-426614174000.") == [(3, 39)]
+    assert spans(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}", "2026-01-02T03:04:05") == [(0, 19)]
+
+
+def test_backtracking_pattern_is_stopped_and_other_threads_run_meanwhile() -> None:
+    ran = threading.Event()
+    threading.Timer(0.05, ran.set).start()
+    with pytest.raises(PatternTimeout):
+        list(Pattern(SLOW, regex=True, any_case=True).spans(FOR, 1.0))
+    assert ran.is_set()
+    with pytest.raises(PatternTimeout):
+        list(Pattern(SLOW, regex=True, any_case=True).spans_of_all([FOR] * 1_000_000, 0.05))
+    assert spans("b", FOR) == [(60, 61)]
+
+
+def test_backtracking_pattern_is_stopped_in_a_long_text_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(text, "PART", 0.2)
+    with pytest.raises(KernelError) as error:
+        find_pattern(LocalText(FOR), SLOW, 0, backwards=False)
+    assert str(error.value) == find.TOO_SLOW
+
+
+def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
+    """Return the matches with their positions."""
+    span = find_pattern(LocalText(text), words, start, backwards=backwards)
+    return "" if span is None else f"{span[0]}:{text[slice(*span)]}"
+
+
+def test_search_runs_in_both_directions_and_wraps_around() -> None:
+    text = "x1\nx2\nX3\n"
+    assert [found(text, r"^x\d$", start) for start in (0, 1, 4, 7)] == [
+        "0:x1",
+        "3:x2",
+        "6:X3",
+        "0:x1",
+    ]
+    assert [found(text, r"x\d", start, backwards=True) for start in (0, 3, 6)] == [
+        "6:X3",
+        "0:x1",
+        "3:x2",
+    ]
+    assert found(text, r"X\d", 0) == "6:X3"
+    assert found(text, r"\S3", 0) == "6:X3"
+    assert found(text, "nothing|z*", 0) == ""
+    assert found("", "x", 0) == ""
+
+
+@pytest.mark.parametrize("start", [0, BLOCK - 10, BLOCK + 5, 2 * BLOCK + 1])
+def test_lines_spanning_two_blocks_are_whole(start: int) -> None:
+    line = "y" * (BLOCK - 3) + "\n"
+    text = line + "over the end\n" + line + "and the last one\n"
+    assert found(text, r"^over the end$", start) == f"{len(line)}:over the end"
+    assert found(text, r"^over the end$", start, backwards=True) == f"{len(line)}:over the end"
+    assert found(text, r"last \w+$", start, backwards=True) == f"{text.index('last')}:last one"
+
+
+def test_lines_at_a_block_boundary_are_whole() -> None:
+    line = "y" * (BLOCK - 1) + "\n"
+    text = f"{line}here\nlast\n"
+    assert found(text, "^here$", 0) == f"{BLOCK}:here"
+    assert found(text, "^here$", 0, backwards=True) == f"{BLOCK}:here"
+
+
+def test_too_long_search_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "WHOLE", -1.0)
+    with pytest.raises(
+        KernelError, match=r"^Not found within -1 s, because the text is very long\.$"
+    ):
+        found("text", "text", 0)
+
+
+def test_a_line_longer_than_a_block_is_searched_too() -> None:
+    text = "z" * (3 * BLOCK) + "needle" + "z" * BLOCK
+    assert found(text, "n[e]+dle", 0) == f"{3 * BLOCK}:needle"

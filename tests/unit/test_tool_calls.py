@@ -1,0 +1,515 @@
+"""Tools that the model calls, as the service's own calls and as text of an answer."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
+from pydantic import BaseModel
+
+from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
+from mahtab_tui.agent.model_calls import read_answer
+from mahtab_tui.agent.state import AgentState
+from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
+from mahtab_tui.bus.answers import strip_copied_tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.tools import Tool, Workplace
+from tests import tags
+from tests.agents import Desk, code, words
+from tests.skills import trust_skills, write_skill
+from tests.tool_calling import Caller, calls, text_answer
+
+# Tools that the model calls: what runs is what is shown, and every call has its result.
+
+
+class Nothing(BaseModel):
+    pass
+
+
+waits, released = threading.Event(), threading.Event()
+
+
+def wait(at: Workplace, given: Nothing) -> str:
+    """Wait, whatever happens."""
+    waits.set()
+    released.wait(20)
+    return "late"
+
+
+seen: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+
+def heed(at: Workplace, given: Nothing) -> str:
+    """Wait, and look then whether anybody waits still."""
+    waits.set()
+    released.wait(20)
+    seen.put(at.cancelled.is_set())
+    return "late"
+
+
+def leave(at: Workplace, given: Nothing) -> str:
+    """End the thread."""
+    raise KeyboardInterrupt
+
+
+class Whatever(BaseModel):
+    path: Any = None
+
+
+def keep(at: Workplace, given: Whatever) -> str:
+    """Keep whatever it is."""
+    return "kept \udcff"
+
+
+waiting, heeding, leaving, keeping = (
+    Tool(wait, Nothing),
+    Tool(heed, Nothing),
+    Tool(leave, Nothing),
+    Tool(keep, Whatever, keeps="files"),
+)
+
+
+@pytest.fixture
+def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tools above are there, too; to be named before the desk."""
+    found = EntryPoints(
+        EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
+        for name in ("waiting", "heeding", "leaving", "keeping")
+    )
+    monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found)
+
+
+TIDY = "Put things away.\n\nFiles of this skill, for load_skill('tidy', file=...): more.md"
+
+
+@pytest.fixture
+def desk(project: Path) -> Iterator[Desk]:
+    (project / "app.py").write_text("x = 1\ny = 2\n")
+    write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    (project / "skills" / "tidy" / "more.md").write_text("And sweep.")
+    trust_skills(project)
+    desk = Desk(project)
+    yield desk
+    desk.session.close()
+
+
+def run(
+    desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any
+) -> tuple[AgentState, Caller]:
+    """One turn with these answers."""
+    model = Caller(answers=list(answers), **more)
+    graph = create_repl_graph(model, desk.host, tools=desk.session.tools(), reflection="never")
+    return run_graph(graph, create_initial_state("what is it?"), desk.host), model
+
+
+def tool_events(desk: Desk) -> list[tuple[str, str, str]]:
+    """Return the records of calls on the bus: id, name, state."""
+    return [
+        (record.attrs["call"], record.attrs["name"], record.attrs["state"])
+        for record in desk.of(tags.ASSISTANT_TOOL)
+    ]
+
+
+def results(messages: list[BaseMessage]) -> list[str]:
+    return [str(message.text) for message in messages if isinstance(message, ToolMessage)]
+
+
+def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> None:
+    state, model = run(
+        desk,
+        calls(("read_file", {"path": "app.py", "end": 1}), words="Let me see."),
+        text_answer("x is 1."),
+    )
+    assert state["current_response"] == "x is 1."
+    assert desk.doings() == ["thinking", "thinking", "done"]
+    assert tool_events(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
+    assert desk.of(tags.ASSISTANT_TOOL)[-1].text == "     1  x = 1"
+    assert [record.text for record in desk.of(tags.ASSISTANT_CHAT)] == ["Let me see.", "x is 1."]
+    _, second = model.asked
+    assert [message.type for message in second] == ["human", "ai", "tool"]
+    assert isinstance(call := second[1], AIMessage)
+    assert [(each["id"], each["name"], each["args"]) for each in call.tool_calls] == [
+        ("id-0", "read_file", {"path": "app.py", "end": 1})
+    ]
+    assert isinstance(result := second[2], ToolMessage)
+    assert result.tool_call_id == "id-0"
+    assert "     1  x = 1</assistant-tool>" in result.text
+    assert state["file_contents"] == {"app.py": "     1  x = 1"}
+    assert model.tools[0] == ["search_skills", "load_skill", "search_code", "read_file"]
+
+
+def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk) -> None:
+    state, model = run(
+        desk,
+        calls(
+            ("search_code", {"pattern": "y"}),
+            ("load_skill", {"name": "tidy"}),
+            ("search_skills", {"query": "tidy"}),
+        ),
+        text_answer("Done."),
+    )
+    assert [call for call, _, outcome in tool_events(desk) if outcome == "ok"] == [
+        "1.0.0",
+        "1.0.1",
+        "1.0.2",
+    ]
+    assert [
+        message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)
+    ] == ["id-0", "id-1", "id-2"]
+    assert (state["loaded_skills"], state["skill_contexts"]) == (["tidy"], {"tidy": TIDY})
+    assert [(found["tool"], found["arguments"]["limit"]) for found in state["search_results"]] == [
+        ("search_code", 100),
+        ("search_skills", 5),
+    ]
+    assert state["tool_count"] == 3
+
+
+def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    desk.when(
+        tags.ASSISTANT_TOOL, lambda record: shown.append(record.attrs["arguments"]), state="running"
+    )
+    tools = desk.session.tools()
+    ran: list[Any] = []
+    whole = tools.run
+
+    def noting(name: str, arguments: Any, cancelled: Any) -> str:
+        ran.append(arguments)
+        assert len(shown) == len(ran)  # it is shown before it runs
+        return whole(name, arguments, cancelled)
+
+    monkeypatch.setattr(tools, "run", noting)
+    given: list[dict[str, Any]] = [{"pattern": 'a"b\\n\u202e', "limit": 3}, {"pattern": "\ud800"}]
+    run(desk, calls(*(("search_code", arguments) for arguments in given)), text_answer("Done."))
+    assert [json.loads(text) for text in shown] == ran == [given[0], {"pattern": "\ufffd"}]
+    assert shown[1] == '{"pattern": "\ufffd"}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ('{"path": "app', "The arguments cannot be read as JSON: "),
+        ('{"path": "app.py"', "The arguments cannot be read as JSON: "),
+        ("[1]", "The arguments cannot be read as JSON: not an object."),
+        ("[" * 100_000, "The arguments cannot be read as JSON: "),
+        ('{"path": 3}', "read_file was not called: path: Input should be a valid string."),
+        ('{"paht": "app.py"}', "read_file was not called: path: Field required"),
+        ("", "read_file was not called: path: Field required."),
+        ('{"path": "xyz.cbl"}', "File not found: xyz.cbl"),
+    ],
+)
+def test_impossible_call_gives_one_sentence_and_the_model_continues(
+    desk: Desk, arguments: str, sentence: str
+) -> None:
+    state, model = run(desk, calls(("read_file", arguments)), text_answer("I see."))
+    assert state["current_response"] == "I see."
+    assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
+    assert sentence in desk.of(tags.ASSISTANT_TOOL)[-1].text
+    assert sentence in results(model.asked[1])[0]
+    assert state["file_contents"] == {}
+
+
+def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
+    _, model = run(desk, calls(("read_fiel", {})), text_answer("I see."))
+    assert (
+        "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file."
+        in results(model.asked[1])[0]
+    )
+
+
+def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
+    _, model = run(desk, calls(("leave", {})), text_answer("I see."))
+    assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
+
+
+def test_state_keeps_the_result_of_any_call(own_tools: None, desk: Desk) -> None:
+    state, _ = run(
+        desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), text_answer("I see.")
+    )
+    assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
+
+
+def test_file_of_a_skill_does_not_replace_its_instructions(desk: Desk) -> None:
+    state, _ = run(
+        desk,
+        calls(
+            ("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})
+        ),
+        text_answer("I see."),
+    )
+    assert state["skill_contexts"].keys() == {"tidy", "tidy/more.md"}
+    assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
+
+
+def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
+    many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MOST_CALLS + 3)]
+    state, model = run(desk, calls(*many), text_answer("That is enough."))
+    outcomes = [outcome for _, _, outcome in tool_events(desk)]
+    assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (
+        MOST_CALLS,
+        2,
+        MOST_CALLS,
+    )
+    assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
+    assert (
+        sum(
+            "Not called: one question may make 25 tool calls." in text
+            for text in results(model.asked[1])
+        )
+        == 2
+    )
+    assert state["current_response"] == "That is enough."
+
+
+def test_calls_and_code_of_one_answer_both_run(desk: Desk) -> None:
+    words = "Both.\n\n```python\nz = 3\n```\n"
+    state, model = run(
+        desk, calls(("read_file", {"path": "app.py"}), words=words), text_answer("Done.")
+    )
+    assert desk.namespace["z"] == 3
+    assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
+    assert (state["turn_count"], state["tool_count"]) == (1, 1)
+
+
+def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Desk) -> None:
+    model = Caller(
+        answers=[
+            calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"),
+            text_answer("So it is."),
+        ]
+    )
+    graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools(), reflection="never")
+    state = run_graph(graph, create_initial_state("what is it?"), desk.host)
+    assert state["current_response"] == "So it is."
+    assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
+    assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
+
+
+def stopped_while_it_waits(agent: ReplAgent) -> None:
+    """A question, stopped once its tool runs."""
+    waits.clear()
+    released.clear()
+
+    def stop() -> None:
+        assert waits.wait(20)
+        agent.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    try:
+        agent.ask_sync("what is it?")
+    finally:
+        stopper.join()
+
+
+def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
+    own_tools: None, desk: Desk
+) -> None:
+    agent = ReplAgent(
+        desk.host,
+        Caller(answers=[calls(("heed", {})), text_answer("I see.")]),
+        tools=desk.session.tools(),
+    )
+    try:
+        stopped_while_it_waits(agent)
+        assert agent.ask_sync("and now?") == "I see."
+    finally:
+        released.set()
+    assert seen.get(timeout=60)
+
+
+def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        model := Caller(answers=[calls(("wait", {}), ("read_file", {"path": "app.py"}))]),
+        tools=desk.session.tools(),
+    )
+    try:
+        stopped_while_it_waits(agent)
+    finally:
+        released.set()
+    assert tool_events(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
+    assert desk.doings()[-1] == "stopped"
+    assert len(model.asked) == 1
+    assert "The person stopped the turn before this had ended." in agent.messages[-1].text
+
+
+def test_stopped_answer_calls_nothing(desk: Desk) -> None:
+    def stop(number: int) -> None:
+        desk.host.cancelled.set()
+
+    state, _ = run(desk, calls(("read_file", {"path": "app.py"}), words="Let me"), before=stop)
+    assert state["stopped"]
+    assert tool_events(desk) == []
+
+
+@pytest.mark.parametrize("ends", ["stopped", "failed"])
+def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
+    cancelled = threading.Event()
+
+    def on_token(token: str | None) -> None:
+        if ends == "stopped":
+            cancelled.set()
+        else:
+            raise ModelError("The line is dead.")
+
+    model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *text_answer("And then")]])
+    answer = read_answer(
+        model, [HumanMessage("x")], cancelled, on_token, options={"tools": ["read_file"]}
+    )
+    assert (answer.stopped, answer.failure) == (
+        (True, "") if ends == "stopped" else (False, "The line is dead.")
+    )
+    assert (answer.message, list(answer.calls)) == (None, [])
+
+
+def test_text_only_model_gets_no_tools(desk: Desk) -> None:
+    graph = create_repl_graph(
+        desk.replay({"text": "Words."}), desk.host, tools=desk.session.tools()
+    )
+    assert (
+        run_graph(graph, create_initial_state("what is it?"), desk.host)["current_response"]
+        == "Words."
+    )
+
+
+def test_tool_call_records_have_turn_step_and_author(desk: Desk) -> None:
+    run(desk, calls(("read_file", {"path": "app.py"})), text_answer("x is 1."))
+    record = desk.of(tags.ASSISTANT_TOOL)[-1]
+    assert isinstance(record, Record)
+    assert {key: record.attrs[key] for key in ("turn", "step", "party")} == {
+        "turn": 1,
+        "step": 0,
+        "party": "replay",
+    }
+
+
+# Tool calls that a model writes as text are made or refused, and never run as Python; tags that it
+# copies are taken off.
+
+TOOLS = ("read_file", "search_code")
+
+
+@pytest.fixture
+def desk_without_skills(project: Path) -> Iterator[Desk]:
+    (project / "app.py").write_text("x = 1\n")
+    desk = Desk(project)
+    yield desk
+    desk.session.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "read_file", "arguments": {"path": "app.py"}}',
+        '```json\n{"name": "read_file", "arguments": {"path": "app.py"}}\n```',
+        "```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```",
+        "```\n[{'tool': 'read_file', 'args': {'path': 'app.py'}}]\n```",
+        '<tool_call>\n{"name": "read_file", "arguments": {"path": "app.py"}}\n</tool_call>',
+        '<tool_call>{"name": "read_file", "arguments": "{\\"path\\": \\"app.py\\"}"}',
+        '{"type": "function", "function": {"name": "read_file", "parameters": {"path": "app.py"}}}',
+    ],
+)
+def test_written_call_is_parsed(text: str) -> None:
+    rest, (call,) = parse_written_calls(
+        f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS
+    )
+    assert (call["name"], call["arguments"], call["problem"]) == (
+        "read_file",
+        {"path": "app.py"},
+        "",
+    )
+    assert rest in ("", "Let me see.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nconfig = {'name': 'read_file', 'arguments': {}}\n```",
+        "```python\n{'name': 'Ann', 'age': 3}\n```",
+        '```json\n{"rows": [1, 2]}\n```',
+        'A call looks like {"name": "read_file", "arguments": {}}.',
+        "```json\n" + "[" * 10_000 + "\n```",
+        "{" * 50_000,
+    ],
+)
+def test_other_text_is_unchanged(text: str) -> None:
+    assert parse_written_calls(text, TOOLS) == (text, [])
+
+
+@given(st.text(alphabet="`{}[]<>_tol/c ='\"name\n:,python", max_size=200))
+def test_any_text_is_accepted(text: str) -> None:
+    parse_written_calls(text, TOOLS)
+
+
+def test_a_written_call_runs_the_tool_and_not_the_code(desk_without_skills: Desk) -> None:
+    model = Caller(
+        answers=[
+            text_answer("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
+            text_answer("x is one."),
+        ]
+    )
+    agent = ReplAgent(desk_without_skills.host, model, tools=desk_without_skills.session.tools())
+    assert agent.ask_sync("what is x?") == "x is one."
+    assert desk_without_skills.of(tags.ASSISTANT_REPL_IN) == []
+    assert desk_without_skills.of(tags.ASSISTANT_TOOL)[-1].text == "     1  x = 1"
+    call, result = model.asked[1][-2:]
+    assert isinstance(call, AIMessage)
+    assert call.tool_calls[0]["name"] == "read_file"
+    assert "x = 1" in result.text
+
+
+def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(
+    desk_without_skills: Desk,
+) -> None:
+    text = "```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```"
+    agent = ReplAgent(
+        desk_without_skills.host,
+        desk_without_skills.replay(
+            words(text), words("I see.", match="There is no tool 'run_sql'")
+        ),
+        tools=desk_without_skills.session.tools(),
+    )
+    assert agent.ask_sync("what is x?") == "I see."
+    assert desk_without_skills.of(tags.ASSISTANT_REPL_IN) == []
+
+
+def test_copied_tags_are_removed_before_code_runs(desk_without_skills: Desk) -> None:
+    copied = code("print(6 * 7)</assistant-repl-out>")
+    agent = ReplAgent(
+        desk_without_skills.host,
+        desk_without_skills.replay(
+            copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')
+        ),
+    )
+    assert agent.ask_sync("what is it?") == "42"
+    assert desk_without_skills.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = '</assistant-repl-out>' + y",
+        "<assistant-repl-in>\nx = 1\n</assistant-repl-in>",
+        "a < b > c",
+        "<b>bold</b>",
+    ],
+)
+def test_other_tags_stay_in_the_text(text: str) -> None:
+    assert strip_copied_tags(text) == text

@@ -1,0 +1,136 @@
+"""Text of an entry, positions of words in it, and the sums of heights."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.tui.find import Pattern
+from mahtab_tui.tui.transcript.entries import output_text
+from mahtab_tui.tui.transcript.view import (
+    SearchMatch,
+    match_position,
+    position_to_number,
+    selected_text,
+)
+from mahtab_tui.tui.transcript.viewport import Heights, RowPosition, Window, pinned_rows
+from tests import tags
+from tests.unit.test_transcript_rows import PALETTE
+from tests.unit.transcripts import cell_of, folded, record
+
+
+def window(*entries: Entry, width: int = 20) -> Window:
+    made = Window(entries, width, PALETTE)
+    made.update_heights(range(len(entries)))
+    return made
+
+
+def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
+    return Cell(author="x", person=person, agent_index=guest, code=code)
+
+
+def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
+    call = ToolUse(author="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
+    entries = [
+        cell("\nx = 1\n"),
+        Words(author="x", source="Yes.\n"),
+        call,
+        Question(text="why\x07?"),
+        Note(level="info", text="so"),
+    ]
+    assert [entry.plain_text for entry in entries] == [
+        "x = 1",
+        "Yes.",
+        'look {"path": "a"}\nfound',
+        "why?",
+        "so",
+    ]
+    assert ToolUse(author="x", name="look", arguments="{}").plain_text == "look {}"
+
+
+def test_omitted_lines_are_noted_in_position() -> None:
+    printed = "".join(f"{number}\n" for number in range(2_000))
+    texts = output_text(
+        cell_of(
+            folded(
+                record(tags.USER_REPL_IN, "x", cell=1), record(tags.USER_REPL_OUT, printed, cell=1)
+            )
+        )
+    ).split("\n")
+    assert texts[199:202] == ["199", "… 1,000 lines left out …", "1200"]
+    assert texts[-1] == "1999"
+
+
+def test_each_match_is_found_on_its_own_row() -> None:
+    rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
+    found = [
+        match_position(
+            SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)
+        ).row
+        for number in range(5)
+    ]
+    assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by
+
+
+def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
+    rows = window(Note(gap=False, level="info", text="first words and second words"))
+    assert rows.rows(0)[1].text.startswith("  ")
+    whole = Selection(
+        Offset(0, position_to_number(RowPosition(0, 0))),
+        Offset(40, position_to_number(RowPosition(0, 9))),
+    )
+    assert selected_text(rows, 1, whole) == "· first words and second words"
+
+
+def test_pinned_entries_without_room_are_counted() -> None:
+    entries = [Question(text=str(number)) for number in range(6)]
+    rows = window(*entries)
+    drawn = pinned_rows(
+        [(entry, rows.rows(number)) for number, entry in enumerate(entries)], 5, 20, PALETTE
+    )
+    assert [row.row.text for row in drawn[3:-1]] == ["… 3 more pinned"]
+    assert [row.entry for row in drawn] == [*entries[:3], None, None]
+
+
+# Sums of heights agree with adding them up.
+
+heights_of_entries = st.lists(st.integers(0, 5), max_size=40)
+
+
+def built(numbers: list[int]) -> Heights:
+    heights = Heights()
+    for number in numbers:
+        heights.append(number)
+    return heights
+
+
+@given(
+    heights_of_entries,
+    st.lists(st.tuples(st.integers(0, 39), st.integers(0, 9)), max_size=10),
+    st.integers(0, 20),
+)
+def test_sums_stay_right_through_appends_and_changes(
+    numbers: list[int], changes: list[tuple[int, int]], more: int
+) -> None:
+    heights = built(numbers)
+    for index, height in changes:
+        if index < len(numbers):
+            heights.set(index, height)
+            numbers[index] = height
+    heights.append(more)
+    numbers.append(more)
+    assert [heights.rows_before(index) for index in range(len(numbers) + 1)] == [
+        sum(numbers[:index]) for index in range(len(numbers) + 1)
+    ]
+    assert heights.total == sum(numbers)
+
+
+@given(heights_of_entries)
+def test_every_row_is_found_in_its_entry(numbers: list[int]) -> None:
+    heights = built(numbers)
+    rows = [(index, row) for index, height in enumerate(numbers) for row in range(height)]
+    assert [heights.find(row) for row in range(heights.total)] == rows
+    assert heights.find(heights.total + 3) == (len(numbers), 3)

@@ -1,0 +1,216 @@
+"""From which cell an undo begins, and the memory of arrays that it brings back."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus.conversation import Cell, Entry, Question, Words
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.pane import cell_to_undo
+from mahtab_tui.worker.undo.graph import Graph, Kinds
+from mahtab_tui.worker.undo.memory import PAGE, UnreadableMemoryError, find_memory
+from mahtab_tui.worker.undo.restoring import Copy, Plan
+from tests import tags
+from tests.records import made
+
+
+def conversation() -> Iterator[Record]:
+    """Two questions: the first has two cells, between which an agent and the user ran one each; the
+    second has none. Then the user runs one."""
+
+    def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
+        return made(tag, text, attrs, 1.0)
+
+    yield record(tags.USER_REPL_IN, "mine = 1", cell=1, party="you")
+    yield record(tags.USER_CHAT, "first", turn=1)
+    turn = {"turn": 1, "step": 0, "party": "claude"}
+    yield record(
+        tags.ASSISTANT_CHAT,
+        "Look.\n\n```python\na = 1\n```\n\nAnd:\n\n```python\nb = 2\n```\n",
+        **turn,
+        stopped=False,
+    )
+    yield record(tags.ASSISTANT_REPL_IN, "a = 1", cell=2, **turn, block=0)
+    yield record(tags.ASSISTANT_REPL_IN, "c = 3", cell=3, party="codex", guest=0, call="c1")
+    yield record(tags.USER_REPL_IN, "d = 4", cell=4, party="you")
+    yield record(tags.ASSISTANT_REPL_IN, "b = 2", cell=5, **turn, block=1)
+    yield record(tags.ASSISTANT_CHAT, "Done.", turn=1, step=1, party="claude", stopped=False)
+    yield record(tags.USER_CHAT, "second", turn=2)
+    yield record(
+        tags.ASSISTANT_CHAT, "Nothing to run.", turn=2, step=0, party="claude", stopped=False
+    )
+    yield record(tags.USER_REPL_IN, "e = 5", cell=6, party="you")
+
+
+def text(entry: Entry) -> str:
+    return (
+        entry.code
+        if isinstance(entry, Cell)
+        else entry.text
+        if isinstance(entry, Question)
+        else getattr(entry, "source", "").strip()
+    )
+
+
+BEGINS = {
+    "mine = 1": 1,
+    "first": 2,
+    "Look.": 2,
+    "a = 1": 2,
+    "And:": 2,
+    "b = 2": 5,
+    "c = 3": 3,
+    "d = 4": 4,
+    "Done.": 2,
+    "second": None,
+    "Nothing to run.": None,
+    "e = 5": 6,
+}
+
+
+def begins(transcript: Transcript, entry: Entry) -> int | None:
+    cell = cell_to_undo(transcript.entries, entry)
+    return None if cell is None else cell.number
+
+
+def test_answer_entry_undoes_the_whole_answer_and_a_cell_itself() -> None:
+    transcript = Transcript(0.0)
+    transcript.fold(list(conversation()))
+    assert {text(entry): begins(transcript, entry) for entry in transcript.entries} == BEGINS
+
+
+@pytest.mark.parametrize(("undone", "first"), [((2,), 5), ((2, 3, 4, 5), 2)])
+def test_partly_undone_answer_starts_with_the_rest(undone: tuple[int, ...], first: int) -> None:
+    transcript = Transcript(0.0)
+    transcript.fold(
+        [*conversation(), made(tags.USER_UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
+    )
+    entry = next(
+        entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done."
+    )
+    assert begins(transcript, entry) == first
+    assert begins(transcript, transcript.entries[-1]) is None, "a notice stands for nothing"
+
+
+def test_notebook_text_belongs_to_no_answer() -> None:
+    transcript = Transcript(0.0)
+    transcript.fold(
+        [
+            *conversation(),
+            made(tags.NOTEBOOK_CELL, "# Title", {"position": 1, "kind": "markdown"}, 1.0),
+        ]
+    )
+    transcript.fold(
+        [
+            made(
+                tags.ASSISTANT_REPL_IN,
+                "f = 6",
+                {"cell": 7, "turn": 2, "step": 1, "party": "claude"},
+                1.0,
+            )
+        ]
+    )
+    words = next(entry for entry in transcript.entries if entry.key == "place 1")
+    assert cell_to_undo(transcript.entries, words) is None
+
+
+# The memory of arrays is put back from a forked process, whole or not at all.
+
+SIZE = 1_000_003
+Forked = Callable[..., Any]
+
+
+@pytest.fixture
+def forked() -> Iterator[Forked]:
+    """Makes processes that stay as this one is, but for memory that they give back."""
+    pids: list[int] = []
+
+    def fork(without: mmap.mmap | None = None) -> Any:
+        read_end, write_end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            if without is not None:
+                without.close()
+            os.close(write_end)
+            signal.pause()
+        os.close(write_end)
+        os.read(read_end, 1)
+        os.close(read_end)
+        pids.append(pid)
+        return SimpleNamespace(pid=pid)
+
+    yield fork
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def filled(byte: bytes) -> Any:
+    return ctypes.create_string_buffer(byte * SIZE, SIZE)
+
+
+def plan_of(*arrays: Any) -> Plan:
+    """Put back all of the arrays' memory."""
+    plan = Plan({}, Graph(Kinds({})))
+    plan.copies = [
+        Copy(array, memory, [memory])
+        for array in arrays
+        if (memory := find_memory(array)) is not None
+    ]
+    return plan
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/pagemap"),
+    reason="only Linux tells what another process's memory holds",
+)
+def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
+    """Also where it does not begin at a page."""
+    guarded = ctypes.create_string_buffer(SIZE + 2 * PAGE)
+    inside = (ctypes.c_char * SIZE).from_buffer(guarded, 17)
+    inside.raw = b"a" * SIZE
+    then = forked()
+    guarded.raw = b"+" * len(guarded)
+    plan_of(inside).apply({}, then, forked())
+    assert inside.raw == b"a" * SIZE
+    assert set(guarded.raw[:17] + guarded.raw[17 + SIZE :]) == {ord("+")}
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/pagemap"),
+    reason="only Linux tells what another process's memory holds",
+)
+def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
+    first = filled(b"a")
+    room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    then = forked(without=room)
+    lost = (ctypes.c_char * SIZE).from_buffer(room)
+    last = filled(b"c")
+    first.raw, lost.raw = b"b" * SIZE, b"l" * SIZE
+    with pytest.raises(UnreadableMemoryError):
+        plan_of(first, lost, last).apply({}, then, forked())
+    assert (first.raw, lost.raw, last.raw) == (b"b" * SIZE, b"l" * SIZE, b"c" * SIZE)
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/pagemap"),
+    reason="only Linux tells what another process's memory holds",
+)
+def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked) -> None:
+    """No further process could be forked, so that nothing that was put back can be taken back."""
+    room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    then = forked(without=room)
+    lost = (ctypes.c_char * SIZE).from_buffer(room)
+    lost.raw = b"l" * SIZE
+    with pytest.raises(UnreadableMemoryError):
+        plan_of(lost).apply({}, then, None)
+    assert lost.raw == b"l" * SIZE
