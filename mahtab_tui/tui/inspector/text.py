@@ -459,8 +459,9 @@ class TextView(View, LongTextView, can_focus=True):
             self.fail(self.problem)
             return
         first = next((row.number for row in self.lines if row.number is not None), 1)
+        size = self._source.size
         parts: list[tuple[str, str] | str] = [
-            (f"line {first:,}  ·  {character_count(self._source.size)}", "$muted")
+            (f"line {first:,}  ·  {size:,} character{'s' * (size != 1)}", "$muted")
         ]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
@@ -557,10 +558,6 @@ def make_repr_view(subject: Subject) -> TextView:
         return LocalText(f"{text}\n… it goes on …" if cut else text)
 
     return TextView(subject, load=load)
-
-
-def character_count(characters: int) -> str:
-    return f"{characters:,} character{'' if characters == 1 else 's'}"
 
 
 _DOC = 8

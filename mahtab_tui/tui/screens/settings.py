@@ -94,14 +94,10 @@ _POSITIONS = {
 }
 
 
-def setting_group(key: str) -> str:
-    """Return the group of a setting, or of a table entry."""
-    return _POSITIONS.get(key.partition(".")[0], (0, "Others"))[1]
-
-
-def setting_order(key: str) -> int:
-    """Return the sort position of a setting; the entries of a table stay together."""
-    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), ""))[0]
+def setting_position(key: str) -> tuple[int, str]:
+    """Return the sort position and group of a setting, or of a table's entries, which stay
+    together."""
+    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), "Others"))
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -357,12 +353,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 self._entries.append(
                     SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
                 )
-        self._entries.sort(key=lambda entry: setting_order(entry.key))
+        self._entries.sort(key=lambda entry: setting_position(entry.key)[0])
         if not is_being_removed(self):
             self.listing.fill()
 
     def heading(self, row: SettingEntry) -> str:
-        return "" if self.listing.typed.strip() else setting_group(row.key)
+        return "" if self.listing.typed.strip() else setting_position(row.key)[1]
 
     def rows(self, typed: str) -> Sequence[SettingEntry]:
         """Return the settings whose key starts with the text, then those whose key contains it,
