@@ -35,6 +35,7 @@ from mahtab_tui.settings.values import (
     unset,
     validate_value,
 )
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Dialog, ask
@@ -132,8 +133,6 @@ def theme_names() -> list[str]:
 
 
 def _commands() -> list[str]:
-    from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-
     return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
 
 
