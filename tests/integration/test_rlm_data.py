@@ -308,7 +308,7 @@ def test_sampling_options_reach_models_that_accept_them() -> None:
     with pytest.raises(ModelError, match="demo takes no temperature"):
         rlm("what?", LOG, model="demo", temperature=0.1)
     with pytest.raises(ValueError, match=r"seed must be a whole number, not 0\.5"):
-        rlm("what?", LOG, model=model, seed=0.5)  # type: ignore[arg-type]
+        rlm("what?", LOG, model=model, seed=0.5)
 
 
 def test_searcher_reuses_its_server_and_separates_its_callers() -> None:

@@ -277,8 +277,8 @@ class HeaderBar(Widget):
             kernel.append(one_line(".".join(text.python.split(".")[:2])))
             if environment := environment_name(text.executable or ""):
                 kernel.append(one_line(environment))
-        if text is not None and text.place:
-            kernel.append(one_line(f"on {text.place}"))
+        if text is not None and text.host:
+            kernel.append(one_line(f"on {text.host}"))
         if text is not None and text.next_try is not None:
             left = max(0, round(text.next_try - time.time()))
             again = f" ({left} s)" if left else ""
