@@ -59,7 +59,7 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
     assert "Enter saves · empty unsets it · Esc cancels" in rows
 
 
-async def test_filter_that_matches_nothing_says_so(make_app: MakeApp) -> None:
+async def test_filter_without_a_match_shows_a_sentence(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await write(pilot, "zzz")

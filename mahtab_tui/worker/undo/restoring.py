@@ -382,7 +382,7 @@ class _Matches(NamedTuple):
     """Their addresses."""
     changed: array[int]
     """The addresses of those whose state differs."""
-    in_place: list[Copy]
+    same_object: list[Copy]
     """Arrays whose memory is where it was."""
     moved: list[Copy]
     """Arrays whose memory is somewhere else."""
@@ -400,7 +400,7 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
             matches.changed.append(address)
         if memory[1]:
             span = Span(*memory)
-            copies = matches.in_place if node.memory == span else matches.moved
+            copies = matches.same_object if node.memory == span else matches.moved
             copies.append(Copy(node.value, span, [span]))
     return matches
 
@@ -430,8 +430,8 @@ def _compare_with_checkpoint(
         lambda: unseen.update(_walk(graph, step, names, mentioned)),
     )
     matches = _match(_unpack(rows), graph, step.ended())
-    written = checkpointed.written_since(copy.memory for copy in matches.in_place)
-    copies = [*_find_changed(matches.in_place, written, checkpoint), *matches.moved]
+    written = checkpointed.written_since(copy.memory for copy in matches.same_object)
+    copies = [*_find_changed(matches.same_object, written, checkpoint), *matches.moved]
     rebound = [
         name
         for name in step.names
