@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.screen import Screen
 
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import config_files, project_folder
 from mahtab_tui.tui.commands.kernel import ask_to_undo
@@ -104,8 +105,6 @@ class LiveSettings:
             self._app.push_screen(self._model_picker(self._session.model), self._use_model)
 
     def _use_model(self, name: str | None) -> None:
-        from mahtab_tui.llm.base import ModelError
-
         if not name:
             return
         try:

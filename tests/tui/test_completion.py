@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
-from mahtab_tui.tui.editor.completion import CompletionList, CompletionRequest
+from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.editor.help_card import HelpCard
 from mahtab_tui.worker.completion.complete import complete
 from mahtab_tui.worker.completion.cursor import explain_at
@@ -289,9 +289,13 @@ async def test_reply_to_an_outdated_request_opens_nothing(
 ) -> None:
     await write(completion_pilot, "pri")
     await opened(completion_pilot, "price")
+    kernel.free.clear()
+    await write(completion_pilot, "c")
+    await until(completion_pilot, lambda: kernel.asked[-1] == "pric")
     await completion_pilot.press("escape")
-    late = CompletionRequest(0, "pri", 3, by_key=True, python=True)
-    app_of(completion_pilot).area.completer.handle_response(late, kernel.complete("pri", 3))
+    kernel.free.set()
+    fetcher = app_of(completion_pilot).area.completer._fetcher
+    await until(completion_pilot, lambda: not fetcher._open["completion"])
     await completion_pilot.pause()
     assert not shown(completion_pilot).is_open
 

@@ -181,7 +181,6 @@ _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
 
 
 class CompletionRequest(NamedTuple):
-    number: int
     code: str
     cursor: int
     """Offset in characters."""
@@ -211,8 +210,6 @@ class Completer:
         self._slash = slash
         self._cache = CompletionCache()
         self._fetcher = Fetcher(area, at_once=1)
-        self._request_number = 0
-        """The number of the newest request; results of older ones are dropped."""
         self._prefix = ""
         """The text before the completed part."""
 
@@ -255,7 +252,7 @@ class Completer:
         """Update completions after an edit. by_character: the user typed a character other than a
         line break."""
         area, before = self._area, self._text_before_cursor
-        self._request_number += 1
+        self._fetcher.forget("completion")
         if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
             worth_it = False
         elif not area.python:
@@ -272,7 +269,7 @@ class Completer:
 
     def close(self) -> None:
         """Close the list, and drop pending results."""
-        self._request_number += 1
+        self._fetcher.forget("completion")
         self._list.close()
 
     def accept(self, item: Completion) -> None:
@@ -328,24 +325,15 @@ class Completer:
     def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
-    def _ask(self, *, by_key: bool) -> None:
-        self._request_number += 1
-        request = CompletionRequest(
-            self._request_number,
-            self._area.text,
-            self._area.cursor_index,
-            by_key,
-            self._area.python,
-        )
+    def _ask(self, *, by_key: bool, pause: float = 0.0) -> None:
+        area = self._area
+        request = CompletionRequest(area.text, area.cursor_index, by_key, area.python)
         self._fetcher.ask(
             "completion",
             partial(self._ask_kernel, request),
             partial(self.handle_response, request),
+            pause=pause,
         )
-
-    def _ask_again(self, number: int, by_key: bool) -> None:
-        if number == self._request_number:
-            self._ask(by_key=by_key)
 
     def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
         """Run a request, on a thread; returns None if the kernel does not answer."""
@@ -361,26 +349,18 @@ class Completer:
         return None
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
-        """Show the result of a request, if it is still wanted. found: None if the kernel did not
-        answer."""
+        """Show the result of the newest request, if it is still wanted. found: None if the kernel
+        did not answer."""
         area = self._area
-        if (
-            request.number != self._request_number
-            or request.python != area.python
-            or not area.has_focus
-        ):
-            return
-        if (request.code, request.cursor) != (area.text, area.cursor_index):
+        wanted = (area.text, area.cursor_index, area.python)
+        if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
             return
         if found is not None:
             if request.python:
                 self._cache.store(request.code, request.cursor, found)
             self._show(found, request, stale=False)
             if found.pending:
-                number = self._request_number
-                self._area.set_timer(
-                    _PENDING_RETRY, lambda: self._ask_again(number, request.by_key)
-                )
+                self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
         elif request.python:
             self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
         else:

@@ -93,7 +93,8 @@ class HistoryCursor:
             self._prefix = present
         index = self._index + step
         while 0 < index <= len(inputs) and not (
-            index in self._edits or _continues(inputs[index - 1], self._prefix)
+            index in self._edits
+            or (inputs[index - 1].startswith(self._prefix) and inputs[index - 1] != self._prefix)
         ):
             index += step
         if not 0 <= index <= len(inputs):
@@ -101,10 +102,6 @@ class HistoryCursor:
         self._edits[self._index] = present
         self._index = index
         return self._edits.get(index, inputs[index - 1])
-
-
-def _continues(text: str, prefix: str) -> bool:
-    return text.startswith(prefix) and text != prefix
 
 
 class Draft(NamedTuple):

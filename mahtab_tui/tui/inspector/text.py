@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import accumulate
 from typing import ClassVar, Protocol
 
 from pygments.lexers import get_lexer_by_name
@@ -107,15 +108,18 @@ class LocalText:
     def __init__(self, text: str, first_line: int = 1) -> None:
         self.size = len(text)
         self.text = text
-        self._first = first_line - 1
+        counts = (text.count("\n", start, start + BLOCK) for start in range(0, len(text), BLOCK))
+        self._lines = list(accumulate(counts, initial=first_line - 1))
+        """Lines before each block, and before the end."""
+
+    @property
+    def last_line(self) -> int:
+        """The number of the last line."""
+        return self._lines[-1] + (not self.text.endswith("\n"))
 
     def block(self, number: int) -> TextPart:
         start = number * BLOCK
-        return TextPart(
-            self.text[start : start + BLOCK],
-            self._first + self.text.count("\n", 0, start),
-            self.size,
-        )
+        return TextPart(self.text[start : start + BLOCK], self._lines[number], self.size)
 
     def fetch(self, number: int) -> TextPart:
         return self.block(number)
@@ -459,8 +463,9 @@ class TextView(View, LongTextView, can_focus=True):
             self.fail(self.problem)
             return
         first = next((row.number for row in self.lines if row.number is not None), 1)
+        size = self._source.size
         parts: list[tuple[str, str] | str] = [
-            (f"line {first:,}  ·  {character_count(self._source.size)}", "$muted")
+            (f"line {first:,}  ·  {size:,} character{'s' * (size != 1)}", "$muted")
         ]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
@@ -557,10 +562,6 @@ def make_repr_view(subject: Subject) -> TextView:
         return LocalText(f"{text}\n… it goes on …" if cut else text)
 
     return TextView(subject, load=load)
-
-
-def character_count(characters: int) -> str:
-    return f"{characters:,} character{'' if characters == 1 else 's'}"
 
 
 _DOC = 8

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from textual.app import App
 
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.tui.namespace.rows import Preview
 from mahtab_tui.tui.port import NamespacePort
 from mahtab_tui.tui.rows.row import fit_text
@@ -99,8 +100,6 @@ def _table_lines(
     inspector: InspectorClient, opened: InspectedObject, height: int, width: int
 ) -> list[str]:
     """Return the first rows, with as many columns as fit."""
-    from mahtab_tui.kernel.inspector_client import TableArrangement  # loaded late
-
     columns = range(min(opened.columns, width // 4))
     headings = inspector.headings(opened.path, columns)
     cells = inspector.rows(opened.path, 0, max(1, height - 1), columns, TableArrangement()).cells

@@ -241,20 +241,18 @@ class VariableRows:
             if self.changes:
                 self._shown = [row for row in self.difference.rows if wanted in row.name.lower()]
             else:
-                self._shown = sorted(
-                    (row for row in self._rows.values() if self._wanted(row, wanted)),
-                    key=SORTS[self.sort],
-                )
+                self._shown = [
+                    row
+                    for row in self._rows.values()
+                    if row.name in self.watched
+                    or ((self.specials or not row.special) and wanted in row.name.lower())
+                ]
+                self._shown.sort(key=SORTS[self.sort])
                 # `df` typed in full means df, not pldf.
                 self._shown.sort(
                     key=lambda row: (row.name not in self.watched, row.name.lower() != wanted)
                 )
         return self._shown
-
-    def _wanted(self, row: VariableRow, wanted: str) -> bool:
-        return row.name in self.watched or (
-            (self.specials or not row.special) and wanted in row.name.lower()
-        )
 
     def _fold(self, record: Namespace) -> None:
         if record.fresh:

@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
+from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
     LIMIT,
     WIDEST,
@@ -204,8 +205,6 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
 
 
 def _line(change: Change) -> Content:
-    from mahtab_tui.kernel.values import CHANGE_SIGNS  # not needed for the first picture
-
     sign = CHANGE_SIGNS.get(change.change, "~")
     return Content.assemble(
         (f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(describe_change(change))}"

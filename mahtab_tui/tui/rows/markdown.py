@@ -238,7 +238,7 @@ class Markdown:
             "ordered_list": self._list,
             "blockquote": self._quote,
             "fence": self._fence,
-            "hr": self._rule,
+            "hr": lambda _, width: [Row([("─" * min(width, READING_WIDTH), palette.hairline)])],
             "table": self._table,
         }
 
@@ -319,9 +319,6 @@ class Markdown:
     def _fence(self, block: Block, width: int) -> list[Row]:
         code = block.content.removesuffix("\n").expandtabs(4)
         return list(code_rows(_lexer(block.info, code), code, width, self._palette))
-
-    def _rule(self, block: Block, width: int) -> list[Row]:
-        return [Row([("─" * min(width, READING_WIDTH), self._palette.hairline)])]
 
     def _table(self, block: Block, width: int) -> list[Row]:
         return table_rows(block, width, self._palette, self._mark)

@@ -21,8 +21,11 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.detached import waiting_kernels
 from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
 from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_models, server_models
+from mahtab_tui.session.kernel import check_address
+from mahtab_tui.session.kernel_control import waiting_remote_kernels
 from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
@@ -436,7 +439,6 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
 def choose_kernel(context: CommandContext, address: str) -> None:
     """Switch to the kernel at an address; without one, let the user choose."""
-    from mahtab_tui.session.kernel import check_address
 
     def chosen(choice: KernelChoice) -> None:
         if choice.kind == "python":
@@ -475,9 +477,6 @@ def _current_kernel(info: KernelInfo) -> KernelChoice:
 
 
 def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
-    from mahtab_tui.kernel.detached import waiting_kernels
-    from mahtab_tui.session.kernel_control import waiting_remote_kernels
-
     found = [KernelChoice("here", "here", "this machine")]
     if not info.host:
         found += [

@@ -11,7 +11,6 @@ import stat
 import tokenize
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
@@ -31,7 +30,6 @@ from mahtab_tui.kernel.inspector_client import (
     InspectedObject,
     InspectorClient,
     ObjectPath,
-    TextPart,
     ViewKind,
 )
 from mahtab_tui.kernel.values import TracebackFrame
@@ -44,7 +42,7 @@ from mahtab_tui.tui.commands.on_screens import (
 )
 from mahtab_tui.tui.external import MAX_COPIED, copy, open_in_editor
 from mahtab_tui.tui.inspector.array import PictureView
-from mahtab_tui.tui.inspector.text import BLOCK, LocalText, TextView
+from mahtab_tui.tui.inspector.text import LocalText, TextView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Subject, Viewer
 from mahtab_tui.tui.port import TranscriptPort
@@ -434,23 +432,6 @@ def strip_controls(text: str) -> str:
     return plain(collapse(text))
 
 
-class WholeOutput(LocalText):
-    """The whole text of an output. The number of lines before each block is counted only once."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        counts = (text.count("\n", start, start + BLOCK) for start in range(0, len(text), BLOCK))
-        self._lines = [0, *accumulate(counts)]
-
-    @property
-    def lines(self) -> int:
-        return self._lines[-1] + (not self.text.endswith("\n"))
-
-    def block(self, number: int) -> TextPart:
-        start = number * BLOCK
-        return TextPart(self.text[start : start + BLOCK], self._lines[number], self.size)
-
-
 class PagerScreen(OutputScreen):
     """Shows a whole output. The screen opens at once, and reads the text on a thread."""
 
@@ -470,21 +451,21 @@ class PagerScreen(OutputScreen):
         self._title_text = title
         self._file = file
         self._read = read
-        self._output: WholeOutput | None = None
+        self._output: LocalText | None = None
 
     def on_mount(self) -> None:
         self.set_title(self._title_text)
         self.viewer.show_status(Content.styled("…", "$muted"))
         self.fetcher.ask("output", self._get, self._show, self.viewer.fail)
 
-    def _get(self) -> WholeOutput:
+    def _get(self) -> LocalText:
         if (text := self._read()) is None:
             raise KernelError("This output was not kept.")
-        return WholeOutput(strip_controls(text))
+        return LocalText(strip_controls(text))
 
-    def _show(self, output: WholeOutput) -> None:
+    def _show(self, output: LocalText) -> None:
         self._output = output
-        self.set_title(f"{self._title_text}  ·  {output.lines:,} lines")
+        self.set_title(f"{self._title_text}  ·  {output.last_line:,} lines")
         self.call_later(self.viewer.show, TextView(make_local_subject(self.client, "text"), output))
 
     def action_save(self) -> None:

@@ -41,6 +41,7 @@ from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.find import PatternTimeout
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
+from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
@@ -388,8 +389,6 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._search()
 
     def action_help(self) -> None:
-        from mahtab_tui.tui.screens.help import HelpScreen, help_rows
-
         self.app.push_screen(
             HelpScreen(help_rows(self._commands, self.app._keymap, first="Sessions"))
         )

@@ -35,6 +35,7 @@ from mahtab_tui.settings.values import (
     unset,
     validate_value,
 )
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Dialog, ask
@@ -94,14 +95,10 @@ _POSITIONS = {
 }
 
 
-def setting_group(key: str) -> str:
-    """Return the group of a setting, or of a table entry."""
-    return _POSITIONS.get(key.partition(".")[0], (0, "Others"))[1]
-
-
-def setting_order(key: str) -> int:
-    """Return the sort position of a setting; the entries of a table stay together."""
-    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), ""))[0]
+def setting_position(key: str) -> tuple[int, str]:
+    """Return the sort position and group of a setting, or of a table's entries, which stay
+    together."""
+    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), "Others"))
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -136,8 +133,6 @@ def theme_names() -> list[str]:
 
 
 def _commands() -> list[str]:
-    from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-
     return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
 
 
@@ -357,12 +352,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 self._entries.append(
                     SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
                 )
-        self._entries.sort(key=lambda entry: setting_order(entry.key))
+        self._entries.sort(key=lambda entry: setting_position(entry.key)[0])
         if not is_being_removed(self):
             self.listing.fill()
 
     def heading(self, row: SettingEntry) -> str:
-        return "" if self.listing.typed.strip() else setting_group(row.key)
+        return "" if self.listing.typed.strip() else setting_position(row.key)[1]
 
     def rows(self, typed: str) -> Sequence[SettingEntry]:
         """Return the settings whose key starts with the text, then those whose key contains it,

@@ -52,18 +52,13 @@ def crumbs(node: SearchNode, now: float) -> Content:
         way.append(above.id.rpartition(".")[2])
         above = above.parent
     mark, role = glyph(node, now)
+    state = "failed" if node.state == "error" else node.state
     return Content.assemble(
         ("◐ ", "$moon"),
         ("call " + " › ".join(reversed(way)), "$muted"),
         "   ",
-        (f"{mark} ", f"${role}"),
-        (_state(node), f"${role}"),
+        (f"{mark} {state}{', cut off' * node.cut}", f"${role}"),
     )
-
-
-def _state(node: SearchNode) -> str:
-    words = {"error": "failed"}.get(node.state, node.state)
-    return f"{words}, cut off" if node.cut else words
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:

@@ -22,6 +22,7 @@ from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Row, RowsView, Span
+from mahtab_tui.tui.screens.dialog import EditQuery, open_menu
 from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, Outline
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -253,8 +254,6 @@ class NodeActions(Widget):
 
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
         """Show a menu of actions on the selected call."""
-        from mahtab_tui.tui.screens.dialog import open_menu
-
         if (chosen := self.chosen) is not None:
             open_menu(self, chosen.node.query, commands)
 
@@ -271,8 +270,6 @@ class NodeActions(Widget):
             self.control.retry(chosen.tree.id, chosen.node.id)
 
     def action_edit_node(self) -> None:
-        from mahtab_tui.tui.screens.dialog import EditQuery
-
         if (chosen := self._changeable) is None:
             return
         tree, node = chosen
