@@ -412,14 +412,16 @@ class ReplAgent:
         )
         context = self._host.context(turn, prompt, known)
         variables = {name: make_encodable(text) for name, text in context.variables.items()}
-        self._conversation.ask(
-            turn,
+        question = StoredMessage(
+            "user",
             prompt,
-            make_encodable(context.sections),
-            variables,
-            COMPUTE if context.about_data else "",
-            self._host.hidden.private,
+            turn,
+            context=make_encodable(context.sections),
+            variables=variables,
+            instruction=COMPUTE if context.about_data else "",
+            private=frozenset(self._host.hidden.private),
         )
+        self._conversation.ask(question)
         nodes, system = self._nodes, self._system_prompt()
         messages = self._history.as_messages(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit

@@ -76,11 +76,11 @@ class AgentThread:
         if not self._warm_up_lock.locked():
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
-    def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
+    def ask(self, prompt: str, *, attach: Attach = "nothing", from_cell: bool = False) -> str:
         """Ask and wait; returns the final answer. attach: which mentions in the question are
-        attached. Raises `ModelError`."""
+        attached. from_cell: as in `TurnHost.turn`. Raises `ModelError`."""
         prompt = self._turns.secrets.mask(prompt)
-        with self._turns.turn():
+        with self._turns.turn(from_cell=from_cell):
             self._withdrawn.clear()
             return self._ask(prompt, attach)
 
@@ -103,12 +103,6 @@ class AgentThread:
             self._report("stopped", turn)
             return ""
         return agent.ask_sync(prompt, shown=turn)
-
-    def ask_from_cell(self, prompt: str) -> str:
-        """Ask from a running cell, which waits, so that the agent's cells run inside it. Raises
-        `ModelError`."""
-        with self._turns.asked_from_cell():
-            return self.ask(prompt)
 
     @property
     def agent(self) -> ReplAgent:

@@ -360,7 +360,7 @@ class SessionKernelHost:
         if self._cells.assistant_runs or self._cells.agent_runs:
             raise RuntimeError("Code from the model or an agent cannot call ask().")
         try:
-            return self._agent.ask_from_cell(prompt)
+            return self._agent.ask(prompt, from_cell=True)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 

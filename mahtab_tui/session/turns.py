@@ -200,23 +200,17 @@ class TurnHost:
         return self._turns > 0
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Mark a question as being answered."""
+    def turn(self, *, from_cell: bool = False) -> Iterator[None]:
+        """Mark a question as being answered. from_cell: a cell waits for the answer, so that the
+        agent's cells run inside it."""
         self._turns += 1
+        self._waiting_cells += from_cell
         try:
             with self._undo.during_turn():
                 yield
         finally:
             self._turns -= 1
-
-    @contextmanager
-    def asked_from_cell(self) -> Iterator[None]:
-        """Mark that a cell waits for the answer, so that the agent's cells run inside it."""
-        self._waiting_cells += 1
-        try:
-            yield
-        finally:
-            self._waiting_cells -= 1
+            self._waiting_cells -= from_cell
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
         result, self._fork_result = self._fork_result, None
@@ -383,7 +377,6 @@ class TurnHost:
         self._attached[turn] = "\n".join(elements)
 
     def context(self, turn: int, question: str, known: str) -> QuestionContext:
-
         attached = self._attached.pop(turn, "")
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
@@ -392,14 +385,10 @@ class TurnHost:
         self._prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        return QuestionContext(sections, variables, self._mentions_data(question))
-
-    def _mentions_data(self, question: str) -> bool:
-        """Return whether the descriptions of variables contain a word of a question."""
-        return any(word in self._sent_data for word in _data_words(question))
+        about_data = any(word in self._sent_data for word in _data_words(question))
+        return QuestionContext(sections, variables, about_data)
 
     def surroundings(self) -> str:
-
         info = self._kernel.info()
         return render_surroundings(info.cwd, info.python, info.executable, info.host)
 
