@@ -43,7 +43,7 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
     back = rng.randrange(len(numbers))
     done = cells.kernel.undo(numbers[back])
     if not done.exact:
-        return f"seed {seed}: not exact: {done.kept_as_is}"
+        return f"seed {seed}: not exact: {done.not_restored}"
     found = []
     if rng.random() < 0.5:
         cells.kernel.redo()

@@ -140,8 +140,8 @@ _ELEMENT = re.compile(
 )
 """A record of a cell, a tool call or a notebook cell. Output cannot imitate one, because it is
 escaped."""
-_OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
-_NUMBERED = {"cell": cell_entry, "place": number_entry}
+_OF = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
+_NUMBERED = {"cell": cell_entry, "position": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _ATTACHMENT = re.compile(
     r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL

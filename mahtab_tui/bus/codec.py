@@ -3,8 +3,8 @@
 Format 1, used since 0.1.0, has a tag, a text, a time and the other fields by name. None and flags
 that are not set are left out, unless the field declares otherwise; rows are objects or lists. Input
 may be damaged, hostile, or from a newer version: each field is checked against its declared type,
-and unknown fields are ignored. If a field is renamed or changes its meaning, introduce format 2 and
-let `decode` translate older ones.
+and unknown fields are ignored. `_RENAMED` lists renamed fields. If a field changes its meaning,
+introduce format 2 and let `decode` translate older ones.
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ FORMAT = 1
 
 _WHOLE = 2**63
 """Limit of integers: SQLite's have 64 bits."""
+
+_RENAMED: tuple[tuple[type[Record], str, str], ...] = (
+    (records.CellRecord, "place", "position"),
+    (records.NotebookCell, "place", "position"),
+    (records.NotebookOutput, "place", "position"),
+    (records.NotebookFile, "kept", "rewritable"),
+    (records.Kernel, "place", "host"),
+)
+"""Class, earlier name and name of each renamed field."""
 
 _Read = Callable[[Any], Any]
 
@@ -44,9 +53,10 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
     if kind is None:
         return None
-    readers = _readers(kind)
     values = {
-        name: _field(readers[name], name, attrs[name]) for name in readers.keys() & attrs.keys()
+        name: _field(read, name, attrs[key])
+        for key, (name, read) in _readers(kind).items()
+        if key in attrs
     }
     try:
         record: Record = kind(text, time=time, **values)
@@ -65,10 +75,16 @@ def from_json(value: object) -> Record | None:
 
 
 @cache
-def _readers(kind: type[Any]) -> Mapping[str, _Read]:
-    return {
-        name: _reader(hint) for name, hint in kind.hints().items() if name not in ("text", "time")
+def _readers(kind: type[Any]) -> Mapping[str, tuple[str, _Read]]:
+    """Return name and reader of each field, by its key; earlier keys come first, so that the
+    present one has precedence."""
+    readers = {
+        name: (name, _reader(hint))
+        for name, hint in kind.hints().items()
+        if name not in ("text", "time")
     }
+    earlier = {key: readers[name] for base, key, name in _RENAMED if issubclass(kind, base)}
+    return {**earlier, **readers}
 
 
 def _field(read: _Read, name: str, value: object) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
@@ -19,6 +19,9 @@ from mahtab_tui.bus.terminal_screen import collapse
 @dataclass(kw_only=True, eq=False)
 class Entry:
     """An item of the transcript."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    """The names of its fields with text, which are masked before they are written to a file."""
 
     version: int = 0
     """Increases with every visible change."""
@@ -69,6 +72,7 @@ class Question(Entry):
 class Words(Entry):
     """The model's words in Markdown, complete or still streaming."""
 
+    texts = ("source",)
     source: str = ""
     revision: int = 0
     """Increases when `source` is replaced rather than extended."""
@@ -96,6 +100,7 @@ class Words(Entry):
 class Cell(Entry):
     """Code of the user, the model or an agent: proposed, waiting, running or done."""
 
+    texts = ("code",)
     person: bool
     agent_index: int | None = None
     """Colour index of an agent, from 0; None for cells of the user and the model."""
@@ -182,6 +187,7 @@ class Cell(Entry):
 class ToolUse(Entry):
     """A tool call by the model, and its result."""
 
+    texts = ("name", "arguments", "text")
     name: str
     arguments: str
     """The exact arguments, as JSON."""
@@ -303,7 +309,7 @@ class Conversation:
         """Return the entry of a code block that starts."""
         cell = self._block(record)
         if cell is None:
-            cell = Cell(author=author_of_answer(record), person=False)
+            cell = Cell(author=answer_author(record), person=False)
             self._begin(self._pieces.setdefault(answer_step(record), []), cell)
         cell.approval = ""
         return cell
@@ -316,7 +322,7 @@ class Conversation:
         return blocks[record.block] if blocks[record.block].number is None else None
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
-        cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.place
+        cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.position
         self._last_cell = cell
         if record.cell is not None:
             cell.key = record.entry_name
@@ -426,7 +432,7 @@ class Conversation:
         code: bool,
         block: int | None = None,
     ) -> None:
-        author, turn = author_of_answer(record), record.turn
+        author, turn = answer_author(record), record.turn
         if code:
             self._begin(
                 pieces, Cell(author=author, person=False, code=text, block=block, turn=turn)
@@ -466,7 +472,7 @@ class Conversation:
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
             key = record.entry_name
-            self._begin(pieces, Words(author=author_of_answer(record), key=key, turn=record.turn))
+            self._begin(pieces, Words(author=answer_author(record), key=key, turn=record.turn))
             shown = pieces[-1:]
         last = shown[-1]
         if isinstance(last, Words):
@@ -535,7 +541,7 @@ AnswerRecord = (
 """A record of one answer of the model."""
 
 
-def author_of_answer(record: AnswerRecord) -> str:
+def answer_author(record: AnswerRecord) -> str:
     return record.party or "model"
 
 

@@ -217,8 +217,8 @@ class CellRecord(Record):
     guest: int | None = None
     call: Word | None = None
     """The id of an agent's call."""
-    place: int | None = None
-    """The number of the notebook's cell that runs."""
+    position: int | None = None
+    """The position of the notebook's cell that runs."""
 
     @property
     def entry_name(self) -> str:
@@ -356,28 +356,28 @@ class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     first: int
     """The position of its first cell. Positions continue when a file is read again."""
     cells: int
-    kept: Flag = False
+    rewritable: Flag = False
     """Whether the file is updated automatically."""
 
 
 class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
     """A cell stored in the notebook, which has not run. Text: its source."""
 
-    place: int
+    position: int
     """Its position in the session, from 1."""
     kind: Word
     """One of "code", "markdown" and "raw"."""
 
     @property
     def entry_name(self) -> str:
-        return number_entry(self.place)
+        return number_entry(self.position)
 
 
 class NotebookOutput(Record, tag="notebook-output", indexed=_OUTPUT):
     """A stored output of a notebook cell, which precedes it. It belongs to an earlier run and may
     be outdated, so it is not sent to the model."""
 
-    place: int
+    position: int
     kind: Word = "stdout"
     """See `ReplOutStream`."""
     mime: Word = ""
@@ -789,7 +789,7 @@ class Kernel(Record, tag="kernel"):
     """The running cell."""
     since: float | None = None
     """When the cell started, if that was on an earlier screen, in seconds since the epoch."""
-    place: str | None = None
+    host: str | None = None
     """The machine, or the command that connects to the kernel; None for this machine."""
     address: str | None = None
     """As for ``--kernel``, without a token; None for this machine."""

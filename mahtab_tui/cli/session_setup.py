@@ -85,7 +85,7 @@ def reopen_notebook(past: list[Record]) -> NotebookFile | None:
     )
     file = written.file if written is not None and written.file else opened.file
     try:
-        return replace(read_notebook(Path(file)), rewritable=opened.kept)
+        return replace(read_notebook(Path(file)), rewritable=opened.rewritable)
     except NotebookError as error:
         past.append(
             Notice(
@@ -173,7 +173,7 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         None,
     )
     # From a version that did not save addresses.
-    if last is None or (last.place and not last.address):
+    if last is None or (last.host and not last.address):
         return settings, ""
     update = (
         {"kernel": last.address} if last.address else {"kernel": None, "python": last.executable}

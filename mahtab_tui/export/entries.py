@@ -43,6 +43,7 @@ class Search(Entry):
     """A search with the texts of all its calls, in the order in which the calls began. Its key is
     that of the cell that made it."""
 
+    texts = ("title",)
     query: str
     title: str = ""
     """On one line."""
@@ -213,28 +214,17 @@ class Conversation(conversation.Conversation):
     def mask_texts(self, mask: Callable[[str], str]) -> None:
         """Replace each text by the result of `mask`."""
         for entry in self.entries:
-            match entry:
-                case Cell():
-                    entry.code = mask(entry.code)
-                    for output in (entry.output, entry.late_output):
-                        if isinstance(output, WholeOutput):
-                            output.parts = [part.masked(mask) for part in output.parts]
-                case Question():
-                    entry.text = mask(entry.text)
-                    entry.attached = [
-                        chip._replace(label=mask(chip.label)) for chip in entry.attached
-                    ]
-                case Words():
-                    entry.source = mask(entry.source)
-                case ToolUse():
-                    entry.name, entry.arguments = mask(entry.name), mask(entry.arguments)
-                    entry.text = mask(entry.text)
-                case Note():
-                    entry.text = mask(entry.text)
-                case Search():
-                    entry.title = mask(entry.title)
-                    for call in entry.calls.values():
-                        call[:] = [part._replace(text=mask(part.text)) for part in call]
+            for name in entry.texts:
+                setattr(entry, name, mask(getattr(entry, name)))
+            if isinstance(entry, Cell):
+                for output in (entry.output, entry.late_output):
+                    if isinstance(output, WholeOutput):
+                        output.parts = [part.masked(mask) for part in output.parts]
+            elif isinstance(entry, Question):
+                entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
+            elif isinstance(entry, Search):
+                for call in entry.calls.values():
+                    call[:] = [part._replace(text=mask(part.text)) for part in call]
 
     def _begin_search(self, record: records.SearchBegin) -> None:
         search = self._searches.get(record.tree)

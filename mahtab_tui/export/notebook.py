@@ -186,8 +186,6 @@ def render_text_entry(entry: Entry, selected: Selected) -> str:
         case Question():
             labels = ", ".join(chip.label for chip in entry.attached if not chip.problem)
             who, text = f"Question (with {labels})" if labels else "Question", entry.text
-        case Words():
-            who, text = entry.author[:1].upper() + entry.author[1:], entry.source
         case ToolUse() | Search():
             texts = "\n\n".join(
                 f"**{escape_markdown(text)}**"
@@ -198,6 +196,9 @@ def render_text_entry(entry: Entry, selected: Selected) -> str:
             return (
                 f"<details><summary>{html.escape(_title(entry))}</summary>\n\n{texts}\n\n</details>"
             )
+        case _:
+            who = entry.author[:1].upper() + entry.author[1:]
+            text = entry.source if isinstance(entry, Words) else entry.plain_text
     return f"**{escape_markdown(who)}**\n\n{make_inert(text)}"
 
 

@@ -4,9 +4,7 @@ call."""
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -323,18 +321,6 @@ class Kernel(Protocol):
 
         on_purpose: the user asked for that, so its cell has no time limit.
         """
-
-
-@contextmanager
-def between_cells(turn: threading.Lock, work: str) -> Iterator[None]:
-    """Keep cells from running within this context. turn: held while a cell runs. work: what to tell
-    the user to do later. Raises `KernelError`."""
-    if not turn.acquire(blocking=False):
-        raise KernelError(f"A cell is running. Wait until it ends, or interrupt it; then {work}.")
-    try:
-        yield
-    finally:
-        turn.release()
 
 
 class NullPersistence:

@@ -66,7 +66,7 @@ def not_restored(restoration: Restoration) -> str:
     """Return what an undo could not restore, with reasons; empty if it restored everything."""
     reasons = [
         f"{each.name}: {each.reason}" if each.name else each.reason
-        for each in restoration.kept_as_is
+        for each in restoration.not_restored
     ]
     return f"Not restored: {'; '.join(reasons)}" if reasons else ""
 

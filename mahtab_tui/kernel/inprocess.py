@@ -30,12 +30,11 @@ from mahtab_tui.kernel.base import (
     NullPersistence,
     OnDisplay,
     OnOutput,
-    between_cells,
 )
 from mahtab_tui.kernel.cells import DELAY, RunningCell
 from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
-from mahtab_tui.kernel.values import CellResult, Lock, Restoration, Status
+from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop
@@ -219,11 +218,12 @@ class InProcessKernel(NullPersistence, WorkerOperations):
         self._calls: HostCalls
         self._executor: Executor
         self._output: CellOutput
-        self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
+        self._undo_history = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
         self._requests = ControlRequests(lambda frame: responder.handle(frame))
-        answers = {
+        answers: dict[str, Callable[[Frame], Any]] = {
             "variables": lambda frame: self._executor.tracker.listing(),
-            "undo_steps": lambda frame: self._undo.steps(),
+            "undo_steps": lambda frame: self._undo_history.steps(),
+            **dict.fromkeys(("preview_undo", "undo", "redo"), self._answer_undo),
         }
         responder = Responder(self._requests.on_reply, namespace, answers, {})
         self._answers: CallAnswers
@@ -292,7 +292,7 @@ class InProcessKernel(NullPersistence, WorkerOperations):
             for name in self._made:
                 self._namespace.pop(name, None)
             self._executor.tracker.changes(None)
-            self._undo.end()
+            self._undo_history.end()
             names = "1 name" if len(self._made) == 1 else f"{len(self._made)} names"
             self._made.clear()
         finally:
@@ -319,15 +319,6 @@ class InProcessKernel(NullPersistence, WorkerOperations):
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         return self._requests.ask(operation, timeout, **fields)
 
-    def preview_undo(self, cell: int) -> Restoration:
-        return self._run_undo("preview_undo", cell)
-
-    def undo(self, cell: int) -> Restoration:
-        return self._run_undo("undo", cell)
-
-    def redo(self) -> Restoration:
-        return self._run_undo("redo", 0)
-
     def info(self) -> KernelInfo:
         return KernelInfo(
             python_version(), sys.executable, working_directory(), os.getpid(), self._state
@@ -347,13 +338,11 @@ class InProcessKernel(NullPersistence, WorkerOperations):
             builtins.__dict__.pop(name, None)
         self._report(KernelState.DEAD, "")
 
-    def _run_undo(self, action: str, cell: int) -> Restoration:
-        with between_cells(self._turn, "undo"):
-            answer = self._undo.answer(action, cell)
+    def _answer_undo(self, frame: Frame) -> Frame:
+        try:
+            return {"restoration": self._undo_history.answer(frame["op"], frame["cell"]), "cwd": ""}
+        finally:
             self._executor.tracker.changes(None)
-        if "error" in answer:
-            raise KernelError(answer["error"])
-        return checked(Restoration, answer["value"])
 
     # The kernel's thread
 
@@ -364,7 +353,7 @@ class InProcessKernel(NullPersistence, WorkerOperations):
         environment = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
-        self._executor.undo = self._undo
+        self._executor.undo = self._undo_history
         toolbox.install(self._calls.call)
         toolbox.add_functions(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():

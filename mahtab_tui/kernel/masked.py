@@ -17,7 +17,7 @@ from mahtab_tui.kernel.values import Completions, OutputKind
 
 
 class MaskedKernel:
-    """`Kernel` that masks the answers of another one, but for the fields that `Operations` names."""
+    """A `Kernel` that masks the results of another one, except the fields named by `Operations`."""
 
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
@@ -55,7 +55,7 @@ class MaskedKernel:
         self.inner.set_size(columns, lines)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """Mask secrets, also those of which only a beginning is left before a ``…``."""
+        """Describe, and mask secrets, including those truncated before a ``…``."""
         found: dict[str, str] = self._call("describe", names, limit)
         return {name: self._masked_cut(text) for name, text in found.items()}
 
@@ -93,7 +93,7 @@ class MaskedKernel:
         on_display: OnDisplay | None = None,
         **arguments: Any,
     ) -> Any:
-        """Run a cell, or wait for its end, and mask its output, also while it comes."""
+        """Run a cell, or wait for its end, and mask its output, including the streamed one."""
         output = _Output(self._secrets, on_output)
         if on_display is not None:
             arguments["on_display"] = lambda display: on_display(self._masked(name, display))

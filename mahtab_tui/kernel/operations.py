@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from mahtab_tui.kernel.base import KernelInfo
+from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.values import (
     CellResult,
     Completions,
@@ -24,7 +25,7 @@ from mahtab_tui.kernel.values import (
 T = TypeVar("T")
 
 ALL = "*"
-"""Instead of names of fields: the whole result stays unmasked."""
+"""Leaves the whole result unmasked, instead of some fields."""
 
 
 class Operation(Generic[T]):
@@ -34,9 +35,9 @@ class Operation(Generic[T]):
     """Its name in `Kernel`, and the request's op."""
 
     def __init__(self, result: type[T], unmasked: str = "", *, timeout: float = 5.0) -> None:
-        """result: type that a reply is converted to. unmasked: fields in it, at any depth, that
-        stay as they are, because they identify something or are the program's own words; all
-        other texts are masked. timeout: seconds."""
+        """result: type that a reply is converted to. unmasked: fields in it, at any depth, that are
+        not masked, because they identify something or are the program's own words; all other
+        texts are masked. timeout: seconds."""
         self.result = result
         self.unmasked = frozenset(unmasked.split())
         self.timeout = timeout
@@ -70,8 +71,8 @@ class Operations:
     installed = Operation(bool)
     variables = Operation(list[Variable], "name kind")
     private_use = Operation(PrivateUse, ALL, timeout=15.0)
-    # Inspecting and describing have time limits of their own, of about 2 s; so has looking inside,
-    # of 10 s for sorting and the like.
+    # Inspecting and describing have their own time limits of about 2 s; the inspector has 10 s for
+    # sorting and the like.
     inspect = Operation(Detail, "name kind", timeout=10.0)
     describe = Operation(dict[str, str])
     inspect_object = Operation(
@@ -98,6 +99,9 @@ class Operations:
 
 class WorkerOperations:
     """Operations of a `Kernel` that are a request to its worker."""
+
+    _turn: threading.Lock
+    """Held while a cell runs, unless it is nested."""
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         """Send a request and wait for its reply. timeout: if not the operation's. Raises
@@ -131,3 +135,20 @@ class WorkerOperations:
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return self._ask(Operations.undo_steps)
+
+    def preview_undo(self, cell: int) -> Restoration:
+        return self._undo(Operations.preview_undo, cell)
+
+    def undo(self, cell: int) -> Restoration:
+        return self._undo(Operations.undo, cell)
+
+    def redo(self) -> Restoration:
+        return self._undo(Operations.redo, 0)
+
+    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> Restoration:
+        if not self._turn.acquire(blocking=False):
+            raise KernelError("A cell is running. Wait until it ends, or interrupt it; then undo.")
+        try:
+            return self._ask(operation, cell=cell).restoration
+        finally:
+            self._turn.release()

@@ -15,7 +15,6 @@ from mahtab_tui.kernel.base import (
     KernelInfo,
     OnDisplay,
     OnOutput,
-    between_cells,
 )
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
@@ -25,7 +24,6 @@ from mahtab_tui.kernel.values import (
     CellResult,
     KeepResult,
     Lock,
-    Restoration,
     RestoredFile,
     SavedFile,
     SavedNamespace,
@@ -65,7 +63,6 @@ class ProcessKernel(WorkerOperations):
         self._save_target = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._turn = threading.Lock()
-        """Held while a cell runs, unless it is nested."""
         self._processes = KernelSupervisor(
             self._launcher,
             cwd,
@@ -160,7 +157,11 @@ class ProcessKernel(WorkerOperations):
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         typing = operation in (Operations.complete, Operations.explain)  # these never wait
-        return self._processes.require(wait=not typing).ask(operation, timeout, **fields)
+        worker = self._processes.require(wait=not typing)
+        reply = worker.ask(operation, timeout, **fields)
+        if isinstance(reply, UndoAnswer):
+            worker.cwd = reply.cwd or worker.cwd
+        return reply
 
     @property
     def cannot_lock(self) -> str:
@@ -171,22 +172,6 @@ class ProcessKernel(WorkerOperations):
         if not self._undo_limits["steps"]:
             return "undo is off (undo_steps is 0)"
         return "" if sys.platform == "linux" else "this system cannot fork the kernel safely"
-
-    def preview_undo(self, cell: int) -> Restoration:
-        return self._undo(Operations.preview_undo, cell)
-
-    def undo(self, cell: int) -> Restoration:
-        return self._undo(Operations.undo, cell)
-
-    def redo(self) -> Restoration:
-        return self._undo(Operations.redo, 0)
-
-    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> Restoration:
-        worker = self._processes.require()
-        with between_cells(self._turn, "undo"):
-            reply = worker.ask(operation, cell=cell)
-        worker.cwd = reply.cwd or worker.cwd
-        return reply.restoration
 
     def saved_namespace(self) -> SavedNamespace | None:
         if self._save_target is None:

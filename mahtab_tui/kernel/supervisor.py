@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AliasChoices, Field
 
 from mahtab_tui.kernel.base import (
     KernelError,
@@ -41,15 +43,18 @@ class SavedBefore:
 
 @dataclass(frozen=True, slots=True)
 class EventBacklog:
-    """Events in order, to replay on attach. `at` is the offset of the output up to an event."""
+    """Events in order, to replay on attach. `at` is the offset of the output up to an event.
 
-    told: int
+    The aliases are used by waiting kernels of earlier versions.
+    """
+
+    acknowledged: Annotated[int, Field(validation_alias=AliasChoices("acknowledged", "told"))]
     """The offset up to which the output outside cells is stored."""
     events: tuple[dict[str, Any], ...]
     """Each is the start of a cell, a display, or the end of a cell."""
     calls: tuple[HostCall, ...]
     """Calls that wait for an answer."""
-    kept: SavedBefore
+    saved: Annotated[SavedBefore, Field(validation_alias=AliasChoices("saved", "kept"))]
 
 
 class BufferedListener:
@@ -112,7 +117,7 @@ def replay(
 
     cells: the cells of the backlog. shown, done: called for displays and ends.
     """
-    output.go_to(story.events[0]["at"] if story.events else story.told)
+    output.go_to(story.events[0]["at"] if story.events else story.acknowledged)
     depth = 0
 
     def feed(data: Iterable[bytes]) -> None:
@@ -121,7 +126,7 @@ def replay(
 
     for event in story.events:
         if not depth:
-            output.go_to(min(story.told, event["at"]))
+            output.go_to(min(story.acknowledged, event["at"]))
         feed(output.until(event["at"]))
         if "begin" in event:
             chunks.flush()
@@ -135,7 +140,7 @@ def replay(
             done(checked(CellEnd, event["done"]))
             depth -= 1
     if not depth:
-        output.go_to(story.told)
+        output.go_to(story.acknowledged)
     feed(output.available())
 
 

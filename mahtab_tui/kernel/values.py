@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
+
+from pydantic import AliasChoices, Field
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -158,7 +160,11 @@ class Restoration:
     changes: tuple[Change, ...]
     """The effect on each name: ``added`` (the name is restored), ``deleted`` (it is removed),
     ``rebound``, ``changed`` (in place)."""
-    kept_as_is: tuple[NotRestored, ...]
+    not_restored: Annotated[
+        tuple[NotRestored, ...],
+        Field(validation_alias=AliasChoices("not_restored", "kept_as_is")),
+    ]
+    """The alias is used by waiting kernels of earlier versions."""
     exact: bool
     """Whether everything is restored."""
 

@@ -181,7 +181,7 @@ class DetachState:
         """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
         not arrive in time."""
         try:
-            return self._story.result(seconds).kept
+            return self._story.result(seconds).saved
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 

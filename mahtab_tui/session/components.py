@@ -141,8 +141,11 @@ class Components:
         self.inbox = inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.was_reattached))
         log.addHandler(self.broadcast)
-        self.private = PrivateNames(log, kernel, secrets, prompt.hidden, past)
-        log.addHandler(self.private)
+        self.variable_history = VariableHistory(past)
+        log.addHandler(self.variable_history)
+        self.private = PrivateNames(
+            log, kernel, secrets, prompt.hidden, self.variable_history.codes
+        )
         self.models = Models(log, settings, info, kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
@@ -155,8 +158,6 @@ class Components:
             log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking
         )
         self.namespace_store = NamespaceStore(log, kernel)
-        self.variable_history = VariableHistory(past)
-        log.addHandler(self.variable_history)
         last = max(
             (
                 record.cell or 0

@@ -272,7 +272,7 @@ class SessionKernelHost:
                 pid=info.pid,
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
                 since=self._cells.resumed_since if info.state is KernelState.BUSY else None,
-                place=info.host or None,
+                host=info.host or None,
                 address=info.address or None,
                 next_try=info.next_try or None,
             ),

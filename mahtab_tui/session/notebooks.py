@@ -313,20 +313,20 @@ class Notebook(logging.Handler):
                 digest=file.digest,
                 first=first,
                 cells=count,
-                kept=file.rewritable,
+                rewritable=file.rewritable,
             ),
         )
         for number, cell in enumerate(file.cells, first):
             emit(
                 self._log,
-                records.NotebookCell(cell_source(cell), place=number, kind=cell["cell_type"]),
+                records.NotebookCell(cell_source(cell), position=number, kind=cell["cell_type"]),
             )
             for output in cell_outputs(cell):
                 emit(
                     self._log,
                     records.NotebookOutput(
                         output.text,
-                        place=number,
+                        position=number,
                         kind=output.kind,
                         mime=output.mime,
                         data=output.data,
@@ -406,7 +406,7 @@ class Notebook(logging.Handler):
 
         def run_one(number: int, source: str) -> None:
             del waiting[number]
-            result = self._cells.run(source, origin="user", party=YOU, place=number)
+            result = self._cells.run(source, origin="user", party=YOU, position=number)
             if result.status is Status.OK:
                 return
             cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mahtab_tui.bus.masking import Secrets
@@ -28,7 +28,8 @@ class VariableHistory(logging.Handler):
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
-        self._codes: dict[int, str] = {}
+        self.codes: dict[int, str] = {}
+        """The code of each cell."""
         self._changes: dict[int, dict[str, str]] = {}
         """How each cell changed names."""
         self._undone: set[int] = set()
@@ -40,7 +41,7 @@ class VariableHistory(logging.Handler):
 
     def _fold(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
-            self._codes[record.cell] = record.text
+            self.codes[record.cell] = record.text
         elif isinstance(record, Undo):
             (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
         elif isinstance(record, Namespace) and record.cell and not record.restored:
@@ -56,8 +57,8 @@ class VariableHistory(logging.Handler):
         """
         from mahtab_tui.bus.slicing import Step, steps_for
 
-        cells = sorted(self._changes.keys() & self._codes.keys() - self._undone)
-        steps = [Step(cell, self._codes[cell], self._changes[cell]) for cell in cells]
+        cells = sorted(self._changes.keys() & self.codes.keys() - self._undone)
+        steps = [Step(cell, self.codes[cell], self._changes[cell]) for cell in cells]
         chosen = steps_for(name, steps, missing.__contains__)
         return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)
 
@@ -67,7 +68,7 @@ _MISSING = " There is no such variable yet."
 _UNMARKED = "{name} is no longer private: models and agents may see what it contains."
 
 
-class PrivateNames(logging.Handler):
+class PrivateNames:
     """Marks names as private, and decides what may be sent. The mark belongs to a name, not an
     object, and remains if the name is deleted."""
 
@@ -77,26 +78,16 @@ class PrivateNames(logging.Handler):
         kernel: Kernel,
         secrets: Secrets,
         hidden: HiddenEntries,
-        past: Iterable[Record] = (),
+        codes: Mapping[int, str],
     ) -> None:
-        """hidden: folds the records of marks. past: the records of a resumed session."""
-        super().__init__()
+        """hidden: folds the records of marks. codes: the code of each cell."""
         self._log = log
         self._kernel = kernel
         self._secrets = secrets
         self._hidden = hidden
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects, as last determined."""
-        self._codes = {
-            record.cell: record.text
-            for record in past
-            if isinstance(record, ReplIn) and record.cell is not None
-        }
-
-    def emit(self, record: logging.LogRecord) -> None:
-        stored = get_record(record)
-        if isinstance(stored, ReplIn) and stored.cell is not None:
-            self._codes[stored.cell] = stored.text
+        self._codes = codes
 
     @property
     def names(self) -> list[str]:

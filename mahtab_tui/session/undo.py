@@ -163,7 +163,7 @@ def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
 
 def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
     """Convert what a `Restoration` could not restore."""
-    return tuple(records.NotRestored(each.name, each.reason) for each in restoration.kept_as_is)
+    return tuple(records.NotRestored(each.name, each.reason) for each in restoration.not_restored)
 
 
 def name_cells(cells: Sequence[int]) -> str:

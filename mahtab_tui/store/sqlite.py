@@ -132,7 +132,7 @@ _CELL = (
 )
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
-    " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.kept', json('false')) else attrs end, text"
+    " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
     " from record where session = ? and number > ? and number <= ? order by number"
 )
 """Copies records of a session. The copy does not automatically update the session's notebook

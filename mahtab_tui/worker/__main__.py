@@ -31,7 +31,6 @@ from .control import (
     Interrupts,
     Responder,
     python_version,
-    reply_to,
     working_directory,
 )
 from .environment import CellEnvironment, Console
@@ -69,12 +68,6 @@ class Worker:
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
         """Cells that run or wait; the control thread knows of one before the main thread does."""
-        self._between_cells = {
-            **dict.fromkeys(("preview_undo", "undo", "redo"), self._undo),
-            "keep": self._save,
-            "keep_alone": self._save_unattended,
-            "restore": self._restore,
-        }
         self._keeper: Any = None
         self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._loop = EventLoop()
@@ -110,7 +103,7 @@ class Worker:
         self._executor = Executor(main.__dict__, self._environment, self._interrupts, self._loop)
         self._executor.never_awaited = UnawaitedCoroutines()
         self._executor.never_awaited.install()
-        responder = Responder(
+        self._responder = Responder(
             self._channel.send,
             main.__dict__,
             {
@@ -125,7 +118,9 @@ class Worker:
                 "saved_namespace": lambda frame: self._get_keeper().index(),
             },
             {
-                **dict.fromkeys(("execute", "answer", *self._between_cells), self._on_message),
+                **dict.fromkeys(
+                    "execute answer preview_undo undo redo keep restore".split(), self._on_message
+                ),
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
@@ -141,7 +136,7 @@ class Worker:
         )
         self._control = Control(
             self._channel,
-            responder.handle,
+            self._responder.handle,
             active=lambda: bool(self._open) or self._loop.used,
             flush=self._environment.flush,
             repair=self._environment.repair_builtins,
@@ -160,14 +155,19 @@ class Worker:
             job = self._loop.wait(self._jobs)
             if job is None:
                 break
-            if job["op"] != "execute":
-                self._between_cells[job["op"]](job)
-                continue
-            self._execute(job, None)
-            if self._executor.undo is not None:
-                self._executor.undo.enforce_memory_limit()
-            if self._channel.detached:
-                self._save_unattended(job)
+            if job["op"] == "execute":
+                self._execute(job, None)
+                if self._executor.undo is not None:
+                    self._executor.undo.enforce_memory_limit()
+                if self._channel.detached:
+                    self._save_unattended()
+            elif job["op"] == "keep":
+                self._save(job)
+            elif job["op"] == "keep_alone":
+                self._save_unattended()
+            else:
+                work = self._restore if job["op"] == "restore" else self._undo
+                self._responder.answer(job, work)
         if self._saver is not None:
             self._saver.join(SAVE_TIMEOUT)
         self._loop.close()
@@ -258,17 +258,15 @@ class Worker:
         self._executor.undo = undo
         self._environment.watch(late_import(f"{__package__}.side_effects").EVENTS, undo.audit)
 
-    def _undo(self, frame: Frame) -> None:
+    def _undo(self, frame: Frame) -> Frame:
         """Undo, redo or preview, between two cells."""
-        undo = self._executor.undo
-        if undo is None:
-            reply: Frame = {"error": _NO_UNDO}
-        else:
-            reply = undo.answer(frame["op"], frame["cell"])
-            if "value" in reply:
-                reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
+        if self._executor.undo is None:
+            raise LookupError(_NO_UNDO)
+        try:
+            restoration = self._executor.undo.answer(frame["op"], frame["cell"])
+        finally:
             self._executor.tracker.changes(None)
-        self._channel.send(reply_to(frame, **reply))
+        return {"restoration": restoration, "cwd": working_directory()}
 
     def _prepare_saving(self, frame: Frame) -> None:
         """Prepare saving the namespace. The code for this is loaded on demand, not at the start."""
@@ -303,19 +301,15 @@ class Worker:
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
-            self._channel.send(
-                reply_to(frame, value={"error": f"the kernel cannot be forked ({error.strerror})"})
-            )
+            why = f"the kernel cannot be forked ({error.strerror})"
+            self._responder.answer(frame, lambda frame: {"error": why})
             return
+        finish = late_import(f"{__package__}.saving.keeper").finish
+        threading.Thread(
+            target=self._responder.answer, args=(frame, lambda frame: finish(writer)), daemon=True
+        ).start()
 
-        def answer() -> None:
-            self._channel.send(
-                reply_to(frame, value=late_import(f"{__package__}.saving.keeper").finish(writer))
-            )
-
-        threading.Thread(target=answer, daemon=True).start()
-
-    def _save_unattended(self, frame: Frame) -> None:
+    def _save_unattended(self) -> None:
         """Save the namespace without a host to ask for it. The kernel does not end before that."""
         if (
             self._backlog is None
@@ -376,7 +370,7 @@ class Worker:
         for cell in sorted(self._open)[-1:]:
             self._interrupt({"cell": cell, "asked": None})
 
-    def _restore(self, frame: Frame) -> None:
+    def _restore(self, frame: Frame) -> Frame:
         """Restore saved variables, between two cells."""
         loading = self._keeper.loading(frame["file"])
         with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
@@ -384,15 +378,7 @@ class Worker:
         if self._executor.undo is not None:
             self._executor.undo.invalidate("variables have come back since")
         self._open.discard(frame["cell"])
-        self._channel.send(
-            reply_to(
-                frame,
-                value={
-                    "changes": self._executor.tracker.changes(None),
-                    "missing": loading.missing(),
-                },
-            )
-        )
+        return {"changes": self._executor.tracker.changes(None), "missing": loading.missing()}
 
     def _set_remote_host(self, frame: Frame) -> None:
         Host.is_remote = True

@@ -487,23 +487,27 @@ class Responder:
             op = frame["op"]
             if op in self._side_threads:
                 threading.Thread(
-                    target=self._answer_on_thread, args=(frame, self._side_threads[op]), daemon=True
+                    target=self.answer, args=(frame, self._side_threads[op]), daemon=True
                 ).start()
             elif op in self._answers:
-                self._send(reply_to(frame, value=self._answers[op](frame)))
+                self.answer(frame, self._answers[op])
             else:
                 self._handlers[op](frame)
         except Exception as error:  # whatever a request does, the next one must be answered
-            self._send(reply_to(frame, error=str(error)))
+            self._reply(frame, error=str(error))
 
-    def _answer_on_thread(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+    def answer(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+        """Reply with the result of `work`, or with the error that it raises."""
         try:
-            reply = reply_to(frame, value=work(frame))
-        except Exception as error:  # the thread's outermost frame
-            reply = reply_to(frame, error=str(error) or type(error).__name__)
-        except BaseException as error:  # an object of the user's ended the thread; reply anyway
-            reply = reply_to(frame, error=f"{type(error).__name__} was raised.")
-        self._send(reply)
+            reply = {"value": work(frame)}
+        except Exception as error:
+            reply = {"error": str(error) or type(error).__name__}
+        except BaseException as error:  # an object of the user's raised it; reply anyway
+            reply = {"error": f"{type(error).__name__} was raised."}
+        self._reply(frame, **reply)
+
+    def _reply(self, frame: Frame, **fields: Any) -> None:
+        self._send({"op": "reply", "id": frame.get("id"), **fields})
 
     def _describe(self, frame: Frame) -> Any:
         name = frame["name"]
@@ -525,11 +529,6 @@ class Responder:
             self._namespace, frame["code"], frame["cursor"]
         )
         return None if found is None else found._asdict()
-
-
-def reply_to(frame: Frame, **fields: Any) -> Frame:
-    """Return the reply to a request: its `value`, or an `error`."""
-    return {"op": "reply", "id": frame.get("id"), **fields}
 
 
 def _change_directory(frame: Frame) -> str:

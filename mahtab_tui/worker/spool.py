@@ -313,8 +313,8 @@ class EventBacklog:
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
             return {
-                "told": self._acknowledged,
+                "acknowledged": self._acknowledged,
                 "events": list(self._events),
                 "calls": calls,
-                "kept": self.saved,
+                "saved": self.saved,
             }

@@ -1,7 +1,7 @@
 """Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m
 tests.benchmarks [NAME ...]``.
 
-``python -m tests.benchmarks answers --help`` says how a real model's answers are judged.
+``python -m tests.benchmarks answers --help`` and ``searches --help`` say how a real model is judged.
 """
 
 from __future__ import annotations
@@ -53,9 +53,16 @@ def main() -> None:
 
         ask_questions(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["searches"]:  # so do these
+        from tests.benchmarks.searches import main as search
+
+        search(sys.argv[2:])
+        return
     wanted = sys.argv[1:] or list(GROUPS)
     if unknown := [name for name in wanted if name not in GROUPS]:
-        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}, answers.")
+        raise SystemExit(
+            f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}, answers, searches."
+        )
     print_table(row for name in wanted for row in GROUPS[name]())
 
 

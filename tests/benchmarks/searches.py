@@ -12,7 +12,6 @@ import json
 import re
 import statistics
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -467,7 +466,3 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         f"{statistics.median(seconds):.0f} s median, {sum(seconds):.0f} s",
         flush=True,
     )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

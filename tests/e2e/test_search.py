@@ -157,7 +157,7 @@ def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[.
 def test_missing_or_full_stream_does_not_crash(
     replay: Callable[..., str], without: str, code: int, out: str, message: str
 ) -> None:
-    command = [*PROGRAM, "rlm", "How many?", "-", "--model", replay("three")]
+    command = [*PROGRAM, "rlm", "What is it?", "-", "--model", replay("three")]
     result = subprocess.run(
         f"{shlex.join(command)} {without}",
         shell=True,
@@ -173,7 +173,7 @@ def test_missing_or_full_stream_does_not_crash(
 
 def test_limited_encoding_loses_no_answer(replay: Callable[..., str]) -> None:
     result = subprocess.run(
-        [*PROGRAM, "rlm", "How many?", "-", "--model", replay("drei Äpfel")],
+        [*PROGRAM, "rlm", "What is it?", "-", "--model", replay("drei Äpfel")],
         capture_output=True,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},

@@ -95,5 +95,5 @@ def test_moving_the_kernel_updates_the_header(far: Opened) -> None:
     )
     assert "NameError" in far.run("x").text
     reported = [record for record in far.store.records if isinstance(record, records.Kernel)]
-    assert {record.place for record in reported} == {host, None}
+    assert {record.host for record in reported} == {host, None}
     assert any("Switched to this machine." in record.text for record in reported)

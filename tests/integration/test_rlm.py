@@ -42,7 +42,7 @@ def test_a_script_gets_an_answer() -> None:
     assert (type(answer), answer.state, answer.why, answer.value) == (
         Answer,
         "answered",
-        "",
+        "The text was searched by code, in 2 turns.",
         answer,
     )
     assert answer.usage.calls == 6

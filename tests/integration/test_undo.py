@@ -243,7 +243,7 @@ def test_killed_checkpoint_is_reported_and_the_rest_can_be_undone(cells: Cells) 
     preview = cells.kernel.preview_undo(last)
     assert [change.name for change in preview.changes] == ["n"]
     assert not preview.exact
-    assert "Changes inside objects stay" in preview.kept_as_is[0].reason
+    assert "Changes inside objects stay" in preview.not_restored[0].reason
     cells.kernel.undo(last)
     assert cells.text("v, n") == "([1, 2], 1)\n"
 
@@ -318,7 +318,7 @@ def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
     cells.text(f"import resource\n{few}\nv = [1]; n = 1")
     done = undone(cells, "n = 1", "v.append(2); n = 2")
     assert kinds(done) == {"n": "rebound"}
-    assert "could not be forked" in done.kept_as_is[0].reason
+    assert "could not be forked" in done.not_restored[0].reason
     assert cells.text("v, n") == "([1, 2], 1)\n"
 
 
@@ -403,7 +403,7 @@ def test_embedded_kernel_restores_names_and_explains_the_rest() -> None:
         cells.text("v.append(2); n = 2; m = 3")
         done = kernel.undo(1)
         assert kinds(done) == {"n": "rebound", "m": "deleted"}
-        assert [each.reason for each in done.kept_as_is] == [
+        assert [each.reason for each in done.not_restored] == [
             "Changes inside objects stay: the kernel cannot be forked, because it runs inside the program that opened this session."
         ]
         assert namespace["v"] == [1, 2]
@@ -428,7 +428,7 @@ def test_every_python_version_supports_undo(python: str, project: Path) -> None:
             "c.x.append(2); c.y = 1; d['e'] = 1; C.new = 5; os.environ['A'] = 'b'; random.random(); next(g); next(it)"
         )
         done = cells.kernel.undo(cells.number)
-        assert [each.name for each in done.kept_as_is] == ["g"]
+        assert [each.name for each in done.not_restored] == ["g"]
         assert cells.text(look) == before
         assert cells.text("next(it)") == "2\n"
     finally:

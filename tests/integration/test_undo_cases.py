@@ -112,7 +112,7 @@ def test_undo_restores_the_previous_state(cells: Cells, setup: str, change: str,
     before = cells.text(look)
     cells.text(change)
     done = cells.kernel.undo(cells.number)
-    assert done.exact, done.kept_as_is
+    assert done.exact, done.not_restored
     assert cells.text(look) == before
 
 
@@ -162,10 +162,10 @@ def test_unrestorable_object_is_named_with_the_reason(
     before = cells.kernel.preview_undo(cells.number)
     done = cells.kernel.undo(cells.number)
     assert not done.exact
-    assert [each.name for each in done.kept_as_is if reason in each.reason] == [name], (
-        done.kept_as_is
+    assert [each.name for each in done.not_restored if reason in each.reason] == [name], (
+        done.not_restored
     )
-    assert before.kept_as_is == done.kept_as_is
+    assert before.not_restored == done.not_restored
     assert kinds(done)["also"] == "deleted"
     assert cells.text("'also' in globals()") == "False\n"
 
@@ -173,13 +173,13 @@ def test_unrestorable_object_is_named_with_the_reason(
 def test_file_position_is_restored(cells: Cells) -> None:
     Path("in.txt").write_text("one\ntwo\nthree\n")
     done = undone(cells, "f = open('in.txt'); f.readline()", "f.read()")
-    assert done.exact, done.kept_as_is
+    assert done.exact, done.not_restored
     assert cells.text("f.readline()") == "'two\\n'\n"
 
 
 def test_iterator_position_is_restored(cells: Cells) -> None:
     done = undone(cells, "it = iter([1, 2, 3]); next(it)", "rest = list(it)")
-    assert done.exact, done.kept_as_is
+    assert done.exact, done.not_restored
     assert cells.text("next(it)") == "2\n"
 
 
@@ -229,7 +229,7 @@ def test_object_with_a_hostile_reduce_is_named_or_never_called(cells: Cells, red
         "many.clear(); w[0].clear(); w.append(many); v.append(2); import gc; gc.collect(); junk = [[i] for i in range(20_000)]"
     )
     try:
-        named = [each.name for each in cells.kernel.undo(cells.number).kept_as_is]
+        named = [each.name for each in cells.kernel.undo(cells.number).not_restored]
     except KernelError:
         assert cells.text("v, len(many), len(w)") == "([1, 2], 0, 2)\n"
     else:
@@ -336,7 +336,7 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
         "f = open('out.txt', 'w')\nclass D:\n    def __del__(self): pass\nd = D(); d.x = [1]",
         "del f, d",
     )
-    assert [each.name for each in done.kept_as_is] == ["f"]
+    assert [each.name for each in done.not_restored] == ["f"]
     assert cells.text("type(d) is D, d.x, 'f' in globals()") == "(True, [1], False)\n"
 
 
@@ -350,7 +350,7 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
 )
 def test_unsupported_type_is_named(cells: Cells, setup: str, change: str, name: str) -> None:
     done = undone(cells, setup, change)
-    assert [(each.name, each.reason.partition(":")[0]) for each in done.kept_as_is] == [
+    assert [(each.name, each.reason.partition(":")[0]) for each in done.not_restored] == [
         (name, "not compared")
     ]
 

@@ -48,7 +48,7 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
     changed = digests(2)
     done = cells.kernel.undo(cell)
     after = digests(3)
-    named = {each.name for each in done.kept_as_is}
+    named = {each.name for each in done.not_restored}
     differing = {name for name in names if before[name] != changed[name]}
     assert len(differing) > 100
     assert len(differing - named) > 80, "undo names nearly everything"
@@ -258,7 +258,7 @@ def as_before(cells: Cells, setup: str, change: str, look: str) -> None:
     preview = cells.kernel.preview_undo(cells.number)
     done = cells.kernel.undo(cells.number)
     assert preview == done
-    assert done.exact, done.kept_as_is
+    assert done.exact, done.not_restored
     cells.kernel.redo()
     cells.kernel.undo(cells.number)
     assert cells.text(look) == before
@@ -401,7 +401,7 @@ def test_duckdb_in_memory_is_named(library_cells: Cells) -> None:
     library_cells.text("import duckdb; c = duckdb.connect(); c.execute('create table t (a int)')")
     library_cells.text("c.execute('insert into t values (1)'); after = 1")
     done = library_cells.kernel.undo(library_cells.number)
-    assert [each.name for each in done.kept_as_is] == ["c"]
+    assert [each.name for each in done.not_restored] == ["c"]
     assert (
         library_cells.text("c.execute('select count(*) from t').fetchall(), 'after' in globals()")
         == "([(1,)], False)\n"

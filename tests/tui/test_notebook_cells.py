@@ -27,17 +27,17 @@ def notebook(first: int = 1) -> list[Record]:
         records.NotebookFile(
             "a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first, cells=4
         ),
-        records.NotebookCell("# Title\n\nwith *words*", place=first, kind="markdown"),
-        records.NotebookCell("x = 1", place=first + 1, kind="code"),
-        records.NotebookOutput("stored\n", place=first + 1),
+        records.NotebookCell("# Title\n\nwith *words*", position=first, kind="markdown"),
+        records.NotebookCell("x = 1", position=first + 1, kind="code"),
+        records.NotebookOutput("stored\n", position=first + 1),
         records.NotebookOutput(
-            "<table>\n", place=first + 1, kind="display", mime="text/html", data=TABLE
+            "<table>\n", position=first + 1, kind="display", mime="text/html", data=TABLE
         ),
-        records.NotebookCell("plot()", place=first + 2, kind="code"),
+        records.NotebookCell("plot()", position=first + 2, kind="code"),
         records.NotebookOutput(
-            "<Figure>\n", place=first + 2, kind="display", mime="image/png", data=PIXEL
+            "<Figure>\n", position=first + 2, kind="display", mime="image/png", data=PIXEL
         ),
-        records.NotebookCell("raw ``` text", place=first + 3, kind="raw"),
+        records.NotebookCell("raw ``` text", position=first + 3, kind="raw"),
     ]
 
 
@@ -57,8 +57,8 @@ async def test_cells_are_shown_with_stored_outputs_and_marked_as_not_run() -> No
         assert "script" not in drawn
         app.pane.fold(
             [
-                record(tags.USER_REPL_IN, "x = 1", cell=7, party="you", place=2),
-                record(tags.USER_REPL_OUT, "new\n", cell=7, status="ok", duration=0.1, place=2),
+                record(tags.USER_REPL_IN, "x = 1", cell=7, party="you", position=2),
+                record(tags.USER_REPL_OUT, "new\n", cell=7, status="ok", duration=0.1, position=2),
             ]
         )
         await press(pilot, "home")
@@ -68,7 +68,7 @@ async def test_cells_are_shown_with_stored_outputs_and_marked_as_not_run() -> No
 
 async def test_long_notebook_is_shown_from_its_start_until_something_happens() -> None:
     many = [
-        records.NotebookCell(f"cell_{index}", place=index, kind="code") for index in range(5, 80)
+        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
     ]
     async with KeysApp([*cell(1, "before"), *notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -91,7 +91,7 @@ async def test_long_notebook_is_shown_from_its_start_until_something_happens() -
 
 async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
     many = [
-        records.NotebookCell(f"cell_{index}", place=index, kind="code") for index in range(5, 80)
+        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
     ]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -109,7 +109,7 @@ async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
 
 async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
     many = [
-        records.NotebookCell(f"cell_{index}", place=index, kind="code") for index in range(5, 80)
+        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
     ]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -170,8 +170,8 @@ async def test_notebook_text_only_offers_running_up_to_it() -> None:
 
 async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
     ran = [
-        record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", place=2),
-        record(tags.USER_REPL_OUT, "", cell=7, status="ok", place=2),
+        record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", position=2),
+        record(tags.USER_REPL_OUT, "", cell=7, status="ok", position=2),
     ]
     async with KeysApp([*notebook(), *ran]).run_test(size=SIZE) as pilot:
         app = focused(pilot)
@@ -188,8 +188,8 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
         app.pane.clear()
         app.pane.fold(
             [
-                record(tags.USER_REPL_IN, "x", cell=9, party="you", place=2),
-                records.NotebookOutput("late", place=6),
+                record(tags.USER_REPL_IN, "x", cell=9, party="you", position=2),
+                records.NotebookOutput("late", position=6),
             ]
         )
         assert isinstance(app.pane.viewport.transcript.entries[0], Cell)
@@ -198,11 +198,15 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
 async def test_hostile_cells_are_plain_text() -> None:
     story: list[Record] = [records.NotebookFile(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)]
     for index, kind in enumerate(("markdown", "code", "raw", "other"), 1):
-        story.append(records.NotebookCell(HOSTILE, place=index, kind=kind))
+        story.append(records.NotebookCell(HOSTILE, position=index, kind=kind))
     for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):
         story.append(
             records.NotebookOutput(
-                HOSTILE, place=2, kind="display" if mime else "traceback", mime=mime, data=HOSTILE
+                HOSTILE,
+                position=2,
+                kind="display" if mime else "traceback",
+                mime=mime,
+                data=HOSTILE,
             )
         )
     async with KeysApp(story).run_test(size=SIZE) as pilot:
@@ -231,18 +235,18 @@ def opened() -> list[Record]:
         made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0),
         made(tags.KERNEL, "", IDLE, 1.0),
         *notebook(),
-        records.NotebookCell("1 / 0", place=5, kind="code"),
-        records.NotebookOutput(TRACEBACK, place=5, kind="traceback"),
+        records.NotebookCell("1 / 0", position=5, kind="code"),
+        records.NotebookOutput(TRACEBACK, position=5, kind="traceback"),
     ]
 
 
 def ran() -> list[Record]:
     return [
-        made(tags.USER_REPL_IN, "x = 2", {"cell": 1, "party": "you", "place": 2}, 1.0),
+        made(tags.USER_REPL_IN, "x = 2", {"cell": 1, "party": "you", "position": 2}, 1.0),
         made(
             tags.USER_REPL_OUT,
             "new\n",
-            {"cell": 1, "party": "you", "place": 2, "status": "ok", "duration": 0.5},
+            {"cell": 1, "party": "you", "position": 2, "status": "ok", "duration": 0.5},
             1.0,
         ),
     ]

@@ -71,7 +71,7 @@ def again(
 ) -> list[Record]:
     """The records of a notebook's cell that runs."""
     return [
-        record.changed(place=position) if hasattr(record, "place") else record
+        record.changed(position=position) if hasattr(record, "position") else record
         for record in ran(number, code, *outputs, **more)
     ]
 

@@ -315,6 +315,32 @@ def test_written_records_can_be_read(tag: str, attrs: dict[str, Any]) -> None:
     assert decode(tag, "text", attrs, 1.0) is not None
 
 
+CELL = {"cell": 1, "party": "you"}
+FILE = {"file": "/a.ipynb", "digest": "", "first": 1, "cells": 1}
+
+
+@pytest.mark.parametrize(
+    ("tag", "attrs", "renamed"),
+    [
+        (tags.USER_REPL_IN, {**CELL, "place": 3}, {"position": 3}),
+        (tags.ASSISTANT_REPL_OUT, {**CELL, "place": 3}, {"position": 3}),
+        (tags.NOTEBOOK_CELL, {"place": 3, "kind": "code"}, {"position": 3}),
+        (tags.NOTEBOOK_OUTPUT, {"place": 3}, {"position": 3}),
+        (tags.NOTEBOOK_FILE, {**FILE, "kept": True}, {"rewritable": True}),
+        # A forked session has a changed copy of the record.
+        (tags.NOTEBOOK_FILE, {**FILE, "rewritable": False, "kept": True}, {"rewritable": False}),
+        (tags.KERNEL, {"place": "ada", "address": "ssh://ada"}, {"host": "ada"}),
+    ],
+)
+def test_renamed_fields_of_earlier_versions_are_read(
+    tag: str, attrs: dict[str, Any], renamed: dict[str, Any]
+) -> None:
+    record = decode(tag, "text", attrs, 1.0)
+    assert record is not None
+    assert {name: getattr(record, name) for name in renamed} == renamed
+    assert from_json(as_json(record)) == record
+
+
 def test_figures_of_an_answer_round_trip() -> None:
     answer = AssistantChat(
         "8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False))

@@ -31,6 +31,7 @@ from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.tui.transcript.fold import Transcript
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -109,6 +110,37 @@ def test_code_of_an_answer_stands_between_its_words() -> None:
     assert shown == [
         1, 2, "What is **x**?", "I look.", 3, "And this:", "x + 1", "It is 4.", 4, 5,
     ]  # fmt: skip
+
+
+def test_export_has_the_entries_of_the_transcript() -> None:
+    transcript = Transcript(since=0.0)
+    transcript.fold(STORY)
+    shown = [(type(entry), entry.key, entry.plain_text) for entry in transcript.entries]
+    assert shown == [
+        (type(entry), entry.key, entry.plain_text) for entry in Conversation(STORY).entries
+    ]
+
+
+def test_thoughts_and_empty_answers_are_not_exported() -> None:
+    story: list[Record] = [
+        records.UserChat("q", turn=1),
+        records.AssistantChat("<think>\nsecretly\n</think>\nSo.", turn=1, step=0, party="demo"),
+        records.AssistantChat("", turn=1, step=1, party="demo", stopped=True),
+    ]
+    assert [entry.plain_text for entry in Conversation(story).entries] == ["q", "So."]
+
+
+def test_late_output_is_exported_with_its_cell() -> None:
+    late = records.UserReplOut("from a thread\n", late=True)
+    story = [*cell(1, "start()", ("stdout", "started\n")), late, *cell(2, "x")]
+    made = notebook_of(chosen(story))
+    assert [output.text for output in made.cells[0].outputs] == ["started\n", "from a thread\n"]
+
+
+def test_hidden_code_that_did_not_run_is_omitted() -> None:
+    hidden = [*STORY, records.Hide(entry="code 1.0.1", hidden=True)]
+    assert "did not run" in render(chosen(hidden), ".md")
+    assert "did not run" not in render(chosen(hidden, shown=True), ".md")
 
 
 def test_notebook_has_output_bundles_and_authors() -> None:
@@ -563,11 +595,13 @@ def test_a_very_long_text_is_not_read() -> None:
 # Notebook of a stored session, and the spelling of its lines.
 
 OPENED = records.NotebookFile(
-    "opened", file="/a.ipynb", digest="d", first=1, cells=1, kept=True, time=1.0
+    "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
 )
 CELL: list[Record] = [
-    records.NotebookCell("x", place=1, kind="code", time=1.0),
-    records.NotebookOutput("1\n", place=1, kind="display", mime="text/html", data="<b>", time=1.0),
+    records.NotebookCell("x", position=1, kind="code", time=1.0),
+    records.NotebookOutput(
+        "1\n", position=1, kind="display", mime="text/html", data="<b>", time=1.0
+    ),
 ]
 
 LINES = st.lists(
@@ -580,8 +614,12 @@ def test_viewing_a_notebook_leaves_no_session(home: Path, project: Path) -> None
     for record in (OPENED, *CELL):
         store.append(record)
     assert list_sessions(database()) == []
-    store.append(records.UserReplIn("x", cell=1, place=1, time=2.0))
-    assert store.everything() == [OPENED, *CELL, records.UserReplIn("x", cell=1, place=1, time=2.0)]
+    store.append(records.UserReplIn("x", cell=1, position=1, time=2.0))
+    assert store.everything() == [
+        OPENED,
+        *CELL,
+        records.UserReplIn("x", cell=1, position=1, time=2.0),
+    ]
     store.close()
 
 
@@ -615,7 +653,7 @@ def test_records_of_notebooks_are_read_as_they_were_written() -> None:
         OPENED,
         *CELL,
         records.NotebookWritten(digest="e", time=2.0),
-        records.UserReplOut("", cell=1, place=3, time=1.0),
+        records.UserReplOut("", cell=1, position=3, time=1.0),
     ):
         assert from_json(as_json(record)) == record
 

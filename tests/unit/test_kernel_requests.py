@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.operations import Operations
-from mahtab_tui.kernel.requests import LIMIT, MOST, ControlRequests, OutgoingFullError, SendQueue
+from mahtab_tui.kernel.requests import (
+    LIMIT,
+    MOST,
+    ControlRequests,
+    OutgoingFullError,
+    SendQueue,
+    checked,
+)
+from mahtab_tui.kernel.supervisor import EventBacklog, SavedBefore
+from mahtab_tui.kernel.values import NotRestored, Restoration
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.station.kernel import FRAMES as FRAMES_KIND
@@ -38,6 +47,22 @@ def test_completion_is_sent_only_after_the_previous_reply() -> None:
     with pytest.raises(KernelError, match="does not answer"):
         requests.ask(Operations.complete, 0.001, code="os.pat", cursor=6)
     assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "saved", "not_restored"),
+    [("acknowledged", "saved", "not_restored"), ("told", "kept", "kept_as_is")],
+    ids=["present", "earlier"],
+)
+def test_waiting_kernels_of_earlier_versions_are_understood(
+    offset: str, saved: str, not_restored: str
+) -> None:
+    before = SavedBefore(("x",), ())
+    story = {offset: 5, "events": [], "calls": [], saved: {"carried": ["x"], "lost": []}}
+    assert checked(EventBacklog, story) == EventBacklog(5, (), (), before)
+    reasons = [{"name": "f", "reason": "It is open."}]
+    undone = {"changes": [], not_restored: reasons, "exact": False}
+    assert checked(Restoration, undone) == Restoration((), (NotRestored(**reasons[0]),), False)
 
 
 def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:

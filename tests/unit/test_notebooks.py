@@ -183,7 +183,7 @@ def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     write(made, path)
     later = open_bench(path, it.records())
     assert [
-        record.place for record in later.records() if isinstance(record, records.NotebookCell)
+        record.position for record in later.records() if isinstance(record, records.NotebookCell)
     ] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
     later.happen(*again(4, 2, "theirs", ("stdout", "1\n")))
@@ -358,7 +358,7 @@ def test_notebook_in_another_language_warns_before_its_first_run(
 def test_hidden_notebook_cell_uses_no_prompt_space(tmp_path: Path) -> None:
     prompt = PromptHandler()
     for number, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
-        prompt.add_record(records.NotebookCell(text, place=number, kind="code"))
+        prompt.add_record(records.NotebookCell(text, position=number, kind="code"))
     assert "first" not in prompt.get_context(1_000)
     prompt.add_record(records.Hide(entry="place 2", hidden=True))
     assert "first" in prompt.get_context(1_000)

@@ -68,7 +68,7 @@ def test_untouched_lines_keep_their_spelling(
     path.write_text(text)
     it = open_bench(path)
     cells = {
-        record.text.strip("\n"): record.place
+        record.text.strip("\n"): record.position
         for record in it.records()
         if isinstance(record, records.NotebookCell)
     }

@@ -161,14 +161,14 @@ def test_interrupted_answer_is_reported_as_cut_off(
         ({"executable": sys.executable}, None, sys.executable, ""),
         ({"executable": "/gone/python"}, None, None, "interpreter, /gone/python, is gone"),
         (
-            {"executable": "/there/python", "place": "host", "address": "ssh://host"},
+            {"executable": "/there/python", "host": "there", "address": "ssh://host"},
             "ssh://host",
             None,
             "",
         ),
-        ({"executable": "/there/python", "place": "host"}, None, None, ""),
+        ({"executable": "/there/python", "host": "there"}, None, None, ""),
         (
-            {"executable": "/there/python", "place": "host", "address": "no address"},
+            {"executable": "/there/python", "host": "there", "address": "no address"},
             None,
             None,
             "kernel, no address, is gone",

@@ -373,14 +373,14 @@ def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
     store.append(
         NotebookFile(
-            "A notebook.", file="/p/a.ipynb", digest="", first=1, cells=0, kept=True, time=1.0
+            "A notebook.", file="/p/a.ipynb", digest="", first=1, cells=0, rewritable=True, time=1.0
         )
     )
     store.append(cell(1, "1"))
     fork_session(path, "s", "copy")
     notebooks = {
         session: [
-            record.kept
+            record.rewritable
             for _, record in load_records(path, session, limit=9).records
             if isinstance(record, NotebookFile)
         ]

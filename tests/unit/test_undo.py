@@ -106,7 +106,7 @@ def test_notebook_text_belongs_to_no_answer() -> None:
     transcript.fold(
         [
             *conversation(),
-            made(tags.NOTEBOOK_CELL, "# Title", {"place": 1, "kind": "markdown"}, 1.0),
+            made(tags.NOTEBOOK_CELL, "# Title", {"position": 1, "kind": "markdown"}, 1.0),
         ]
     )
     transcript.fold(

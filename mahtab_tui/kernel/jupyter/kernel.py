@@ -23,7 +23,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
+from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
 from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_OUTPUT
 from mahtab_tui.kernel.values import (
     RESET,
@@ -138,7 +138,6 @@ class JupyterKernel(NullPersistence, WorkerOperations):
         self._startup = startup if wire.ours else ""
         self._host: KernelHost = NullHost()
         self._turn = threading.Lock()
-        """Held while a cell runs, unless it is nested."""
         self._swap = threading.Lock()
         """Held while a kernel starts or ends."""
         self._state = KernelState.DEAD
@@ -256,14 +255,8 @@ class JupyterKernel(NullPersistence, WorkerOperations):
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
 
-    def preview_undo(self, cell: int) -> NoReturn:
+    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> NoReturn:
         raise KernelError(f"Cells cannot be undone here, because {self.cannot_undo}.")
-
-    def undo(self, cell: int) -> NoReturn:
-        self.preview_undo(cell)
-
-    def redo(self) -> NoReturn:
-        self.preview_undo(0)
 
     def info(self) -> KernelInfo:
         talk = self._conversation

@@ -13,8 +13,8 @@ from mahtab_tui.bus.conversation import (
     Note,
     Step,
     Words,
+    answer_author,
     answer_step,
-    author_of_answer,
     code_blocks,
 )
 from mahtab_tui.bus.output import RICH_DISPLAYS
@@ -156,7 +156,7 @@ class Transcript(Conversation):
             self._last_cell.offers_explanation = False
             self.touch(self._last_cell)
         super()._start(cell, record)
-        stored = self._cells_by_number.get(record.place or 0)
+        stored = self._cells_by_number.get(record.position or 0)
         if stored is not None:
             stored.ran_as = record.cell
             self.touch(stored)
@@ -249,7 +249,7 @@ class Transcript(Conversation):
     def _begin_thought(
         self, record: records.AssistantThought | records.AssistantThoughtStream
     ) -> Words:
-        entry = Words(author=author_of_answer(record), source=record.text, thought=True)
+        entry = Words(author=answer_author(record), source=record.text, thought=True)
         self._thoughts[answer_step(record)] = entry
         self.append(entry)
         return entry
@@ -378,9 +378,13 @@ class Transcript(Conversation):
         key = record.entry_name
         if record.kind == "code":
             cell = Cell(
-                author="notebook", person=True, code=record.text, cell_number=record.place, key=key
+                author="notebook",
+                person=True,
+                code=record.text,
+                cell_number=record.position,
+                key=key,
             )
-            self._cells_by_number[record.place] = cell
+            self._cells_by_number[record.position] = cell
             self.append(cell)
             return
         text = record.text[:WORDS]
@@ -390,11 +394,13 @@ class Transcript(Conversation):
         if (omitted := len(record.text) - WORDS) > 0:
             text += f"\n\n… {omitted:,} characters left out"
         self.append(
-            NotebookWords(author="", named=False, source=text, cell_number=record.place, key=key)
+            NotebookWords(author="", named=False, source=text, cell_number=record.position, key=key)
         )
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        if (cell := self._cells_by_number.get(record.place)) is not None and cell in self.positions:
+        if (
+            cell := self._cells_by_number.get(record.position)
+        ) is not None and cell in self.positions:
             if record.mime:
                 cell.output.show(record.text, record.mime, record.data)
             else:
