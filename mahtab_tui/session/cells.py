@@ -8,7 +8,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
 
 def output_attrs(started: ReplIn) -> dict[str, Any]:
     """Return the fields that the records of a cell's output and code share."""
-    names = ("cell", "party", "turn", "step", "block", "guest", "call", "place")
+    names = {field.name for field in fields(records.CellRecord)} - {"text", "time"}
     return {name: value for name in names if (value := getattr(started, name)) is not None}
 
 
