@@ -16,7 +16,6 @@ from mahtab_tui.agent.host import (
     ApprovalRequest,
     ConversationSummary,
     ExecutionResult,
-    QuestionContext,
     StoredMessage,
 )
 from mahtab_tui.bus import records
@@ -44,6 +43,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompts import (
+    COMPUTE,
     PLANNING,
     edited_note,
     render_context,
@@ -580,7 +580,7 @@ class SessionAgent:
             elements.append(render_attachment(record))
         self._attached[turn] = "\n".join(elements)
 
-    def context(self, turn: int, question: str, known: str) -> QuestionContext:
+    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
         attached = self._attached.pop(turn, "")
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
@@ -590,7 +590,15 @@ class SessionAgent:
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
         about_data = any(word in self._sent_data for word in _data_words(question))
-        return QuestionContext(sections, variables, about_data)
+        return StoredMessage(
+            "user",
+            question,
+            turn,
+            context=make_encodable(sections),
+            variables={name: make_encodable(text) for name, text in variables.items()},
+            instruction=COMPUTE if about_data else "",
+            private=frozenset(self.hidden.private),
+        )
 
     def surroundings(self) -> str:
         info = self._kernel.info()
