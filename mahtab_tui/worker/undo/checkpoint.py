@@ -175,9 +175,9 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
             open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
         ):
             score.write("1000")
-        pickle = late_import("pickle")
         while True:
             _, question = _receive(fd)
+            pickle = late_import("pickle")  # most checkpoints are never asked
             try:
                 reply = (True, pickle.dumps(answer(pickle.loads(question)), 4))
             except Exception as error:  # whatever one question does, the next must be answered

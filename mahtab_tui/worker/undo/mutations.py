@@ -62,11 +62,11 @@ class MutationDetector:
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
         self._plain = {} if self._complete and not self._unknown else self._digests_of_plain()
         blocks = {node.memory for node in graph.nodes.values() if node.memory is not None}
-        step = take_checkpoint(mentioned)  # after the walk, which writes to pages of each object
+        objects = [node.value for node in graph.nodes.values()]
+        del graph  # Linux would copy each page of it if it was freed after the fork
+        step = take_checkpoint(mentioned)
         self._step = None if step is None or step.checkpoint is None else step
-        self._side_state = (step and step.side_state) or SideState(
-            node.value for node in graph.nodes.values()
-        )
+        self._side_state = (step and step.side_state) or SideState(objects)
         self._digests = {} if self._step is not None else _digests(blocks)
 
     def compare(self) -> Mutations:
