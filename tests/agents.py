@@ -16,8 +16,8 @@ from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.records import Decision, Record, get_record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.api import SessionState
-from mahtab_tui.session.turns import TurnHost
 from tests import tags
 
 COMPLETE = {
@@ -53,7 +53,7 @@ class Desk(logging.Handler):
         self.session = SessionState(kernel=kernel)
         self.session.init_namespace(self.namespace)
         host = self.session.agent_host("replay:file")
-        assert isinstance(host, TurnHost)
+        assert isinstance(host, SessionAgent)
         self.host = host
         self.records: list[Record] = []
         self._reactions: list[tuple[Callable[[Record], bool], Callable[[Record], object]]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -162,24 +162,8 @@ class Conversation:
             if message.text
         ]
 
-    def ask(
-        self,
-        turn: int,
-        question: str,
-        context: str,
-        variables: Mapping[str, str] | None = None,
-        instruction: str = "",
-        private: Collection[str] = (),
-    ) -> None:
-        asked = StoredMessage(
-            "user",
-            question,
-            turn,
-            context=context,
-            variables=variables or {},
-            instruction=instruction,
-        )
-        self._messages.append(asked._replace(private=frozenset(private)))
+    def ask(self, question: StoredMessage) -> None:
+        self._messages.append(question)
 
     def prepend_context(self, text: str) -> None:
         """Insert a text before the context of the last question."""

@@ -101,17 +101,6 @@ class ConversationSummary(NamedTuple):
     text: str
 
 
-class QuestionContext(NamedTuple):
-    """The sections that precede a question."""
-
-    sections: str
-    """Events since the model's last answer, and attachments."""
-    variables: Mapping[str, str]
-    """A description of each variable."""
-    about_data: bool
-    """Whether the question seems to be about a variable, judging by its words."""
-
-
 class AgentHost(Protocol):
     """The session, as seen by the agent."""
 
@@ -146,8 +135,8 @@ class AgentHost(Protocol):
         If the user stops the turn at that point, `cancelled` is set.
         """
 
-    def context(self, turn: int, question: str, known: str) -> QuestionContext:
-        """Return the context of a question.
+    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
+        """Return a question with its context; one about a variable has an instruction.
 
         known: the conversation so far. Variables whose description it contains are not described
         again.

@@ -454,9 +454,12 @@ class Nodes:
                 else blind,
                 "warning",
             )
-        answer = self._call(
-            [*system, *self._attach_pictures(request, pictures)], state, writer, options
-        )
+
+        def ask(request: list[AnyMessage], options: dict[str, Any]) -> ModelAnswer:
+            shown = with_pictures(request, self._choose_pictures(request, pictures))
+            return self._call([*system, *shown], state, writer, options)
+
+        answer = ask(request, options)
         if (
             not answer.text
             and self._choose_pictures(request, pictures)
@@ -470,30 +473,20 @@ class Nodes:
                 "warning",
             )
             pictures = {}
-            answer = self._call(
-                [*system, *self._attach_pictures(request, pictures)], state, writer, options
-            )
+            answer = ask(request, options)
         if answer.too_long and not answer.text:
             self.known_limit = (
                 estimate_size(system)
                 + estimate_size(request)
                 + _picture_tokens(self._choose_pictures(request, pictures))
             ) // 2
-            request = self._fit_messages(given, system, pictures, writer)
-            answer = self._call(
-                [*system, *self._attach_pictures(request, pictures)], state, writer, options
-            )
+            answer = ask(self._fit_messages(given, system, pictures, writer), options)
         elif options and not answer.text and _is_unsupported(answer, "tool", "function call"):
             self._rejects_tools = self.llm
             _notice(
                 writer, "The model does not support tools, so it is asked without them.", "info"
             )
-            answer = self._call(
-                [*system, *self._attach_pictures(calls_as_text(request), pictures)],
-                state,
-                writer,
-                {},
-            )
+            answer = ask(calls_as_text(request), {})
         return answer
 
     def _call(
@@ -556,11 +549,6 @@ class Nodes:
     ) -> Mapping[str, EncodedPicture]:
         """Choose the pictures to send; they may use half of the context window."""
         return pictures_to_send(messages, pictures, self._token_limit // 2)
-
-    def _attach_pictures(
-        self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
-    ) -> list[AnyMessage]:
-        return with_pictures(messages, self._choose_pictures(messages, pictures))
 
     @property
     def _token_limit(self) -> int:

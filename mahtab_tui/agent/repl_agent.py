@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_checkable
 
 from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -27,7 +27,6 @@ from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.messages import make_encodable, masked_messages
 from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import (
-    COMPUTE,
     background,
     changed_sections,
     render_variables,
@@ -410,16 +409,8 @@ class ReplAgent:
         known = "\n".join(
             str(message.text) for message in self._history.messages if message.type != "ai"
         )
-        context = self._host.context(turn, prompt, known)
-        variables = {name: make_encodable(text) for name, text in context.variables.items()}
-        self._conversation.ask(
-            turn,
-            prompt,
-            make_encodable(context.sections),
-            variables,
-            COMPUTE if context.about_data else "",
-            self._host.hidden.private,
-        )
+        question = self._host.add_context(turn, prompt, known)
+        self._conversation.ask(question)
         nodes, system = self._nodes, self._system_prompt()
         messages = self._history.as_messages(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
@@ -435,7 +426,7 @@ class ReplAgent:
             messages=messages,
             system_prompt=system,
             turn=turn,
-            about_data=context.about_data,
+            about_data=bool(question.instruction),
         )
         try:
             run_graph(self._graph, state, self._host, callbacks)
@@ -499,10 +490,19 @@ class ReplAgent:
         return [model for model in models if isinstance(model, Stoppable)]
 
 
-@wraps(ReplAgent, assigned=(), updated=())
-def create_repl_agent(*args: Any, **options: Any) -> ReplAgent:
-    """Create an agent for a session; the arguments are those of `ReplAgent`."""
-    return ReplAgent(*args, **options)
+P = ParamSpec("P")
+
+
+def _as_function(make: Callable[P, ReplAgent]) -> Callable[P, ReplAgent]:
+    @wraps(make, assigned=(), updated=())
+    def create_repl_agent(*args: P.args, **options: P.kwargs) -> ReplAgent:
+        """Create an agent for a session; the arguments are those of `ReplAgent`."""
+        return make(*args, **options)
+
+    return create_repl_agent
+
+
+create_repl_agent = _as_function(ReplAgent)
 
 
 def _resolve_model(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:

@@ -402,7 +402,7 @@ class AgentCalls:
         """
         session = self._session
         used = session.private.uses(code)
-        permission = session.turns.rules.permission(
+        permission = session.agent.rules.permission(
             code,
             author=agent.name,
             private=used,
@@ -499,7 +499,7 @@ class AgentCalls:
         others = [
             cell
             for cell in finished
-            if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.hidden
+            if cell.party != agent.name and cell_entry(cell.cell) not in session.agent.hidden
         ]
         return {
             "kernel": asdict(session.kernel.info()),

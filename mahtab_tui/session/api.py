@@ -129,7 +129,7 @@ class SessionState(BaseModel):
         """Return the session's interface for an agent."""
         session = self._open()
         session.info.party = model_label(model)
-        return session.turns
+        return session.agent
 
     def conversation(self) -> Sequence[tuple[str, str]]:
         """Return the conversation as pairs of role and text."""

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
 
 def output_attrs(started: ReplIn) -> dict[str, Any]:
     """Return the fields that the records of a cell's output and code share."""
-    names = ("cell", "party", "turn", "step", "block", "guest", "call")
+    names = {field.name for field in fields(records.CellRecord)} - {"text", "time"}
     return {name: value for name in names if (value := getattr(started, name)) is not None}
 
 
@@ -67,11 +67,14 @@ def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
     return found
 
 
-YOU = "you"
+def _records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
+    """Return the record classes for a piece of a cell's output, and for its whole output."""
+    if isinstance(started, records.UserReplIn):
+        return records.UserReplOutStream, records.UserReplOut
+    return records.AssistantReplOutStream, records.AssistantReplOut
 
-_OF_USER = records.UserReplIn, records.UserReplOutStream, records.UserReplOut
-_OF_ASSISTANT = records.AssistantReplIn, records.AssistantReplOutStream, records.AssistantReplOut
-"""Record classes for a cell's code, a piece of its output, and its whole output."""
+
+YOU = "you"
 
 REMEMBERED = 1_000
 """Number of finished cells to remember for agents."""
@@ -107,13 +110,10 @@ class Cells:
         """Names of MCP servers in the current namespace."""
         self.interrupted: list[Callable[[int], object]] = []
         """Called with the number of each interrupted cell."""
-        self._running: list[str] = []
-        self._parties: dict[int, tuple[str, str]] = {}
-        """Author of running cells: kind ("user", "assistant", "agent") and name, by cell number."""
-        self._previous_parties: dict[int, tuple[str, str]] = {}
-        """Kind and name of the author of every cell, by cell number."""
-        self._private_names: dict[int, tuple[str, ...]] = {}
-        """The private variables that running cells use."""
+        self._authors: dict[int, tuple[str, str]] = {}
+        """Author of every cell: kind ("user", "assistant", "agent") and name, by cell number."""
+        self._running: dict[int, tuple[str, ...]] = {}
+        """The private variables that each running cell uses, by cell number."""
         self._run_lock = threading.Lock()
         """Held while a cell of an agent or the model runs, unless it is nested, so that others wait
         before their time limits start."""
@@ -148,19 +148,20 @@ class Cells:
     @property
     def private_in_use(self) -> tuple[str, ...]:
         """The private variables used by running cells."""
-        return tuple(
-            dict.fromkeys(name for names in list(self._private_names.values()) for name in names)
-        )
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(list(self._running.values()))))
 
     @property
     def agent_runs(self) -> bool:
         """Whether an agent's cell runs or waits."""
-        return "agent" in self._running
+        return self._runs("agent")
 
     @property
     def assistant_runs(self) -> bool:
         """Whether a cell of the model runs or waits."""
-        return "assistant" in self._running
+        return self._runs("assistant")
+
+    def _runs(self, kind: str) -> bool:
+        return any(self._authors[cell][0] == kind for cell in list(self._running))
 
     def foreign_party(self, cell: int | None) -> str | None:
         """Return the author of the running code if it is not the user. cell: the cell that the code
@@ -168,10 +169,9 @@ class Cells:
 
         While a model's or an agent's cell runs, all code is attributed to it.
         """
-        if foreign := [party for whose, party in list(self._parties.values()) if whose != "user"]:
-            return foreign[-1]
-        whose, party = self._previous_parties.get(cell or 0, ("", "code that outlives its cell"))
-        return None if whose == "user" else party
+        authors = [self._authors[each] for each in list(self._running)]
+        authors.insert(0, self._authors.get(cell or 0, ("", "code that outlives its cell")))
+        return next((party for kind, party in reversed(authors) if kind != "user"), None)
 
     def run(
         self,
@@ -212,9 +212,9 @@ class Cells:
                 cell = self.last = next(self._numbers)
             if (turn := attrs.get("turn")) is not None:
                 self.turns[cell] = turn
-            attrs = {"cell": cell, "party": party, **attrs}
-            code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
-            on_output, on_display = self._output_callbacks(cell, piece, listener)
+            code_record = records.UserReplIn if origin == "user" else records.AssistantReplIn
+            started = code_record(code, cell=cell, party=party, **attrs)
+            on_output, on_display = self._output_callbacks(started, listener)
 
             def execute() -> CellResult:
                 return self._kernel.execute(
@@ -227,12 +227,10 @@ class Cells:
                     lock=lock,
                 )
 
-            emit(self._log, code_record(code, **attrs))
+            emit(self._log, started)
             begun(cell)
             run = execute if bounded is None else partial(bounded.run, execute)
-            result = self._follow_cell(
-                cell, code, origin, nested, allowed, attrs, output_record, run
-            )
+            result = self._follow_cell(started, run, nested, allowed)
             assert result is not None
             return result
 
@@ -241,10 +239,7 @@ class Cells:
         inside another cell."""
         cell = started.cell
         assert cell is not None
-        origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
-        _, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
-        attrs = output_attrs(started)
-        on_output, on_display = self._output_callbacks(cell, piece, None)
+        on_output, on_display = self._output_callbacks(started)
 
         def wait() -> CellResult | None:
             if nested:
@@ -257,24 +252,22 @@ class Cells:
             finally:
                 self.resumed_since = None
 
-        result = self._follow_cell(
-            cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait
-        )
-        if result is None and cell == self.last:
+        if self._follow_cell(started, wait, nested) is None and cell == self.last:
             emit(
                 self._log,
-                output_record(
+                _records(started)[1](
                     "",
-                    **attrs,
+                    **output_attrs(started),
                     status=str(Status.DIED),
                     detail="The screen was closed before this cell began. It did not run.",
                 ),
             )
 
     def _output_callbacks(
-        self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None
+        self, started: ReplIn, listener: OnOutput | None = None
     ) -> tuple[OnOutput, OnDisplay]:
         """Return functions that log a cell's output and its displays."""
+        cell, (piece, _) = started.cell, _records(started)
 
         def on_output(kind: OutputKind, text: str) -> None:
             emit(self._log, piece(text, cell=cell, kind=kind))
@@ -297,30 +290,25 @@ class Cells:
 
     def _follow_cell(
         self,
-        cell: int,
-        code: str,
-        origin: Origin,
-        nested: bool,
-        allowed: Collection[str],
-        attrs: dict[str, Any],
-        output_record: type[records.ReplOut],
+        started: ReplIn,
         run: Callable[[], CellResult | None],
+        nested: bool,
+        allowed: Collection[str] = (),
     ) -> CellResult | None:
         """Run a cell whose start is logged, and log its end. Returns None if `run` does."""
-        guest: int | None = attrs.get("guest")
-        party: str = attrs["party"]
-        whose = origin if guest is None else "agent"
-        self._running.append(whose)
-        self._parties[cell] = self._previous_parties[cell] = (whose, party)
-        used = self._private_names[cell] = self._private.uses(code)
+        cell, code, guest = started.cell, started.text, started.guest
+        assert cell is not None
+        party, (_, output_record) = started.party or YOU, _records(started)
+        origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
+        self._authors[cell] = origin if guest is None else "agent", party
+        self._running[cell] = ()  # before the kernel is asked, which may take a while
+        self._running[cell] = used = self._private.uses(code)
         try:
             # A nested cell runs inside another, so nothing can be restored now.
             self._namespace_store.before_cell("" if nested else code)
             result = run()
         finally:
-            self._running.remove(whose)
-            del self._parties[cell]
-            del self._private_names[cell]
+            del self._running[cell]
             self._namespace_store.after_cell()
         if result is None:
             return None
@@ -329,7 +317,7 @@ class Cells:
             self._log,
             output_record(
                 result.output,
-                **attrs,
+                **{**output_attrs(started), "party": party},
                 status=str(result.status),
                 duration=round(result.duration, 4),
                 kinds=result.kinds,

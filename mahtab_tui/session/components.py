@@ -20,8 +20,8 @@ from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.usage import Spending
+from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.agent_calls import JoinedAgents
-from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Entries, Inbox
@@ -33,7 +33,6 @@ from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames, VariableHistory
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
-from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
 from mahtab_tui.store.database import (
     locked_sessions,
@@ -175,8 +174,9 @@ class Components:
             kernel, store.pictures if store is not None else lambda cell: (), self.private
         )
         self.approvals: UserRequests[Decision] = UserRequests()
-        self.turns = TurnHost(
+        self.agent = SessionAgent(
             log,
+            settings,
             kernel,
             self.cells,
             self.undo,
@@ -184,22 +184,17 @@ class Components:
             info,
             secrets,
             self.spending,
+            inbox,
+            self.models,
+            self.knowledge,
             self.attachments,
             self.approvals,
             self.private,
             past,
             can_ask=frontend.can_ask,
-        )
-        self.entries = Entries(log)
-        self.agent = AgentThread(
-            settings,
-            self.models,
-            self.knowledge,
-            self.turns,
-            inbox,
-            past,
             makes_agent=not by_program,
         )
+        self.entries = Entries(log)
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, info)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:

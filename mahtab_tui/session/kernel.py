@@ -44,7 +44,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.agent_thread import AgentThread
+from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.cells import YOU, Cells, last_changes, output_attrs, unfinished_cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Frontend, RequestCancelled, UserRequests
@@ -249,7 +249,7 @@ class SessionKernelHost:
     _tools: ToolCalls
     _servers: ServerCalls | None
     _searches: Searches
-    _agent: AgentThread
+    _agent: SessionAgent
     _private: PrivateNames
     _kernel: Kernel
     _approvals: UserRequests[Decision]
@@ -360,7 +360,7 @@ class SessionKernelHost:
         if self._cells.assistant_runs or self._cells.agent_runs:
             raise RuntimeError("Code from the model or an agent cannot call ask().")
         try:
-            return self._agent.ask_from_cell(prompt)
+            return self._agent.ask(prompt, from_cell=True)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 

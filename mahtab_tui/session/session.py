@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.masked import MaskedKernel
     from mahtab_tui.kernel.values import Completions, Explanation
     from mahtab_tui.llm.usage import Spending
+    from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.agent_calls import JoinedAgents
-    from mahtab_tui.session.agent_thread import AgentThread
     from mahtab_tui.session.attachments import Attachments
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.components import Components, ContextUse
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.private_names import PrivateNames, VariableHistory
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.sharing import Broadcast
-    from mahtab_tui.session.turns import TurnHost
     from mahtab_tui.session.undo import Undo
 
 Stopped = Literal["model", "cell"]
@@ -79,8 +78,7 @@ class Session:
     undo: Undo
     attachments: Attachments
     approvals: UserRequests[Decision]
-    turns: TurnHost
-    agent: AgentThread
+    agent: SessionAgent
     entries: Entries
     joined_agents: JoinedAgents
     host: SessionKernelHost
@@ -115,7 +113,7 @@ class Session:
         kernel has started. notebook: a file whose cells are shown and can be run.
 
         by_program: the session is used by a program, without a user at the keyboard. The program
-        provides the agent (`AgentThread.continue_from`), and `input()` fails. no_trace: write
+        provides the agent (`SessionAgent.continue_from`), and `input()` fails. no_trace: write
         nothing about the session to disk.
         """
         self.settings = settings
@@ -273,11 +271,11 @@ class Session:
 
     @property
     def turn_runs(self) -> bool:
-        return self.turns.in_turn
+        return self.agent.in_turn
 
     def stop(self) -> Stopped | None:
         """Stop the model's turn, or else the running cell; returns which it was."""
-        if self.turns.in_turn:
+        if self.agent.in_turn:
             self.agent.stop()
             return "model"
         if self.kernel.interrupt():
@@ -287,7 +285,7 @@ class Session:
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary
         must contain, in the user's words."""
-        if self.turns.in_turn:
+        if self.agent.in_turn:
             self.notice(
                 "The model is working. Wait until it ends, or stop it; then /compact.", "warning"
             )

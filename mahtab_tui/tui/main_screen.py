@@ -132,7 +132,7 @@ class Panes(Screen[None]):
             ApprovalRow(
                 is_free,
                 self.is_code_visible,
-                rules_for=lambda code: self._session.turns.rules.rules_for(code),
+                rules_for=lambda code: self._session.agent.rules.rules_for(code),
             ),
             ReviewRow(is_free),
         )

@@ -153,7 +153,7 @@ SESSION_MODULES = (
     "mahtab_tui.store.session_index",
     "mahtab_tui.kernel.inspector_client",
     "mahtab_tui.session.attachments",
-    "mahtab_tui.session.agent_thread",
+    "mahtab_tui.session.agent",
     "mahtab_tui.session.components",
     "mahtab_tui.kernel.launch",
     "mahtab_tui.tui.transcript.viewport",

@@ -16,7 +16,7 @@ from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.prompts import join_variables
 from mahtab_tui.session import attached
-from mahtab_tui.session.agent_thread import load_messages
+from mahtab_tui.session.agent import load_messages
 from mahtab_tui.session.attached import LONGEST, MentionChip
 from mahtab_tui.session.attachments import MOST_CHARACTERS, Attachment, Attachments
 from mahtab_tui.session.variable_context import ROOM, describe_for_model

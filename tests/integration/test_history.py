@@ -20,7 +20,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
 from mahtab_tui.session import Session
-from mahtab_tui.session.agent_thread import load_summary
+from mahtab_tui.session.agent import load_summary
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests import tags
@@ -479,7 +479,7 @@ def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> N
 
 
 def test_summarising_is_refused_while_the_model_answers(it: Opened, service: Service) -> None:
-    with it.session.turns.turn():
+    with it.session.agent.turn():
         it.session.compact("")
     assert any("The model is working" in text for text in notices(it))
     assert len(service.asked) == 2

@@ -376,7 +376,7 @@ def test_picture_counts_in_cost_limit_and_estimate(
     service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OPENAI)
-    spending = it.session.turns.spending
+    spending = it.session.agent.spending
     afford, worst = spending.within_limit, []
 
     def recording(model: str, cost: Callable[[], float | None]) -> AbstractContextManager[None]:

@@ -82,7 +82,7 @@ def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path
     assert about == ["folder on this machine", "no such file on this machine"]
     assert (
         "search_code, read_file and files that the person attaches are of the person's machine"
-        in far.session.turns.surroundings()
+        in far.session.agent.surroundings()
     )
 
 

@@ -203,7 +203,7 @@ def test_model_without_a_provider_uses_the_current_one(
     assert change_setting(it.session, "provider", "openai")
     it.session.set_model("gpt-4o")
     assert it.session.model == "openai:gpt-4o"
-    assert it.session.turns.party == "gpt-4o"
+    assert it.session.agent.party == "gpt-4o"
     assert change_setting(it.session, "provider", None)
     it.session.renew_model()
     assert it.session.agent.agent.sees is True, "what was chosen stays what it is"

@@ -11,7 +11,6 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.values import NotSaved, Variable
-from mahtab_tui.session import components
 from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.rows import VariableRows
@@ -26,9 +25,8 @@ from tests.waiting import wait_for
 def saved_namespace(
     home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SavedSession]:
-    monkeypatch.setattr(
-        components, "_PATIENCE", 60.0
-    )  # a busy disk may take longer than a user waits
+    # A busy disk may take longer than a user waits.
+    monkeypatch.setattr("mahtab_tui.session.session._PATIENCE", 60.0)
     saved_namespace = SavedSession(home)
     yield saved_namespace
     saved_namespace.close()

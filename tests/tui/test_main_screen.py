@@ -262,7 +262,7 @@ async def test_text_typed_after_submitting_continues_the_draft(
 async def test_text_stays_in_the_editor_while_work_is_running(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         app = await to_question(pilot)
-        with app.session.turns.turn():
+        with app.session.agent.turn():
             await pilot.press("enter", "R", "enter", "enter")
             await drawn(pilot)
         assert app.editor.text == "which days are outliers, and why?"

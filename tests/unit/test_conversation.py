@@ -69,7 +69,9 @@ def messages_sent(conversation: Conversation, folded: HiddenEntries) -> list[tup
 def asked(*cells: Record) -> Conversation:
     """A question that came with cells, and its answer."""
     conversation = Conversation()
-    conversation.ask(1, "why?", render_context("\n".join(map(to_xml, cells))))
+    conversation.ask(
+        StoredMessage("user", "why?", 1, context=render_context("\n".join(map(to_xml, cells))))
+    )
     conversation.add(1, [AIMessage("So.")])
     return conversation
 
@@ -116,7 +118,7 @@ def test_hiding_an_answer_leaves_its_code_unchanged(docstring: str, words: str) 
 
 def test_replaced_question_leaves_its_cells_and_keeps_messages_in_order() -> None:
     conversation = asked(cell(1, "one"))
-    conversation.ask(2, "and now?", "")
+    conversation.ask(StoredMessage("user", "and now?", 2))
     folded = hidden_entries(
         cell(1, "one"),
         made(tags.USER_CHAT, "why?", {"turn": 1}),

@@ -15,6 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.conversation import Conversation, fit
+from mahtab_tui.agent.host import StoredMessage
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     picture_ids,
@@ -351,7 +352,7 @@ def test_next_question_repeats_the_earlier_calls(desk: Desk) -> None:
 
 def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
     conversation = Conversation()
-    conversation.ask(1, "what is x?", "")
+    conversation.ask(StoredMessage("user", "what is x?", 1))
     asked: list[Any] = [
         {"id": name, "name": "read_file", "args": {}, "type": "tool_call"}
         for name in ("one", "two")
@@ -363,7 +364,7 @@ def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
             ToolMessage("x = 1", tool_call_id="one"),
         ],
     )
-    conversation.ask(2, "and?", "")
+    conversation.ask(StoredMessage("user", "and?", 2))
     question, call, result, _ = conversation.as_messages(HiddenEntries())
     assert isinstance(call, AIMessage)
     assert [each["id"] for each in call.tool_calls] == ["one"]

@@ -381,7 +381,7 @@ def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project:
             daemon=True,
         ).start()
         assert shown.wait(60)
-        session.turns.interrupt()
+        session.agent.interrupt()
         assert session.decide(request, Decision("run"))
         assert ran.result(60) == "x = 1"
     finally:

@@ -24,7 +24,7 @@ from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.logger import DisplayHandler, StoreError, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import Tree, Trees
-from mahtab_tui.session.agent_thread import load_messages
+from mahtab_tui.session.agent import load_messages
 from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions

@@ -1,4 +1,4 @@
-"""The session's side of the model's turns: runs code, asks the user, and reports what happened."""
+"""The session's agent: answers questions, runs the model's code, and asks the user about it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, InitVar, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult, QuestionContext
+from mahtab_tui.agent.host import (
+    ApprovalRequest,
+    ConversationSummary,
+    ExecutionResult,
+    StoredMessage,
+)
+from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
+    Agent,
     AssistantChat,
     Decision,
+    Hide,
     Notice,
     NotRestored,
     Record,
+    Replace,
     Review,
     UserAttachment,
     UserChat,
@@ -30,9 +39,11 @@ from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock, Status
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompts import (
+    COMPUTE,
     PLANNING,
     edited_note,
     render_context,
@@ -42,12 +53,20 @@ from mahtab_tui.llm.prompts import (
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Permission, RequestCancelled, SessionInfo, UserRequests
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.models import Models
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo, name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.prompt import PromptHandler
     from mahtab_tui.session.code_rules import CodeRules
 
@@ -133,11 +152,17 @@ _COMMON = frozenset(
 """Words in questions that say nothing about data."""
 
 
+Attach = Literal["nothing", "files and variables", "commands too"]
+"""Which mentions in a question are attached. A question from code, such as `ask()` in a cell, must
+attach nothing, because its text may come from anywhere."""
+
+
 @dataclass(eq=False, repr=False)
-class TurnHost:
-    """The `agent.host.AgentHost` of a session."""
+class SessionAgent:
+    """Takes questions from the inbox, lets the agent answer them, and is the agent's host."""
 
     log: logging.Logger
+    _settings: Settings
     _kernel: Kernel
     _cells: Cells
     _undo: Undo
@@ -145,18 +170,31 @@ class TurnHost:
     info: SessionInfo
     secrets: Secrets
     spending: Spending
+    _inbox: Inbox
+    _models: Models
+    _knowledge: Knowledge
     _attachments: Attachments
     approvals: UserRequests[Decision]
     _private: PrivateNames
-    past: InitVar[Sequence[Record]]
+    past: Sequence[Record]
+    """The records of a resumed session."""
     _: KW_ONLY
     can_ask: bool
     """Whether a user can answer."""
+    makes_agent: bool
+    """Whether this creates the agent; otherwise the program provides it."""
 
-    def __post_init__(self, past: Sequence[Record]) -> None:
+    def __post_init__(self) -> None:
+        self._agent: ReplAgent | None = None
+        self._agent_lock = threading.Lock()
+        self._change_lock = threading.Lock()
+        self._warm_up_lock = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="agent", daemon=True)
+        self._withdrawn = threading.Event()
+        """Set when the user stops the current question."""
         self.cancelled = threading.Event()
         self.hidden = self._prompt.hidden
-        self.pictures = dict(_pictures(past))
+        self.pictures = dict(_pictures(self.past))
         self._allowed_private: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
         self._reviewed = False
@@ -164,7 +202,11 @@ class TurnHost:
         self._fork_result: CellResult | None = None
         """Result of the code to execute next, if it has already run in a locked fork."""
         self.last = max(
-            (record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)),
+            (
+                record.turn or 0
+                for record in self.past
+                if isinstance(record, UserChat | AssistantChat)
+            ),
             default=0,
         )
         """The number of the last question."""
@@ -200,23 +242,179 @@ class TurnHost:
         return self._turns > 0
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Mark a question as being answered."""
+    def turn(self, *, from_cell: bool = False) -> Iterator[None]:
+        """Mark a question as being answered. from_cell: a cell waits for the answer, so that the
+        agent's cells run inside it."""
         self._turns += 1
+        self._waiting_cells += from_cell
         try:
             with self._undo.during_turn():
                 yield
         finally:
             self._turns -= 1
+            self._waiting_cells -= from_cell
 
-    @contextmanager
-    def asked_from_cell(self) -> Iterator[None]:
-        """Mark that a cell waits for the answer, so that the agent's cells run inside it."""
-        self._waiting_cells += 1
+    def start(self) -> None:
+        self._thread.start()
+
+    def warm_up(self) -> None:
+        """Load what is needed for an answer, on a thread, before a question is sent."""
+        if not self._warm_up_lock.locked():
+            threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
+
+    def ask(self, prompt: str, *, attach: Attach = "nothing", from_cell: bool = False) -> str:
+        """Ask and wait; returns the final answer. attach: which mentions in the question are
+        attached. from_cell: as in `turn`. Raises `ModelError`."""
+        prompt = self.secrets.mask(prompt)
+        with self.turn(from_cell=from_cell):
+            self._withdrawn.clear()
+            return self._ask(prompt, attach)
+
+    def _ask(self, prompt: str, attach: Attach) -> str:
+        # Log the question first, because creating the agent takes a while.
+        turn = self.new_turn()
+        emit(self.log, UserChat(make_encodable(prompt), turn=turn))
+        self.spending.name_question(turn, prompt)
+        self._report("thinking", turn)
         try:
-            yield
-        finally:
-            self._waiting_cells -= 1
+            if attach != "nothing":
+                self._attach(
+                    prompt, turn, self._withdrawn.is_set, commands=attach == "commands too"
+                )
+            agent = self.agent
+        except Exception:
+            self._report("failed", turn)
+            raise
+        if self._withdrawn.is_set():
+            self._report("stopped", turn)
+            return ""
+        return agent.ask_sync(prompt, shown=turn)
+
+    @property
+    def agent(self) -> ReplAgent:
+        """The agent, created on first use. Raises `ModelError`."""
+        with self._agent_lock:
+            if self._agent is None:
+                self._agent = self._make_agent()
+            return self._agent
+
+    def continue_from(self, agent: ReplAgent) -> None:
+        """Use an agent that the program has created."""
+        self._agent = agent
+
+    @property
+    def model(self) -> str | BaseChatModel:
+        """The model that answers: its name, or a model object."""
+        return self.info.model if self.makes_agent or self._agent is None else self._agent.model
+
+    @property
+    def sees(self) -> bool | None:
+        """Whether the model accepts pictures; None if unknown. Waits until the model is loaded."""
+        try:
+            return self.agent.sees
+        except ModelError:  # reported when the question is asked
+            return None
+
+    def stop(self) -> None:
+        """Stop the current turn, even if the agent is still being created."""
+        self._withdrawn.set()
+        if self._agent is not None:
+            self._agent.stop()
+
+    def change(self, change: Callable[[ReplAgent], None]) -> None:
+        """Change the agent, if there is one, on a thread, because this may wait for the current
+        turn."""
+
+        def work() -> None:
+            try:
+                # `change` reads the settings only once it has the lock, so that the newest ones
+                # win.
+                with self._change_lock:
+                    if self._agent is not None:
+                        change(self._agent)
+            except ModelError as error:
+                emit(self.log, Notice(str(error), level="error"))
+
+        threading.Thread(target=work, name="agent-change", daemon=True).start()
+
+    def compact(self, keep: str) -> None:
+        """Summarise the conversation before the last question, on a thread. keep: what the summary
+        must contain, in the user's words."""
+
+        def work() -> None:
+            with self.turn():
+                try:
+                    failure = self.agent.compact(self.secrets.mask(keep), self.last)
+                except ModelError as error:
+                    failure = str(error).rstrip(".")
+                self._report(
+                    "done" if failure == "" else "stopped" if failure is None else "failed",
+                    self.last,
+                )
+                if failure:
+                    emit(
+                        self.log,
+                        Notice(
+                            f"Nothing was summarised: {failure}. The conversation stays as it was.",
+                            level="warning",
+                        ),
+                    )
+
+        threading.Thread(target=work, name="agent-compact", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop the current turn and the thread. Close the inbox first."""
+        self._withdrawn.set()
+        if self._agent is not None:
+            self._agent.close()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def _make_agent(self) -> ReplAgent:
+        if not self.makes_agent:
+            raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
+        with IMPORTS.turn():
+            from mahtab_tui.agent.repl_agent import ReplAgent
+
+        return ReplAgent(
+            self,
+            model=self._models.make(),
+            reflection_llm=self._models.reflection(),
+            reflection=self._settings.reflection,
+            output_answers=self._settings.output_answers,
+            max_turns=self._settings.max_turns,
+            tools=self._knowledge.toolset,
+            history=load_messages(self.past),
+            max_history=self._settings.max_history,
+            summary=load_summary(self.past),
+        )
+
+    def _report(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
+        emit(self.log, Agent(state=state, turn=turn, step=0, party=self.party))
+
+    def _prepare(self) -> None:
+        # Errors are reported when the question is asked.
+        with self._warm_up_lock, suppress(ModelError):
+            self.agent.prepare()
+
+    def _serve(self) -> None:
+        while (item := self._inbox.next_item("ask")) is not None:
+            try:
+                self.ask(item.text, attach="commands too")
+            except ModelError as error:
+                # The agent could not be created, and nothing has reported that yet.
+                if self._agent is None:
+                    emit(self.log, Notice(f"{error} /model chooses another one.", level="error"))
+            except Exception as error:  # the thread's outermost frame
+                emit(
+                    self.log,
+                    Notice(
+                        f"The question could not be answered: {type(error).__name__}: {error}",
+                        level="error",
+                    ),
+                )
+
+    # The agent's host
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
         result, self._fork_result = self._fork_result, None
@@ -358,7 +556,7 @@ class TurnHost:
             self.info.warn_about_permissions()
         return decision
 
-    def attach(
+    def _attach(
         self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool
     ) -> None:
         """Attach what a question mentions. commands: whether to run the commands it mentions."""
@@ -382,8 +580,7 @@ class TurnHost:
             elements.append(render_attachment(record))
         self._attached[turn] = "\n".join(elements)
 
-    def context(self, turn: int, question: str, known: str) -> QuestionContext:
-
+    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
         attached = self._attached.pop(turn, "")
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
@@ -392,14 +589,18 @@ class TurnHost:
         self._prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        return QuestionContext(sections, variables, self._mentions_data(question))
-
-    def _mentions_data(self, question: str) -> bool:
-        """Return whether the descriptions of variables contain a word of a question."""
-        return any(word in self._sent_data for word in _data_words(question))
+        about_data = any(word in self._sent_data for word in _data_words(question))
+        return StoredMessage(
+            "user",
+            question,
+            turn,
+            context=make_encodable(sections),
+            variables={name: make_encodable(text) for name, text in variables.items()},
+            instruction=COMPUTE if about_data else "",
+            private=frozenset(self.hidden.private),
+        )
 
     def surroundings(self) -> str:
-
         info = self._kernel.info()
         return render_surroundings(info.cwd, info.python, info.executable, info.host)
 
@@ -432,3 +633,34 @@ def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
                 height=int(height),
             ):
                 yield id, EncodedPicture(mime, data, width, height)
+
+
+def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
+    """Return the conversation of a resumed session."""
+    attached: dict[int | None, list[str]] = {}
+    for record in past:
+        if isinstance(record, UserAttachment):
+            attached.setdefault(record.turn, []).append(render_attachment(record))
+    messages: list[StoredMessage] = []
+    for record in past:
+        if isinstance(record, UserChat):
+            context = render_context("", attachments="\n".join(attached.get(record.turn, [])))
+            messages.append(StoredMessage("user", record.text, record.turn, None, context))
+        elif isinstance(record, AssistantChat):
+            messages.append(StoredMessage("assistant", record.text, record.turn, record.step))
+    return messages
+
+
+def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
+    """Return the summary of the beginning of a resumed conversation, unless the user has since
+    hidden or replaced part of that beginning."""
+    made: ConversationSummary | None = None
+    later: set[str] = set()
+    for record in past:
+        if isinstance(record, records.Summary) and record.text:
+            made, later = ConversationSummary(record.turn, record.text), set()
+        elif isinstance(record, Hide | Replace) and record.entry not in later:
+            made = None
+        elif entry := record.entry_name:
+            later.add(entry)
+    return made
