@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import logging
 import re
@@ -10,14 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, InitVar, asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import InitVar, asdict, dataclass, field, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from mahtab_tui.bus.records import Approval, Decision, Notice, cell_entry, emit
 from mahtab_tui.bus.sanitize import refusal
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import BoundedCell, not_restored, pictures
-from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
+from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.cells import BoundedCell, not_restored
+from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
@@ -332,6 +331,44 @@ OUTPUT_CHARS = 1_000_000
 _NOT_REVIEWED = "changes of agents are not reviewed afterwards"
 
 
+NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The answer to an agent's code: a cell that has ended, or that still runs after its
+    timeout."""
+
+    result: CellResult = NOT_RUN
+    timed_out: bool = False
+    running: bool = False
+    """Whether it ignored its interrupt and still runs; the result has its output so far."""
+    late: str = ""
+    """Output between cells since the last one."""
+    edited: str = ""
+    """The code that ran, if the user edited it; otherwise empty."""
+    declined: str = ""
+    """Why the code did not run; empty if it did."""
+    restores: bool = False
+    """Whether saved variables will be restored if the kernel has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContents:
+    """What a session contains."""
+
+    kernel: KernelInfo
+    variables: list[Variable]
+    cells: int
+    """Number of cells run by this agent."""
+    busy: float
+    """Total duration of these cells in seconds."""
+    alive: float
+    """Seconds since the agent joined."""
+    others: list[str]
+    """Cells that others have run since the last request, one per line."""
+
+
 class AgentCalls:
     """Serves the calls of a session's agents, each on a thread of its own."""
 
@@ -345,7 +382,7 @@ class AgentCalls:
             "permit": self._permit,
             "renewed": self._invalidate_caches,
             "inside": self._contents,
-            "kernel": lambda agent, call, args: asdict(session.kernel.info()),
+            "kernel": lambda agent, call, args: session.kernel.info(),
             "inspect": self._inspect,
         }
 
@@ -358,39 +395,34 @@ class AgentCalls:
         agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(agent, call)
-            return self._session.secrets.redact_value(served(agent, call, args))
+            answer: Any = served(agent, call, args)
+            if is_dataclass(answer):
+                answer = asdict(cast("Any", answer))
+            return self._session.secrets.redact_value(answer)
         except KernelError as error:
             raise AgentCallRefused(self._session.secrets.redact_for_model(str(error))) from None
         finally:
             agent.calls.discard(call)
 
-    def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session, given, timeout = (
-            self._session,
-            self._normalize_code(agent, str(args["code"])),
-            args.get("timeout"),
-        )
+    def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Evaluation:
+        session, given = self._session, self._normalize_code(agent, str(args["code"]))
+        timeout = None if args.get("timeout") is None else float(args["timeout"])
         request = session.joined_agents.new_call()
         try:
-            code, used, apart = self._approve_code(agent, call, request, given)
-            limit = None if timeout is None else float(timeout)
-            # Partial output cannot be checked for private texts.
-            follow = bool(args.get("follow")) and not session.private.names
-            if apart:
-                run = _AgentCell(
-                    session, agent, call, request, code, limit, used, "keep", follow=follow
-                )
+            code, used, in_fork = self._approve_code(agent, call, request, given)
+            if in_fork:
+                run = _AgentCell(session, agent, call, request, code, timeout, used, "keep")
                 answer = run.answer()
                 if not run.needs:
-                    return {**answer, "edited": code if code != given else ""}
+                    return replace(answer, edited=code if code != given else "")
                 request = session.joined_agents.new_call()
                 code = session.joined_agents.request_approval(
                     agent, call, request, code, why=run.needs
                 )
         except AgentCallDeclined as error:
-            return {"declined": str(error)}
-        run = _AgentCell(session, agent, call, request, code, limit, used, None, follow=follow)
-        return {**run.answer(), "edited": code if code != given else ""}
+            return Evaluation(declined=str(error))
+        answer = _AgentCell(session, agent, call, request, code, timeout, used, None).answer()
+        return replace(answer, edited=code if code != given else "")
 
     def _approve_code(
         self, agent: JoinedAgent, call: AgentCall, request: str, code: str
@@ -419,7 +451,10 @@ class AgentCalls:
         approved = session.joined_agents.request_approval(agent, call, request, code, why=why)
         return approved, used, False
 
-    def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _reset(
+        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
+    ) -> tuple[int, int]:
+        """Return the process ids of the old and the new kernel."""
         session = self._session
         self._approve_action(agent, call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
@@ -427,9 +462,9 @@ class AgentCalls:
         session.kernel.reset()
         session.cells.forget()
         session.namespace_store.forget()
-        return [old, session.kernel.info().pid]
+        return old, session.kernel.info().pid
 
-    def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> str:
         undo = self._session.undo
         first = undo.last_step() if args["cell"] is None else int(args["cell"])
         cells, names = (
@@ -443,7 +478,7 @@ class AgentCalls:
         restoration = undo.undo(first)
         return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
-    def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> KernelInfo:
         session, python, folder = self._session, args.get("python"), args.get("folder")
         self._approve_action(
             agent,
@@ -462,7 +497,7 @@ class AgentCalls:
         session.notice(
             f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}."
         )
-        return asdict(info)
+        return info
 
     def _lost_variables(self) -> str:
         return (
@@ -471,27 +506,27 @@ class AgentCalls:
             else "; all variables are lost"
         )
 
-    def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> None:
         action = str(args["action"])
         self._approve_action(agent, call, f"# {action}")
         self._session.notice(f"{agent.name}: {action}")
-        return None
 
     def _invalidate_caches(
         self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
-    ) -> Any:
+    ) -> None:
         code = "__import__('importlib').invalidate_caches()"
         self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
-        return None
 
-    def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Detail:
         session, name = self._session, str(args["name"])
         session.private.refresh()
         if session.private.is_private(name):
             raise AgentCallRefused(f"{name} is private: the user does not share what it contains.")
-        return asdict(session.kernel.inspect(name, run_code=False))
+        return session.kernel.inspect(name, run_code=False)
 
-    def _contents(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _contents(
+        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
+    ) -> SessionContents:
         session = self._session
         finished = session.cells.finished_since(agent.last_sent)
         if finished and args["seen"]:
@@ -501,17 +536,17 @@ class AgentCalls:
             for cell in finished
             if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.hidden
         ]
-        return {
-            "kernel": asdict(session.kernel.info()),
-            "variables": [asdict(variable) for variable in session.private.variables()],
-            "cells": agent.cells,
-            "busy": agent.busy,
-            "alive": time.monotonic() - agent.since,
-            "others": [
+        return SessionContents(
+            session.kernel.info(),
+            session.private.variables(),
+            agent.cells,
+            agent.busy,
+            time.monotonic() - agent.since,
+            [
                 f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}"
                 for cell in others
             ],
-        }
+        )
 
     def _first_line(self, cell: FinishedCell) -> str:
         if self._session.private.is_private_cell(cell.cell):
@@ -551,11 +586,11 @@ class _AgentCell:
     _allowed: tuple[str, ...]
     """Private variables that the user was asked about."""
     _lock: Lock | None
-    _: KW_ONLY
-    follow: bool
-    """Whether the agent gets the cell's start and output while it runs."""
 
     def __post_init__(self, timeout: float | None) -> None:
+        # Partial output cannot be checked for private texts.
+        self._follow = not self._session.private.names
+        """Whether the agent gets the cell's start and output while it runs."""
         self._settled = threading.Event()
         """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
@@ -564,9 +599,7 @@ class _AgentCell:
             may_kill=self._agent.owns_session,
             on_unresponsive=self._settled.set,
         )
-        self._ended: tuple[CellResult, list[bytes]] | None = None
-        self._worker = 0
-        """Process id of the kernel that ran the cell."""
+        self._result: CellResult | None = None
         self._failure = ""
         self.needs = ""
         """What the code needs that a locked fork does not allow."""
@@ -574,7 +607,7 @@ class _AgentCell:
         self._printed: list[str] = []
         self._room = OUTPUT_CHARS
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Evaluation:
         """Wait until the cell ends, and return the answer."""
         item, before = self._session.inbox.put_agent_cell(
             self._agent.name, self._code, self._work, self._withdraw
@@ -593,33 +626,27 @@ class _AgentCell:
             stop()
             raise
         if self._withdrawn:
-            return {"declined": "declined: the user removed the code from the queue"}
+            return Evaluation(declined="declined: the user removed the code from the queue")
         if self._failure:
             raise AgentCallRefused(self._failure)
-        if self._ended is None:
+        if self._result is None:
             output = "".join(self._printed)
-            return {
-                "running": True,
-                "timed_out": self._bounded.timed_out,
-                "output": output,
-                "cell": self._session.cells.last,
-                "worker": self._session.kernel.info().pid,
-            }
-        result, drawn = self._ended
-        return {
-            "result": {**asdict(result), "status": str(result.status)},
-            "timed_out": self._bounded.timed_out,
-            "worker": self._worker,
-            "restores": self._session.namespace_store.can_restore and result.detail != RESET,
-            "pictures": [base64.b64encode(data).decode() for data in drawn],
-        }
+            kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
+            cell = self._session.cells.last
+            result = CellResult(cell, Status.OK, output, kinds, 0.0, ())
+            return Evaluation(result, self._bounded.timed_out, running=True)
+        can_restore = self._session.namespace_store.can_restore
+        return Evaluation(
+            self._result,
+            self._bounded.timed_out,
+            restores=can_restore and self._result.detail != RESET,
+        )
 
     def _work(self) -> None:
         """Run the cell, on the session's cell thread."""
         session, agent = self._session, self._agent
         self._call.running = True
         self._call.report("runs")
-        before = session.kernel.info().pid
         try:
             result = session.cells.run(
                 self._code,
@@ -636,13 +663,7 @@ class _AgentCell:
             self.needs = result.needs
             agent.cells += 1
             agent.busy += result.duration
-            self._worker = (
-                before
-                if result.status in (Status.KILLED, Status.DIED)
-                else session.kernel.info().pid
-            )
-            redacted = session.private.redact_result(result)
-            self._ended = redacted, pictures(redacted)
+            self._result = session.private.redact_result(result)
         except Exception as error:  # the agent needs an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
             raise
@@ -655,13 +676,13 @@ class _AgentCell:
         self._settled.set()
 
     def _on_begin(self, cell: int) -> None:
-        if self.follow:
+        if self._follow:
             self._call.send(
                 {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
             )
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
-        if self.follow:
+        if self._follow:
             self._call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:
             self._printed.append(text[: self._room])

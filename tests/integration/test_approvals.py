@@ -202,16 +202,16 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
 
 def test_agent_code_follows_the_same_rules(open_session: OpenSession) -> None:
     it = open_session(approval_rules=("allow: read_only", "deny: os.system(*)"))
-    assert by_an_agent(it, "import os\nos.system('touch x')").result(60) == {
-        "declined": "declined: the user's rule deny: os.system(*) forbids it"
-    }
+    assert by_an_agent(it, "import os\nos.system('touch x')").result(60)["declined"] == (
+        "declined: the user's rule deny: os.system(*) forbids it"
+    )
     assert "'output': '1\\n'" in str(by_an_agent(it, "print(1)").result(60)["result"])
     assert approvals(it) == []
     running = by_an_agent(it, "print(1)\nopen('x', 'w')")
     approval = asked(it)
     assert (approval.party, approval.why) == ("codex-3", "wanted to write x")
     it.session.decide(approval.request, Decision("skip"))
-    assert "declined" in running.result(60)
+    assert running.result(60)["declined"]
     assert not Path("x").exists()
 
 

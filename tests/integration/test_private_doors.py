@@ -370,10 +370,10 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
         "is private: the user does not share" in answer for answer in answers[1 : len(NAMES) + 2]
     )
     assert NUMBER not in "".join(answers)
-    answers.append(serve("run", code="other = open_one\nprint(other)", follow=True))
+    answers.append(serve("run", code="other = open_one\nprint(other)"))
     assert "anybody may read this" in answers[-1]
     it.allow()
-    answers.append(serve("run", code="y = df\nprint(df, word)\nraise failure", follow=True))
+    answers.append(serve("run", code="y = df\nprint(df, word)\nraise failure"))
     assert "other" in answers[-1]
     assert CANARY not in "".join(answers)
     assert CANARY not in json.dumps(frames)

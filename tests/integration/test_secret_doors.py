@@ -222,7 +222,7 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
 
     it.run(f"mine = {KEY!r}")
     assert_masked(serve("inside", seen=True))
-    assert_masked(serve("run", code=f"{PRINT_KEY}\nkey", follow=True))
+    assert_masked(serve("run", code=f"{PRINT_KEY}\nkey"))
     assert_masked(json.dumps(frames, ensure_ascii=False))
     assert_masked(serve("inspect", name="key"))
     assert_masked(serve("inspect", name="mine"))

@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.mcp import connection
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.handlers import (
@@ -29,6 +30,7 @@ from mahtab_tui.mcp.handlers import (
     format_answer,
 )
 from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
+from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
@@ -64,7 +66,7 @@ async def test_concurrent_calls_share_one_session() -> None:
         first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
         assert first is second
         await first.evaluate("total = 1", None, report)
-        assert (await first.contents(seen=True)).cells == 1
+        assert (await first.call("inside", SessionContents, seen=True)).cells == 1
     assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
 
 
@@ -94,10 +96,14 @@ async def test_call_cancelled_during_startup_leaves_one_session(
 async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
     async with own_session() as own:
         session = await own.connection("codex")
-        before = (await session.kernel()).pid
+        before = (await session.call("kernel", KernelInfo)).pid
         done = await session.evaluate(ENDLESS, 0.2, report)
         after = await session.evaluate(PID, None, report)
-    assert (done.result.status, done.timed_out, done.pictures) == ("interrupted", True, [])
+    assert (done.result.status, done.timed_out, done.result.displays) == (
+        "interrupted",
+        True,
+        (),
+    )
     assert after.result.output == f"{before}\n"
 
 
