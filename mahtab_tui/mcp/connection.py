@@ -323,8 +323,8 @@ class SessionConnection:
             return
         if frame["op"] in ("progress", "begun", "output"):
             waiting.on_frame(frame)
-        elif frame["op"] == "refused":
-            waiting.answer.set_exception(McpToolError(str(frame["text"])))
+        elif "error" in frame:
+            waiting.answer.set_exception(McpToolError(str(frame["error"])))
         else:
             waiting.answer.set_result(frame["value"])
 
@@ -353,7 +353,7 @@ class OwnSession:
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
-        self._handler = _HeadlessHandler()
+        self.output = LateOutput()
 
     async def connection(self, agent: str) -> SessionConnection:
         """Return the connection to the session, starting it if necessary. agent: the client's name.
@@ -374,10 +374,6 @@ class OwnSession:
         if self._session is not None:
             await asyncio.to_thread(self._session.close, hurry=True)
 
-    def take_late_output(self) -> str:
-        """Return the output between cells, and forget it."""
-        return self._handler.take_output()
-
     def _start(self) -> socket.socket:
         store, name, _ = new_store(Path.cwd())
         keep = (
@@ -393,7 +389,8 @@ class OwnSession:
                 store=store,
                 name=name,
             )
-            self._handler.attach(session)
+            session.log.addHandler(InputHandler(session))
+            session.log.addHandler(self.output)
             session.start_cells()
             session.ready.result()
         except KernelError as error:
@@ -406,32 +403,38 @@ class OwnSession:
         return ours
 
 
-class _HeadlessHandler(logging.Handler):
-    """Answers `input()` with the end of input, and collects the output between cells."""
+class InputHandler(logging.Handler):
+    """Answers `input()` with the end of input."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session: Session | None = None
-        self._text_lock = threading.Lock()
-        self._late = ""
-
-    def attach(self, session: Session) -> None:
         self._session = session
-        session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
-        if isinstance(value, Input) and value.state == "waiting" and self._session is not None:
+        if isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
             threading.Thread(
                 target=self._session.answer_input, args=(value.request, None), daemon=True
             ).start()
-        elif isinstance(value, UserReplOut) and value.late:
-            with self._text_lock:
-                self._late = (self._late + value.text)[-LATE_CHARACTERS:]
 
-    def take_output(self) -> str:
-        with self._text_lock:
-            late, self._late = self._late, ""
-        return late
+
+class LateOutput(logging.Handler):
+    """Collects the output between cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = get_record(record)
+        if isinstance(value, UserReplOut) and value.late:
+            self.text = (self.text + value.text)[-LATE_CHARACTERS:]
+
+    def take(self) -> str:
+        """Return the output, and forget it."""
+        self.acquire()
+        text, self.text = self.text, ""
+        self.release()
+        return text

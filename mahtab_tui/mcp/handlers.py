@@ -401,7 +401,7 @@ class ToolHandlers:
         session = await self.session()
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
-            done = replace(done, late=self._own.take_late_output())
+            done = replace(done, late=self._own.output.take())
         return format_answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:

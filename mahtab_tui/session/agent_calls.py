@@ -399,8 +399,12 @@ class AgentCalls:
             if is_dataclass(answer):
                 answer = asdict(cast("Any", answer))
             return self._session.secrets.redact_value(answer)
-        except KernelError as error:
-            raise AgentCallRefused(self._session.secrets.redact_for_model(str(error))) from None
+        except AgentCallRefused:
+            raise
+        except Exception as error:  # the agent needs an answer, whatever went wrong
+            failure = "" if isinstance(error, KernelError) else type(error).__name__
+            sentence = f"The session failed: {failure}: {error}" if failure else str(error)
+            raise AgentCallRefused(self._session.secrets.redact_for_model(sentence)) from None
         finally:
             agent.calls.discard(call)
 

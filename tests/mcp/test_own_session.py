@@ -35,6 +35,7 @@ from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.worker.frames import encode
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, wait_for
@@ -124,10 +125,10 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
         session = await own.connection("codex")
         await session.evaluate(f"{code}threading.Thread(target=late).start()", None, report)
         (project / "go").touch()
-        while "late words" not in own._handler._late:
+        while "late words" not in own.output.text:
             await anyio.sleep(0.01)
-        late = own.take_late_output()
-        assert (late, own.take_late_output()) == ("late words\n", "")
+        late = own.output.take()
+        assert (late, own.output.take()) == ("late words\n", "")
         done = replace(await session.evaluate("0", None, report), late=late)
     result = format_answer(
         done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain")
@@ -224,6 +225,21 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
         with pytest.raises(McpToolError, match="The session closed the connection"):
             await SessionConnection.join(None, tmp_path, "codex", Journal())
         await closing
+
+
+async def test_answer_in_another_form_gives_one_sentence() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        welcome = {"op": "session", "name": "moon", "you": "codex", "pid": 1}
+        await asyncio.to_thread(theirs.sendall, encode(welcome))
+        joined = await SessionConnection.connect(ours, "codex", Journal())
+        assert b"join" in await asyncio.to_thread(theirs.recv, 65536)
+        call = asyncio.create_task(joined.call("kernel", KernelInfo))
+        assert b"kernel" in await asyncio.to_thread(theirs.recv, 65536)
+        theirs.sendall(encode({"op": "answer", "id": 1, "value": {"python": 3}}))
+        with pytest.raises(McpToolError, match="The session's answer is invalid: KernelInfo"):
+            await call
+        await joined.close()
 
 
 async def test_agents_worker_log_and_answers_do_not_contain_the_key(
