@@ -247,7 +247,7 @@ class SessionConnection:
         entry = _LogEntry(self._journal, self.name, code)
         try:
             done = await self.call(
-                "run", Evaluation, report, entry.on_frame, code=code, timeout=timeout
+                "evaluate", Evaluation, report, entry.on_frame, code=code, timeout=timeout
             )
         except BaseException:
             entry.abandon()

@@ -429,7 +429,7 @@ class ToolHandlers:
         """The Python, its environment and project, the variables with type and size, the modules,
         the worker's id, and what others have run since you last asked."""
         session = await self.session()
-        contents = await session.call("inside", SessionContents, seen=True)
+        contents = await session.call("contents", SessionContents, seen=True)
         return ToolAnswer(describe_contents(contents, self.mode))
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
@@ -485,7 +485,7 @@ class ToolHandlers:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
-        await session.call("renewed", object)
+        await session.call("invalidate_caches", object)
         output = self._format.output(
             shorten_middle(self.secrets.mask("".join(written)), PACKAGE_OUTPUT)
         )

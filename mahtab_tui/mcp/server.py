@@ -118,7 +118,7 @@ async def read_uri(handlers: ToolHandlers, uri: str) -> str:
     if uri == "mahtab://session/log":
         return escape_for_model(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        contents = await (await handlers.session()).call("inside", SessionContents, seen=False)
+        contents = await (await handlers.session()).call("contents", SessionContents, seen=False)
         return (
             "\n".join(variable_lines(contents))
             if uri.endswith("variables")

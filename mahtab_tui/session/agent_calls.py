@@ -374,15 +374,15 @@ class AgentCalls:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._serve: dict[str, Callable[[JoinedAgent, AgentCall, Mapping[str, Any]], Any]] = {
-            "run": self._run,
+        self._serve: dict[str, Callable[..., Any]] = {
+            "evaluate": self._evaluate,
             "reset": self._reset,
             "undo": self._undo,
             "activate": self._activate,
             "permit": self._permit,
-            "renewed": self._invalidate_caches,
-            "inside": self._contents,
-            "kernel": lambda agent, call, args: session.kernel.info(),
+            "invalidate_caches": self._invalidate_caches,
+            "contents": self._contents,
+            "kernel": lambda agent, call: session.kernel.info(),
             "inspect": self._inspect,
         }
 
@@ -395,7 +395,7 @@ class AgentCalls:
         agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(agent, call)
-            answer: Any = served(agent, call, args)
+            answer: Any = served(agent, call, **args)
             if is_dataclass(answer):
                 answer = asdict(cast("Any", answer))
             return self._session.secrets.redact_value(answer)
@@ -408,9 +408,10 @@ class AgentCalls:
         finally:
             agent.calls.discard(call)
 
-    def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Evaluation:
-        session, given = self._session, self._normalize_code(agent, str(args["code"]))
-        timeout = None if args.get("timeout") is None else float(args["timeout"])
+    def _evaluate(
+        self, agent: JoinedAgent, call: AgentCall, code: str, timeout: float | None = None
+    ) -> Evaluation:
+        session, given = self._session, self._normalize_code(agent, code)
         request = session.joined_agents.new_call()
         try:
             code, used, in_fork = self._approve_code(agent, call, request, given)
@@ -455,9 +456,7 @@ class AgentCalls:
         approved = session.joined_agents.request_approval(agent, call, request, code, why=why)
         return approved, used, False
 
-    def _reset(
-        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
-    ) -> tuple[int, int]:
+    def _reset(self, agent: JoinedAgent, call: AgentCall) -> tuple[int, int]:
         """Return the process ids of the old and the new kernel."""
         session = self._session
         self._approve_action(agent, call, "# start over: a fresh kernel, all variables are lost")
@@ -468,9 +467,9 @@ class AgentCalls:
         session.namespace_store.forget()
         return old, session.kernel.info().pid
 
-    def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> str:
+    def _undo(self, agent: JoinedAgent, call: AgentCall, cell: int | None) -> str:
         undo = self._session.undo
-        first = undo.last_step() if args["cell"] is None else int(args["cell"])
+        first = undo.last_step() if cell is None else cell
         cells, names = (
             undo.cells_from(first),
             [change.name for change in undo.preview(first).changes],
@@ -482,21 +481,23 @@ class AgentCalls:
         restoration = undo.undo(first)
         return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
-    def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> KernelInfo:
-        session, python, folder = self._session, args.get("python"), args.get("folder")
+    def _activate(
+        self, agent: JoinedAgent, call: AgentCall, python: str | None, folder: str | None
+    ) -> KernelInfo:
+        session = self._session
         self._approve_action(
             agent,
             call,
-            f"# switch to {' in '.join(str(part) for part in (python, folder) if part)}"
+            f"# switch to {' in '.join(part for part in (python, folder) if part)}"
             + (self._lost_variables() if python else ""),
         )
         if python is not None:
             session.namespace_store.save(_SAVE_SECONDS)
-            session.kernel.activate(str(python))
+            session.kernel.activate(python)
             session.cells.forget()
             session.namespace_store.start_restore()
         if folder is not None:
-            session.kernel.change_directory(str(folder))
+            session.kernel.change_directory(folder)
         info = session.kernel.info()
         session.notice(
             f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}."
@@ -510,30 +511,25 @@ class AgentCalls:
             else "; all variables are lost"
         )
 
-    def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> None:
-        action = str(args["action"])
+    def _permit(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
         self._approve_action(agent, call, f"# {action}")
         self._session.notice(f"{agent.name}: {action}")
 
-    def _invalidate_caches(
-        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
-    ) -> None:
+    def _invalidate_caches(self, agent: JoinedAgent, call: AgentCall) -> None:
         code = "__import__('importlib').invalidate_caches()"
         self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
 
-    def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Detail:
-        session, name = self._session, str(args["name"])
+    def _inspect(self, agent: JoinedAgent, call: AgentCall, name: str) -> Detail:
+        session = self._session
         session.private.refresh()
         if session.private.is_private(name):
             raise AgentCallRefused(f"{name} is private: the user does not share what it contains.")
         return session.kernel.inspect(name, run_code=False)
 
-    def _contents(
-        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
-    ) -> SessionContents:
+    def _contents(self, agent: JoinedAgent, call: AgentCall, seen: bool) -> SessionContents:
         session = self._session
         finished = session.cells.finished_since(agent.last_sent)
-        if finished and args["seen"]:
+        if finished and seen:
             agent.last_sent = finished[-1]
         others = [
             cell

@@ -193,7 +193,7 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
     call = AgentCall(lambda message: None)
     threading.Thread(
         target=lambda: done.set_result(
-            AgentCalls(it.session).serve(agent, call, "run", {"code": code})
+            AgentCalls(it.session).serve(agent, call, "evaluate", {"code": code})
         ),
         daemon=True,
     ).start()
@@ -548,7 +548,7 @@ def test_agent_code_asks_first(open_session: OpenSession) -> None:
     serve = AgentCalls(it.session).serve
     thread = threading.Thread(
         target=lambda: answers.append(
-            serve(agent, AgentCall(lambda message: None), "run", {"code": "items.append(2)"})
+            serve(agent, AgentCall(lambda message: None), "evaluate", {"code": "items.append(2)"})
         )
     )
     thread.start()

@@ -362,7 +362,7 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
     frames: list[Any] = []
     serve = serving_agent(it, frames)
     it.run("word", "alias")
-    inside = serve("inside", seen=True)
+    inside = serve("contents", seen=True)
     assert '"private"' in inside
     assert "uses a private variable" in inside
     answers = [inside, *(serve("inspect", name=name) for name in (*NAMES, "alias", "box", "show"))]
@@ -370,10 +370,10 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
         "is private: the user does not share" in answer for answer in answers[1 : len(NAMES) + 2]
     )
     assert NUMBER not in "".join(answers)
-    answers.append(serve("run", code="other = open_one\nprint(other)"))
+    answers.append(serve("evaluate", code="other = open_one\nprint(other)"))
     assert "anybody may read this" in answers[-1]
     it.allow()
-    answers.append(serve("run", code="y = df\nprint(df, word)\nraise failure"))
+    answers.append(serve("evaluate", code="y = df\nprint(df, word)\nraise failure"))
     assert "other" in answers[-1]
     assert CANARY not in "".join(answers)
     assert CANARY not in json.dumps(frames)

@@ -67,7 +67,7 @@ async def test_concurrent_calls_share_one_session() -> None:
         first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
         assert first is second
         await first.evaluate("total = 1", None, report)
-        assert (await first.call("inside", SessionContents, seen=True)).cells == 1
+        assert (await first.call("contents", SessionContents, seen=True)).cells == 1
     assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
 
 

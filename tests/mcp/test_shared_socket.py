@@ -87,7 +87,7 @@ def test_agent_disconnected_while_sending_still_reads_the_reason(share: Share) -
                 {
                     "op": "call",
                     "id": 1,
-                    "what": "run",
+                    "what": "evaluate",
                     "args": {"code": "1", "timeout": None},
                 }
             )
