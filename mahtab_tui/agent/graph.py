@@ -53,14 +53,12 @@ if TYPE_CHECKING:
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
-def build_graph(
-    nodes: Nodes, max_turns: int, reflection: ReflectionMode, *, output_answers: bool = False
-) -> ReplGraph:
+def build_graph(nodes: Nodes) -> ReplGraph:
     def after_blocks(state: AgentState) -> str:
-        return after_execute(state, max_turns, reflection, output_answers)
+        return after_execute(state, nodes.max_turns, nodes.reflection, nodes.output_answers)
 
     def after_check(state: AgentState) -> str:
-        return should_continue(state, max_turns)
+        return should_continue(state, nodes.max_turns)
 
     graph = StateGraph(AgentState)
     for name in (
@@ -120,5 +118,14 @@ def create_repl_graph(
     models that call tools. output_answers: whether a short output of a single block ends the
     question.
     """
-    nodes = Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools)
-    return build_graph(nodes, max_turns, reflection, output_answers=output_answers)
+    return build_graph(
+        Nodes(
+            llm,
+            session,
+            max_turns,
+            reflection,
+            reflection_llm=reflection_llm,
+            tools=tools,
+            output_answers=output_answers,
+        )
+    )

@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, Protocol, TypedDict
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import HiddenEntries
-from mahtab_tui.bus.records import Approval, Decision, Usage
+from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import Spending
 
@@ -43,28 +43,29 @@ class ApprovalRequest(NamedTuple):
         )
 
 
-class Permission(NamedTuple):
-    """Whether code of a model or of an agent may run."""
+class ExecutionResult(TypedDict):
+    """The result of one code block."""
 
-    action: Literal["allow", "lock", "ask", "deny"]
-    """`lock`: run it in a locked fork, and ask if it needs more."""
-    reason: str = ""
-    """A clause that says why the user is asked, empty if they are always asked; or a sentence that
-    says why it may not run."""
-
-
-class Execution(NamedTuple):
-    """The result of a code block that ran."""
-
-    cell: int
+    step: int
+    """Number of its answer within the turn, from 0."""
+    block: int
+    """Number of the block within the answer, from 0."""
+    cell: int | None
+    """The cell's number; None if it did not run."""
+    code: str
+    """The code, whether it ran or not."""
     output: str
     is_error: bool
     status: str
-    rewritten: bool = False
+    """A `kernel.values.Status` value, ``skipped``, or ``repeated`` for code that did not run
+    because it had already run."""
+    note: str
+    """Tells the model why the code did not run as written; otherwise empty."""
+    rewritten: NotRequired[bool]
     """Whether `output` lacks overwritten text."""
-    undone: str | None = None
-    """Why the user undid its changes (may be empty); None if they did not."""
-    variables: str = ""
+    undone: NotRequired[bool]
+    """Whether the user undid its changes."""
+    variables: NotRequired[str]
     """Describes the variables that it made or changed."""
 
 
@@ -131,18 +132,16 @@ class AgentHost(Protocol):
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
-    def permit(self, request: ApprovalRequest) -> Permission:
-        """Return whether code may run, must be asked about, or may not run.
+    def decide(self, request: ApprovalRequest) -> Decision:
+        """Decide whether a block may run, and log that; ask the user if necessary, and wait.
+        Returns `stop` if the turn is cancelled.
 
-        Read-only code may already have run here; then `execute` returns its result.
+        Read-only code may already run here; then `execute` returns its result.
         """
 
-    def decide(self, request: ApprovalRequest) -> Decision:
-        """Wait for the user's decision about a block. Returns `stop` if the turn is cancelled."""
-
-    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
-        """Run code in the namespace and wait for it; the host logs it. If changes are reviewed,
-        wait then until the user keeps or undoes them.
+    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
+        """Run a block in the namespace and wait for it; the host logs it. If changes are reviewed,
+        wait then until the user keeps or undoes them. code: the block, or what the user made of it.
 
         If the user stops the turn at that point, `cancelled` is set.
         """
@@ -163,9 +162,6 @@ class AgentHost(Protocol):
 
     spending: Spending
     """Counts and limits what models cost."""
-
-    def usage(self, used: Usage) -> None:
-        """Count and log the usage of a call."""
 
     def interrupt(self) -> None:
         """Withdraw pending approvals, and interrupt the model's cell."""

@@ -180,7 +180,9 @@ def call_model(
                 llm, messages, host.cancelled, on_token, on_pause, options, on_thought
             )
             if answer.usage is not None:
-                host.usage(answer.usage.changed(source=source, turn=turn))
+                used = answer.usage.changed(source=source, turn=turn)
+                host.spending.count(used)
+                emit(host.log, used)
             if source == "agent" and (answer.text or answer.calls):
                 report_window(host, llm, messages, answer.usage, options)
     except OverBudget as refusal:

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import StreamWriter, interrupt
 
 from mahtab_tui.agent.conversation import estimate_size, fit, step_id
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     call_model,
@@ -28,7 +28,7 @@ from mahtab_tui.agent.model_calls import (
 )
 from mahtab_tui.agent.state import (
     AgentState,
-    ExecutionResult,
+    ReflectionMode,
     ReflectionResult,
     binding_arguments,
     call_message,
@@ -128,12 +128,15 @@ class Nodes:
         llm: BaseChatModel,
         session: AgentHost,
         max_turns: int,
+        reflection: ReflectionMode = "never",
         *,
         reflection_llm: BaseChatModel | None = None,
         tools: Toolset | None = None,
+        output_answers: bool = False,
     ) -> None:
+        """The arguments are those of `create_repl_graph`."""
         self.llm = llm
-        self._tools = tools
+        self.toolset = tools
         self._rejects_tools: BaseChatModel | None = None
         """A model whose service rejected tools."""
         self._rejects_pictures: BaseChatModel | None = None
@@ -142,7 +145,9 @@ class Nodes:
         self.known_limit: int | None = None
         """The number of tokens that the model can read, if it has rejected more than that."""
         self._session = session
-        self._max_turns = max_turns
+        self.max_turns = max_turns
+        self.reflection: ReflectionMode = reflection
+        self.output_answers = output_answers
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model. A repeated answer is requested again with a higher temperature."""
@@ -155,7 +160,7 @@ class Nodes:
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls one after the other; each result becomes a message for the
         model."""
-        assert self._tools is not None
+        assert self.toolset is not None
         messages = list(state["messages"])
         update: Update = {}
         count = state["tool_count"]
@@ -179,7 +184,7 @@ class Nodes:
             else:
                 writer(record)
                 began = time.monotonic()
-                ran = run_call(asked, self._tools, self._session.cancelled)
+                ran = run_call(asked, self.toolset, self._session.cancelled)
                 seconds = time.monotonic() - began
                 count += 1
             record = record.changed(
@@ -187,7 +192,7 @@ class Nodes:
             )
             writer(record)
             if ran.state == "ok":
-                update |= stored_result({**state, **update}, asked, ran.text, self._tools)  # type: ignore[typeddict-item]
+                update |= stored_result({**state, **update}, asked, ran.text, self.toolset)  # type: ignore[typeddict-item]
             element = to_xml(record, "call", "name", "arguments", "state")
             messages.append(ToolMessage(element, tool_call_id=asked["id"], name=asked["name"]))
             if ran.state == "stopped":
@@ -207,9 +212,9 @@ class Nodes:
             state["original_prompt"],
             failed=bool(results) and all(result["is_error"] for result in results),
         )
-        if state["turn_count"] >= self._max_turns and not is_complete(state):
+        if state["turn_count"] >= self.max_turns and not is_complete(state):
             self._report(writer, "max-turns", state, state["step"])
-            prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
+            prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self.max_turns)} {prompt}"
         return self._answer(
             state,
             _append_text(state["messages"], prompt),
@@ -236,7 +241,7 @@ class Nodes:
         if any(normalize_code(block) not in earlier for block in blocks):
             return update | {"code_blocks": blocks, "next": "approve"}
         failed = any(earlier[normalize_code(block)]["is_error"] for block in blocks)
-        again = failed and not state["repeated"] and update["turn_count"] < self._max_turns
+        again = failed and not state["repeated"] and update["turn_count"] < self.max_turns
         instead = prompts.write_other_code(state["original_prompt"]) if again else prompts.REPEATED
         # Without the repeated answer, because a model that sees it repeats it once more.
         update["messages"] = _append_text(_without_answer(state["messages"]), instead)
@@ -348,7 +353,7 @@ class Nodes:
                     "warning",
                 )
         update: Update = {"reflection": dict(result), "stopped": answer.stopped}
-        if not result["is_complete"] and state["turn_count"] < self._max_turns:
+        if not result["is_complete"] and state["turn_count"] < self.max_turns:
             hint = prompts.INCOMPLETE.format(
                 reasoning=result["reasoning"], next_action=result["next_action"]
             ).strip()
@@ -365,8 +370,8 @@ class Nodes:
     def offered_tools(self) -> set[str]:
         """Names of the tools offered to the model."""
         return (
-            {tool.name for tool in self._tools.offered}
-            if self._tools is not None and self._binding()
+            {tool.name for tool in self.toolset.offered}
+            if self.toolset is not None and self._binding()
             else set()
         )
 
@@ -376,9 +381,9 @@ class Nodes:
         Models on this machine get none, because small ones call tools instead of writing code, and
         the same functions are in the namespace.
         """
-        if self._tools is None or self._rejects_tools is self.llm or is_on_this_machine(self.llm):
+        if self.toolset is None or self._rejects_tools is self.llm or is_on_this_machine(self.llm):
             return {}
-        return binding_arguments(self.llm, self._tools.offered, forbidden=forbidden)
+        return binding_arguments(self.llm, self.toolset.offered, forbidden=forbidden)
 
     def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
         """Return the arguments of the next call. Tools are listed even when they may no longer be
@@ -408,8 +413,8 @@ class Nodes:
         if answer.ended and not answer.text.strip() and not answer.calls:
             _notice(writer, "The model gave an empty answer.", "warning")
         text, calls, message = answer.text, list(answer.calls), answer.message
-        if self._tools is not None and not calls and answer.ended:
-            text, calls = parse_written_calls(text, self._tools.tools)
+        if self.toolset is not None and not calls and answer.ended:
+            text, calls = parse_written_calls(text, self.toolset.tools)
             if calls:
                 message = call_message(text, calls)
         message = message or AIMessage(_stored_text(answer))
@@ -575,28 +580,7 @@ class Nodes:
                 state, request.block, prompts.skipped_note(request.block, decision.reason)
             )
         code = request.code if decision.code is None else make_encodable(decision.code)
-        ran = self._session.execute(
-            code,
-            turn=request.turn,
-            step=request.step,
-            block=request.block,
-        )
-        note = "" if code == request.code else prompts.edited_note(request.block)
-        if ran.undone is not None:
-            note = prompts.undone_note(request.block, ran.undone)
-        return ExecutionResult(
-            step=request.step,
-            block=request.block,
-            cell=ran.cell,
-            code=code,
-            output=make_encodable(ran.output),
-            is_error=ran.is_error,
-            status=ran.status,
-            note=note,
-            rewritten=ran.rewritten,
-            undone=ran.undone is not None,
-            variables=make_encodable(ran.variables),
-        )
+        return self._session.execute(request, code)
 
     def _report(
         self,

@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -21,7 +22,7 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState, ReflectionMode, create_initial_state
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
-from mahtab_tui.bus.records import Agent, AssistantChat, Decision, Notice, Record, UserChat, emit
+from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.messages import make_encodable, masked_messages
 from mahtab_tui.llm.pictures import accepts_pictures
@@ -45,64 +46,6 @@ if TYPE_CHECKING:
 RECURSION_LIMIT = 10_000
 """Maximum steps of a turn; so high that only `max_turns` ends a turn."""
 
-_STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
-
-
-def run_graph(
-    graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None
-) -> AgentState:
-    """Run a turn to its end, asking the session about each block, and report it to the bus and the
-    callbacks.
-
-    `state` is updated in place during the turn, and returned. If the model fails, the turn ends
-    with ``failure`` set. Other exceptions, from callbacks or the session, are raised. The turn's
-    checkpoints are dropped.
-    """
-    narration = TurnReporter(state, session, callbacks or Callbacks())
-    thread = uuid.uuid4().hex
-    config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
-    given: Any = dict(state)
-    try:
-        while given is not None:
-            for mode, data in graph.stream(given, config, stream_mode=["updates", "custom"]):
-                try:
-                    narration.handle(mode, data)
-                except BaseException:
-                    session.cancelled.set()  # otherwise the graph would wait for the running node
-                    raise
-            request, narration.request = narration.request, None
-            given = None if request is None else Command(resume=_decide(session, request)._asdict())
-    except BaseException:
-        narration.end("failed")
-        raise
-    finally:
-        assert isinstance(graph.checkpointer, InMemorySaver)
-        graph.checkpointer.delete_thread(thread)
-    if state["failure"]:
-        emit(session.log, Notice(state["failure"], level="error"))
-    narration.end("failed" if state["failure"] else "stopped" if state["stopped"] else "done")
-    return state
-
-
-def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
-    """Decide about a block, and ask the user if the session says so."""
-    permission, record = session.permit(request), request.record(session.party)
-    if permission.action == "allow":
-        return Decision("run")
-    if permission.action == "deny":
-        emit(session.log, record.changed(state="refused", reason=permission.reason))
-        sentence = f"Code from {session.party} was not run. {permission.reason}"
-        emit(session.log, Notice(sentence, level="warning"))
-        return Decision("refuse", reason=permission.reason)
-    asked = record.changed(why=permission.reason or None)
-    emit(session.log, asked.changed(state="waiting"))
-    decision = session.decide(request)
-    edited = decision.action in ("run", "all") and decision.code not in (None, request.code)
-    text = decision.code if edited and decision.code is not None else request.code
-    decided = "edited" if edited else _STATE_AFTER[decision.action]
-    emit(session.log, asked.changed(text=text, state=decided, reason=decision.reason))
-    return decision
-
 
 _ANSWER_NODES = ("generate", "close")
 """Nodes whose answers are shown to the user."""
@@ -118,50 +61,71 @@ class Callbacks(NamedTuple):
     """Gets a block's output, whether it failed, and its number in the turn."""
 
 
-class TurnReporter:
-    """Reports a turn, and updates its `state`, from the items of `graph.stream`."""
+class Turn:
+    """One question: runs the graph, and reports to the bus and the callbacks what it does."""
 
-    def __init__(self, state: AgentState, session: AgentHost, callbacks: Callbacks) -> None:
+    def __init__(
+        self, graph: ReplGraph, state: AgentState, host: AgentHost, callbacks: Callbacks
+    ) -> None:
+        """state: updated in place during the turn."""
+        self._graph = graph
         self._state = state
-        self._session = session
+        self._host = host
         self._callbacks = callbacks
         self._stream: StreamingHandler | None = None
-        self.request: ApprovalRequest | None = None
-        """The block that waits for the user."""
 
-    def handle(self, mode: str, data: Any) -> None:
-        """Process one item of the stream modes ``custom`` and ``updates``."""
-        if mode == "custom":
-            if isinstance(data, Record):
-                emit(self._session.log, data)
-                if isinstance(data, Agent) and data.state == "thinking":
-                    self._stream = StreamingHandler(
-                        self._session.log, data.turn, data.step, data.party
-                    )
-            elif data is not None:
-                if self._stream is not None:
-                    self._stream.process_token(data)
-                self._callbacks.on_token(data)
-            elif self._stream is not None:  # the answer being streamed starts over
-                self._stream = self._stream.restart()
-        else:
-            for node, update in data.items():
-                if node == "__interrupt__":
-                    self.request = ApprovalRequest(**update[0].value)
-                else:
-                    self._update(node, update)
+    def run(self) -> None:
+        """Run the turn to its end; see `run_graph`."""
+        thread = uuid.uuid4().hex
+        config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
+        given: Any = dict(self._state)
+        try:
+            while given is not None:
+                request: ApprovalRequest | None = None
+                stream: Any = self._graph.stream(given, config, stream_mode=["updates", "custom"])
+                for mode, data in stream:
+                    try:
+                        if mode == "custom":
+                            self._show(data)
+                            continue
+                        for node, update in data.items():
+                            if node == "__interrupt__":
+                                request = ApprovalRequest(**update[0].value)
+                            else:
+                                self._update(node, update)
+                    except BaseException:
+                        self._host.cancelled.set()  # or the graph would wait for the running node
+                        raise
+                given = request and Command(resume=self._host.decide(request)._asdict())
+        except BaseException:
+            self._end("failed")
+            raise
+        finally:
+            assert isinstance(self._graph.checkpointer, InMemorySaver)
+            self._graph.checkpointer.delete_thread(thread)
+        failure = self._state["failure"]
+        if failure:
+            emit(self._host.log, Notice(failure, level="error"))
+        self._end("failed" if failure else "stopped" if self._state["stopped"] else "done")
 
-    def end(self, state: str) -> None:
+    def _show(self, data: Any) -> None:
+        """Show what a node has written: a record, a token, or None if the answer starts over."""
+        log = self._host.log
+        if isinstance(data, Record):
+            emit(log, data)
+            if isinstance(data, Agent) and data.state == "thinking":
+                self._stream = StreamingHandler(log, data.turn, data.step, data.party)
+        elif data is not None:
+            if self._stream is not None:
+                self._stream.process_token(data)
+            self._callbacks.on_token(data)
+        elif self._stream is not None:
+            self._stream = self._stream.restart()
+
+    def _end(self, state: str) -> None:
         self._end_stream()
-        emit(
-            self._session.log,
-            Agent(
-                state=state,
-                turn=self._state["turn"],
-                step=self._state["step"],
-                party=self._session.party,
-            ),
-        )
+        turn, step = self._state["turn"], self._state["step"]
+        emit(self._host.log, Agent(state=state, turn=turn, step=step, party=self._host.party))
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
         ran = len(self._state["execution_results"])
@@ -178,16 +142,17 @@ class TurnReporter:
 
     def _on_answer(self) -> None:
         self._end_stream()
-        if text := self._state["current_response"]:
-            stopped = self._state["stopped"] or bool(self._state["failure"])
+        state = self._state
+        if text := state["current_response"]:
             answer = AssistantChat(
                 text,
-                turn=self._state["turn"],
-                step=self._state["step"],
-                party=self._session.party,
-                stopped=stopped,
+                turn=state["turn"],
+                step=state["step"],
+                party=self._host.party,
+                stopped=state["stopped"] or bool(state["failure"]),
+                figures=state["figures"],
             )
-            emit(self._session.log, answer.changed(figures=self._state["figures"]))
+            emit(self._host.log, answer)
 
     def _end_stream(self) -> None:
         if self._stream is not None:
@@ -195,8 +160,39 @@ class TurnReporter:
             self._stream = None
 
 
+def run_graph(
+    graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None
+) -> AgentState:
+    """Run a turn to its end, asking the session about each block, and report it to the bus and the
+    callbacks.
+
+    `state` is updated in place during the turn, and returned. If the model fails, the turn ends
+    with ``failure`` set. Other exceptions, from callbacks or the session, are raised. The turn's
+    checkpoints are dropped.
+    """
+    Turn(graph, state, session, callbacks or Callbacks()).run()
+    return state
+
+
 MAX_HISTORY = 20
 DEFAULT_MODEL = "claude-sonnet-4-20250514"
+
+
+@runtime_checkable
+class AgentSession(Protocol):
+    """A session that provides a host, a conversation and tools, such as `SessionState`."""
+
+    def agent_host(self, model: str) -> AgentHost:
+        """Return the host for a model's name."""
+
+    def conversation(self) -> Sequence[tuple[str, str]]:
+        """Return the conversation so far as pairs of "user" or "assistant" and text."""
+
+    def tools(self) -> Toolset:
+        """Return the session's tools."""
+
+    def adopt(self, agent: ReplAgent) -> None:
+        """Take over an agent that was created for this session."""
 
 
 class ReplAgent:
@@ -204,11 +200,11 @@ class ReplAgent:
 
     def __init__(
         self,
-        host: AgentHost,
-        llm: BaseChatModel,
-        *,
+        session: AgentSession | AgentHost,
+        model: str | BaseChatModel = DEFAULT_MODEL,
         max_turns: int = 5,
         reflection: ReflectionMode = "never",
+        *,
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
@@ -217,14 +213,35 @@ class ReplAgent:
         summary: ConversationSummary | None = None,
         output_answers: bool = False,
     ) -> None:
+        """session: a `SessionState`, which runs code immediately in this process and provides tools
+        and history, or a host. model: a model or its name (see `get_llm`). max_turns: the maximum
+        number of answers with code per question. reflection: when a separate call checks the
+        results for completeness; otherwise the next answer reports them. reflection_llm: the model
+        that checks and summarises; by default the same model. skills: descriptions by name, in
+        addition to those of the tools. history: pairs of "user" or "assistant" and text.
+        max_history: number of questions sent in full; earlier ones are summarised. summary: an
+        existing summary of the start of `history`. output_answers: whether a short output of a
+        single block ends a question. Raises `ModelError`.
+        """
+        if isinstance(session, AgentSession):
+            host = session.agent_host(model if isinstance(model, str) else model._llm_type)
+            tools, history = tools or session.tools(), [*session.conversation(), *history]
+        else:
+            host = session
         self._host = host
-        self.model: str | BaseChatModel = llm
+        self.model = model
         """The model as it was passed in: a name or an object."""
-        self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm, tools=tools)
-        self._graph = build_graph(self._nodes, max_turns, reflection, output_answers=output_answers)
-        self._reflection = reflection
+        self._nodes = Nodes(
+            _resolve_model(model, host),
+            host,
+            max_turns,
+            reflection,
+            reflection_llm=reflection_llm,
+            tools=tools,
+            output_answers=output_answers,
+        )
+        self._graph = build_graph(self._nodes)
         self._skills = dict(skills or {})
-        self._tools = tools
         self._turn_lock = threading.Lock()
         self._current: Future[str] | None = None
         self._conversation = Conversation(
@@ -232,6 +249,8 @@ class ReplAgent:
             for message in history
         )
         self._history = MessageHistory(host, self._conversation, max_history, summary)
+        if isinstance(session, AgentSession):
+            session.adopt(self)
 
     @property
     def messages(self) -> list[AnyMessage]:
@@ -290,7 +309,7 @@ class ReplAgent:
         if isinstance(nodes.llm, Preparable):
             (system,) = masked_messages([SystemMessage(self._system_prompt())], self._host.secrets)
             nodes.llm.prepare(str(system.text))
-        if self._reflection != "never" and isinstance(nodes.checker, Preparable):
+        if nodes.reflection != "never" and isinstance(nodes.checker, Preparable):
             nodes.checker.prepare("")
 
     def stop(self) -> None:
@@ -329,24 +348,16 @@ class ReplAgent:
         running turn."""
         with self._turn_lock:
             self._history.max_history = max_history
-            old = self._nodes.reflection_llm
-            self._nodes = Nodes(
-                self._nodes.llm,
-                self._host,
-                max_turns,
-                reflection_llm=reflection_llm,
-                tools=self._tools,
-            )
-            self._graph = build_graph(
-                self._nodes, max_turns, reflection, output_answers=output_answers
-            )
-            self._reflection = reflection
+            nodes = self._nodes
+            nodes.max_turns, nodes.reflection = max_turns, reflection
+            nodes.output_answers = output_answers
+            old, nodes.reflection_llm = nodes.reflection_llm, reflection_llm
         if isinstance(old, Stoppable):
             old.close()
-        if isinstance(self._nodes.llm, SelfChecking) and (
+        if isinstance(nodes.llm, SelfChecking) and (
             reflection == "never" or reflection_llm is not None
         ):
-            self._nodes.llm.close_checker()
+            nodes.llm.close_checker()
 
     def compact(self, keep: str, turn: int) -> str | None:
         """Summarise the conversation before the last question; `stop` stops this. See
@@ -464,15 +475,13 @@ class ReplAgent:
     def _system_prompt(self) -> str:
         """Return the system prompt. Anything that may change within a session is sent with the
         questions, so that the start of the prompt stays the same."""
-        functions, offered = (
-            self._tools.functions() if self._tools is not None else (),
-            self._nodes.offered_tools,
-        )
+        tools, offered = self._nodes.toolset, self._nodes.offered_tools
+        functions = tools.functions() if tools is not None else ()
         return system_prompt([function for function in functions if function.called not in offered])
 
     def _sections(self) -> dict[str, str]:
         """Return the sections to send before a question if they have changed."""
-        sections, tools = {"surroundings": self._host.surroundings()}, self._tools
+        sections, tools = {"surroundings": self._host.surroundings()}, self._nodes.toolset
         if tools is None:
             return sections | background(self._skills)
         skills = {**tools.skills.descriptions(bundled=False), **self._skills}
@@ -490,70 +499,10 @@ class ReplAgent:
         return [model for model in models if isinstance(model, Stoppable)]
 
 
-@runtime_checkable
-class AgentSession(Protocol):
-    """A session that provides a host, a conversation and tools, such as `SessionState`."""
-
-    def agent_host(self, model: str) -> AgentHost:
-        """Return the host for a model's name."""
-
-    def conversation(self) -> Sequence[tuple[str, str]]:
-        """Return the conversation so far as pairs of "user" or "assistant" and text."""
-
-    def tools(self) -> Toolset:
-        """Return the session's tools."""
-
-    def adopt(self, agent: ReplAgent) -> None:
-        """Take over an agent that was created for this session."""
-
-
-def create_repl_agent(
-    session: AgentSession | AgentHost,
-    model: str | BaseChatModel = DEFAULT_MODEL,
-    max_turns: int = 5,
-    reflection: ReflectionMode = "never",
-    *,
-    reflection_llm: BaseChatModel | None = None,
-    skills: Mapping[str, str] | None = None,
-    tools: Toolset | None = None,
-    history: Sequence[tuple[str, str] | StoredMessage] = (),
-    max_history: int = MAX_HISTORY,
-    summary: ConversationSummary | None = None,
-    output_answers: bool = False,
-) -> ReplAgent:
-    """Create an agent for a session: a `SessionState`, which runs code immediately in this process
-    and provides tools and history, or a host.
-
-    model: a model or its name (see `get_llm`). max_turns: the maximum number of answers with code
-    per question. reflection: when a separate call checks the results for completeness; otherwise
-    the next answer reports them. reflection_llm: the model that checks and summarises; by default
-    the same model. skills: descriptions by name, in addition to those of the tools. history: pairs
-    of "user" or "assistant" and text. max_history: number of questions sent in full; earlier ones
-    are summarised. summary: an existing summary of the start of `history`. output_answers: whether
-    a short output of a single block ends a question. Raises `ModelError`.
-    """
-    if not isinstance(session, AgentSession):
-        host = session
-    else:
-        host = session.agent_host(model if isinstance(model, str) else model._llm_type)
-        tools, history = tools or session.tools(), [*session.conversation(), *history]
-    agent = ReplAgent(
-        host,
-        _resolve_model(model, host),
-        max_turns=max_turns,
-        reflection=reflection,
-        reflection_llm=reflection_llm,
-        skills=skills,
-        tools=tools,
-        history=history,
-        max_history=max_history,
-        summary=summary,
-        output_answers=output_answers,
-    )
-    agent.model = model
-    if isinstance(session, AgentSession):
-        session.adopt(agent)
-    return agent
+@wraps(ReplAgent, assigned=(), updated=())
+def create_repl_agent(*args: Any, **options: Any) -> ReplAgent:
+    """Create an agent for a session; the arguments are those of `ReplAgent`."""
+    return ReplAgent(*args, **options)
 
 
 def _resolve_model(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:

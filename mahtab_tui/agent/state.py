@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import add_ai_message_chunks
 
+from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.llm.messages import make_encodable
 
@@ -138,32 +139,6 @@ class ReflectionResult(TypedDict):
     reasoning: str
     next_action: str
     """The next step if the question is not answered."""
-
-
-class ExecutionResult(TypedDict):
-    """The result of one code block."""
-
-    step: int
-    """Number of its answer within the turn, from 0."""
-    block: int
-    """Number of the block within the answer, from 0."""
-    cell: int | None
-    """The cell's number; None if it did not run."""
-    code: str
-    """The code, whether it ran or not."""
-    output: str
-    is_error: bool
-    status: str
-    """A `kernel.values.Status` value, ``skipped``, or ``repeated`` for code that did not run
-    because it had already run."""
-    note: str
-    """Tells the model why the code did not run as written; otherwise empty."""
-    rewritten: NotRequired[bool]
-    """Whether `output` lacks overwritten text."""
-    undone: NotRequired[bool]
-    """Whether the user undid its changes."""
-    variables: NotRequired[str]
-    """Describes the variables that it made or changed."""
 
 
 class AgentState(TypedDict):

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mahtab_tui.agent.state import AgentState, ExecutionResult, ToolCall
+from mahtab_tui.agent.host import ExecutionResult
+from mahtab_tui.agent.state import AgentState, ToolCall
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output

@@ -309,7 +309,7 @@ class Conversation:
         """Return the entry of a code block that starts."""
         cell = self._block(record)
         if cell is None:
-            cell = Cell(author=author_of_answer(record), person=False)
+            cell = Cell(author=answer_author(record), person=False)
             self._begin(self._pieces.setdefault(answer_step(record), []), cell)
         cell.approval = ""
         return cell
@@ -432,7 +432,7 @@ class Conversation:
         code: bool,
         block: int | None = None,
     ) -> None:
-        author, turn = author_of_answer(record), record.turn
+        author, turn = answer_author(record), record.turn
         if code:
             self._begin(
                 pieces, Cell(author=author, person=False, code=text, block=block, turn=turn)
@@ -472,7 +472,7 @@ class Conversation:
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
             key = record.entry_name
-            self._begin(pieces, Words(author=author_of_answer(record), key=key, turn=record.turn))
+            self._begin(pieces, Words(author=answer_author(record), key=key, turn=record.turn))
             shown = pieces[-1:]
         last = shown[-1]
         if isinstance(last, Words):
@@ -541,7 +541,7 @@ AnswerRecord = (
 """A record of one answer of the model."""
 
 
-def author_of_answer(record: AnswerRecord) -> str:
+def answer_author(record: AnswerRecord) -> str:
     return record.party or "model"
 
 

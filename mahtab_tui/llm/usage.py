@@ -122,11 +122,6 @@ class Tariff(NamedTuple):
         return not _is_on_this_machine(self.priced_as)
 
 
-def load_prices() -> None:
-    """Load the table of prices, which takes some tenths of a second."""
-    import genai_prices  # noqa: F401
-
-
 def estimate_message_tokens(texts: Iterable[str], pictures: int = 0) -> int:
     """Estimate the tokens of messages with these texts and so many pictures, rather too high than
     too low."""

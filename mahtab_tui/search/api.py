@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mahtab_tui.bus.codec import as_json
 from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
@@ -23,82 +24,65 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model, parse_sampling, pop_access
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
-from mahtab_tui.search.limits import MAX_CALLS, merge_limits
+from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.log import Emit, Log
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.answers import Answer, Result, needs_code, search_for_form
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from mahtab_tui.worker.search_log import TurnLines
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""
 
 
+def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a function the parameters of another one in place of its `**options`, and the other's
+    docstring before its own."""
+
+    def extend(function: F) -> F:
+        own, inherited = inspect.signature(function), inspect.signature(shared)
+        named = {name: each for name, each in own.parameters.items() if name != "options"}
+        parameters = {**inherited.parameters, **named}.values()
+        extended: Any = function
+        extended.__signature__ = own.replace(
+            parameters=sorted(parameters, key=lambda each: each.kind)
+        )
+        extended.__doc__ = f"{inspect.getdoc(shared)}\n\n{inspect.getdoc(function)}"
+        return function
+
+    return extend
+
+
+@_extends(rlm_of_kernels)
 def rlm(
     query: str,
     context: Any = None,
     *,
-    contexts: Mapping[str, Any] | None = None,
-    returns: Any = None,
-    instructions: str = "",
     model: GivenModel | None = None,
     sub_model: GivenModel | None = None,
-    tools: Sequence[Callable[..., Any]] = (),
-    temperature: float | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    base_url: str | None = None,
-    api_key: str | None = None,
-    max_depth: int = 1,
-    max_turns: int = 20,
-    max_calls: int = MAX_CALLS,
-    max_usd: float | None = None,
-    max_seconds: float | None = None,
-    max_answer: int | None = None,
-    max_tokens: int | None = None,
-    turn_seconds: float | None = None,
-    small: int | None = None,
-    ask_above: int | None = None,
-    concurrency: int | None = None,
     log: str | os.PathLike[str] | None = None,
-    yes: bool = False,
-    raw: bool = False,
-    verbose: bool = False,
     on_event: Callable[[Record], None] | None = None,
     searcher: Searcher | None = None,
-    **named: Any,
+    **options: Any,
 ) -> Answer:
-    """Answer a query over a context of any size: a model explores it with code and calls itself on parts. Ctrl+C stops it.
+    """Outside of a session, the search runs in this process, and Ctrl+C stops it:
 
-    context: str, bytes, a path object, a list of strings or documents, a dict of them, a DataFrame. Several may be given by names of their
-    own, which are then variables of the model's code: rlm(query, contract=a, mails=b), or contexts={"contract": a} for any name. What
-    looks like a secret or another program's option is refused.
-    returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
-    back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
-    `tree` (the calls, as data), `trajectory` (the same as dicts) and `log` (the events).
-    instructions: what else the first model must know or observe, such as what words in the text mean; parts are read without it.
-    model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
-    or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or not, with a
-    model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
-    base_url, api_key: where the service of a model that is named is, as in "http://localhost:8000/v1", and its key; by default as the
-    environment says. No other key is sent to base_url than api_key or, by `openai:`, OPENAI_COMPATIBLE_API_KEY.
-    sub_model: for all calls but the root's, perhaps a cheaper one.
-    tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
-    its own. Arguments and results are plain data. The model is told their signatures and docstrings.
-    temperature, top_p, seed: how the models choose their words, as far as they take these options.
-    max_depth (1), max_turns (20): calls at this depth are plain, and how often one call may run code.
-    max_calls, max_usd (US dollars), max_seconds: limits for all calls together; the last call may exceed what was left.
-    max_answer (1,000,000): how many characters the answer may have.
-    When a limit is reached, or the model fails after something was found, the best answer so far is returned.
-    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
-    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers and queries that count or compare.
-    ask_above (50): sub-calls that need no consent. yes: allow more sub-calls than that; otherwise further ones are refused, and the model
-    makes do with what it has.
-    concurrency: how many calls run at a time. log: a file to write the events to, as JSON lines.
-    raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
-    verbose: print a line for each turn and each answer to stderr.
+    model, sub_model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content`
+    and returns or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or
+    not, with a model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or
+    `demo`.
+    base_url, api_key: by default as the environment says. No other key is sent to base_url than api_key or, by `openai:`,
+    OPENAI_COMPATIBLE_API_KEY.
+    max_calls, max_usd, max_seconds: the last call may exceed what was left. The best answer so far is also returned if the model fails after
+    something was found.
+    yes: otherwise sub-calls above ask_above are refused, and the model makes do with what it has.
+    verbose: the lines are printed during the search.
+    log: a file to write the events to, as JSON lines.
     on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
     searcher: keeps the model and the sandboxes' server for the next search.
 
@@ -107,24 +91,20 @@ def rlm(
     log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
     causes a warning.
     """
-    if not isinstance(instructions, str):
-        raise ValueError(f"instructions must be a str, not {instructions!r}.")
+    bound = inspect.signature(rlm_of_kernels).bind(query, context, **options)
+    bound.apply_defaults()
+    given = bound.arguments
+    returns, tools, raw = given["returns"], given["tools"], given["raw"]
+    if not isinstance(given["instructions"], str):
+        raise ValueError(f"instructions must be a str, not {given['instructions']!r}.")
     limits = merge_limits(
-        max_turns=max_turns,
-        max_depth=max_depth,
-        max_calls=max_calls,
-        max_usd=max_usd,
-        max_seconds=max_seconds,
-        max_answer=max_answer,
-        max_tokens=max_tokens,
-        turn_seconds=turn_seconds,
-        small=small,
-        ask_above=ask_above,
-        concurrency=concurrency,
+        **{each.name: given[each.name] for each in fields(Limits) if each.name in given}
     )
-    sampling = parse_sampling(temperature=temperature, top_p=top_p, seed=seed)
-    access = pop_access({"base_url": base_url, "api_key": api_key})
-    contents = read_contexts(context, contexts, named, inspect.signature(rlm).parameters)
+    sampling = parse_sampling(**{name: given[name] for name in ("temperature", "top_p", "seed")})
+    access = pop_access({name: given[name] for name in ("base_url", "api_key")})
+    contents = read_contexts(
+        context, given["contexts"], given["named"], inspect.signature(rlm).parameters
+    )
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
     log_file: Log | None = None
@@ -135,7 +115,7 @@ def rlm(
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
-        if verbose:
+        if given["verbose"]:
             takers.append(partial(_print_turn, TurnLines()))
 
         def emit(record: Record) -> None:
@@ -154,11 +134,11 @@ def rlm(
             else:
                 found = search.run(
                     query,
-                    Text.of(contents, instructions),
+                    Text.of(contents, given["instructions"]),
                     model=model or used.model or default_model(),
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
-                    asking="run" if yes else "refuse",
+                    asking="run" if given["yes"] else "refuse",
                     sampling=sampling,
                     access=access,
                     tools=runner,

@@ -64,17 +64,30 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """Counts for one tree. Lives in one loop."""
+    """Counts what the calls of one tree use, and keeps them within its limits. Lives in one
+    loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.spent = Amount()
+        self.usage = UsageStats()
+        self._failed = 0
+        """Calls that used no tokens."""
         self._reserved = Amount()
-        self._unpriced = False
+        self._running = 0
+        self._worst = 0.0
+        """Most that the running calls may cost together."""
+        self._ended = asyncio.Event()
+        """Set when one of them ends, and then replaced."""
+
+    @property
+    def spent(self) -> Amount:
+        usage = self.usage
+        tokens = usage.input_tokens + usage.output_tokens
+        return Amount(usage.calls + self._failed, tokens, usage.cost)
 
     def hold(self, amount: Amount) -> Amount:
         """Reserve an amount. Raises `BudgetSpent` and reserves nothing if it exceeds a limit."""
-        if self._unpriced:
+        if self.usage.unpriced_calls and self._limits.max_usd is not None:
             raise BudgetSpent(
                 "A call did not report its price, so the limit in dollars can no longer be enforced."
             )
@@ -97,12 +110,9 @@ class Budget:
         """Release a reserved amount."""
         self._reserved = self._reserved.minus(amount)
 
-    def spend(self, amount: Amount) -> None:
-        self.spent = self.spent.plus(amount)
-
-    def unpriced(self) -> None:
-        """Note that a call was made whose price is unknown."""
-        self._unpriced = self._limits.max_usd is not None
+    def count_failure(self) -> None:
+        """Count a call that failed before it used tokens."""
+        self._failed += 1
 
     @property
     def usd_left(self) -> float | None:
@@ -123,34 +133,22 @@ class Budget:
             usd=None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
         )
 
-
-class DollarLimit:
-    """Keeps the calls of one tree within its limit in dollars. Lives in one loop."""
-
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._running = 0
-        self._worst = 0.0
-        """Most that the running calls may cost together."""
-        self._ended = asyncio.Event()
-        """Set when one of them ends, and then replaced."""
-
     @asynccontextmanager
-    async def reserved(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
+    async def within_usd(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
         """Enclose a call. One that could exceed the limit together with others waits until no other
         runs. Raises `BudgetSpent`.
 
         estimate: US dollars. worst: returns the most that it may cost; called only if there is a
         limit.
         """
-        if self._budget.usd_left is None:
+        if self.usd_left is None:
             yield
             return
         most = worst()
-        while self._running and self._worst + most > self._budget.usd_left:
+        while self._running and self._worst + most > self.usd_left:
             await self._ended.wait()
             most = worst()  # known better after a model's first calls
-        self._budget.check_usd(estimate)  # the last one may have cost more than estimated
+        self.check_usd(estimate)  # the last one may have cost more than estimated
         self._running += 1
         self._worst += most
         try:
@@ -162,7 +160,7 @@ class DollarLimit:
             self._ended = asyncio.Event()
 
 
-class Prices:
+class Estimates:
     """Estimates what a model's calls will use from what they have used so far."""
 
     def __init__(self, usd_per_token: tuple[float, float]) -> None:
@@ -224,17 +222,15 @@ class Calls:
     ) -> None:
         """everyone: the gate of all calls. gates: of each model's calls."""
         self.budget = budget
-        self.usage = UsageStats()
         self._events = events
         self._everyone = everyone
         self._gates = gates
         self._spending = spending
-        self._dollars = DollarLimit(budget)
-        self._prices: dict[Model, Prices] = {}
+        self._estimates: dict[Model, Estimates] = {}
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
         """Estimate what calls that together read so many characters will use."""
-        return self._prices_of(model).estimate(chars, calls)
+        return self._estimates_of(model).estimate(chars, calls)
 
     async def ask(
         self,
@@ -310,7 +306,7 @@ class Calls:
             self.budget.hold(estimated)
         try:
             async with (
-                self._dollars.reserved(
+                self.budget.within_usd(
                     (reserved or estimated).usd, lambda: self._most(conversation)
                 ),
                 self._within_session_limit(conversation),
@@ -329,7 +325,7 @@ class Calls:
                     elif begun:
                         self._count_estimate(node, turn, model, chars, estimated)
                     elif not is_busy(error):
-                        self.budget.spend(Amount(1))
+                        self.budget.count_failure()
                     raise
                 used = reply.usage or Usage(
                     input_tokens=tokens(chars), output_tokens=tokens(len(reply.text))
@@ -362,14 +358,8 @@ class Calls:
 
     def _count(self, node: str, turn: int, model: Model, used: Usage) -> None:
         """Count what a call has used, as the model reported it."""
-        used = used.changed(node=node, turn=turn, source="rlm", model=used.model or model.name)
-        read, written, cost = used.input_tokens, used.output_tokens, used.cost
-        self._prices_of(model).learn(read, written, cost)
-        self.budget.spend(Amount(1, read + written, cost or 0.0))
-        if cost is None:
-            self.budget.unpriced()
-        self.usage.add(used)
-        self._events.send(used)
+        self._estimates_of(model).learn(used.input_tokens, used.output_tokens, used.cost)
+        self._send(used.changed(node=node, turn=turn, source="rlm", model=used.model or model.name))
 
     def _count_estimate(
         self, node: str, turn: int, model: Model, chars: int, amount: Amount
@@ -387,8 +377,10 @@ class Calls:
             cost=cost,
             estimated=True,
         )
-        self.budget.spend(amount)
-        self.usage.add(used)
+        self._send(used)
+
+    def _send(self, used: Usage) -> None:
+        self.budget.usage.add(used)
         self._events.send(used)
 
     def _most(self, conversation: NodeConversation) -> float:
@@ -396,7 +388,7 @@ class Calls:
         its answer cannot be limited, as the model's calls before it suggest."""
         model, worst = conversation.model, conversation.worst_cost()
         if worst is None or (worst and not model.takes_max_tokens):
-            return self._prices_of(model).most(conversation.chars, self.budget.usd_left or 0.0)
+            return self._estimates_of(model).most(conversation.chars, self.budget.usd_left or 0.0)
         return max(worst, self.estimate(model, conversation.chars).usd)
 
     def _shorten_answer(self, conversation: NodeConversation) -> None:
@@ -409,5 +401,7 @@ class Calls:
         affordable = _FEWEST_TOKENS + int((left - fewest) / model.usd_per_token[1])
         conversation.max_tokens = min(_LIMITED_TOKENS, affordable)
 
-    def _prices_of(self, model: Model) -> Prices:
-        return self._prices.setdefault(model, Prices(model.usd_per_token))
+    def _estimates_of(self, model: Model) -> Estimates:
+        if model not in self._estimates:
+            self._estimates[model] = Estimates(model.usd_per_token)
+        return self._estimates[model]

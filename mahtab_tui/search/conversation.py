@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
@@ -28,14 +28,13 @@ from mahtab_tui.llm.providers import (
     get_llm,
     split_spec,
 )
+from mahtab_tui.llm.usage import DEAR, Tariff, is_priced, usd_per_token, with_cost, worst_cost
 from mahtab_tui.search.limits import Gate, Limits
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.system.processes import langsmith_variable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-    from mahtab_tui.search.service_models import Prices
 
 T = TypeVar("T")
 
@@ -103,43 +102,79 @@ class Reply(NamedTuple):
     """Usage of the call; None if the model did not report it."""
 
 
-class Model(Protocol):
+class Model:
     """One model. Lives in one loop."""
 
-    name: str
-    concurrency: int
-    """Calls at a time."""
-    remembers: bool
+    remembers = False
     """Whether it keeps conversations itself; its answers must come back word for word, or
     everything is sent again."""
-    takes_max_tokens: bool
+    takes_max_tokens = False
     """Whether a call can limit its answer's tokens; its worst cost is then known."""
+    concurrency = CONCURRENCY
+    """Calls at a time."""
+
+    def __init__(self, name: str, secrets: Secrets, paid: BaseChatModel | Tariff | None) -> None:
+        """name: for people. secrets: masked in its messages. paid: determines the price of its
+        calls, if known.
+
+        The table of prices takes a moment to load: that begins at once, and goes on while the first
+        answer is awaited.
+        """
+        self.name = name
+        self._secrets = secrets
+        self._paid = paid
+        self._loading = threading.Thread(target=_load_prices, name="prices", daemon=True)
+        if isinstance(paid, Tariff) and paid.needs_table:
+            self._loading.start()
 
     @property
     def priced(self) -> bool:
         """Whether the price of a call is known, if only after it."""
+        return self._paid is not None and is_priced(self._paid)
 
     @property
     def usd_per_token(self) -> tuple[float, float]:
-        """US dollars for a token read and a token written, if known before a call."""
-
-    def conversation(self, *messages: Message) -> NodeConversation:
-        """Start a conversation with these messages; its calls are made one after the other."""
+        """US dollars for a token read and a token written, if known before a call; while the table
+        loads, those of an expensive model."""
+        if self._paid is None:
+            return 0.0, 0.0
+        return DEAR if self._loading.is_alive() else usd_per_token(self._paid)
 
     def worst_cost(
         self, messages: Sequence[Message], max_tokens: int | None = None
     ) -> float | None:
         """Return the US dollars that an answer to these messages, of so many tokens, may cost at
         most; None if unknown."""
+        if self._paid is None:
+            return None
+        texts = (message.content for message in messages)
+        return worst_cost(self._paid, texts, max_tokens=max_tokens)
+
+    def conversation(self, *messages: Message) -> NodeConversation:
+        """Start a conversation with these messages; its calls are made one after the other."""
+        return NodeConversation(self, messages)
+
+    def masked(self, messages: Sequence[Message]) -> list[dict[str, str]]:
+        """Return messages as they are sent."""
+        return [
+            {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
+            for message in messages
+        ]
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`,
         or what the provider's code raises."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """End its processes. May block, so call it on another thread."""
+        """End its processes, if it has any. May block, so call it on another thread."""
+
+
+def _load_prices() -> None:
+    with IMPORTS.turn():
+        import genai_prices  # noqa: F401
 
 
 class NodeConversation:
@@ -222,8 +257,8 @@ CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("caller_l
 the caller's other code must."""
 
 
-class FunctionModel:
-    """A `conversation.Model`: a function that gets the messages as dicts with `role` and `content`.
+class FunctionModel(Model):
+    """A function that gets the messages as dicts with `role` and `content`.
 
     It returns the answer, or the answer and its usage, or an answer of the clients of OpenAI or
     Anthropic; or it yields the answer piece by piece. An asynchronous function is awaited in the
@@ -232,43 +267,20 @@ class FunctionModel:
     call.
     """
 
-    remembers = False
-    takes_max_tokens = False
-
     def __init__(
-        self, function: Function, secrets: Secrets, *, name: str = "", prices: Prices | None = None
+        self, function: Function, secrets: Secrets, *, name: str = "", tariff: Tariff | None = None
     ) -> None:
-        """secrets: masked in its messages. name: by default the function's. prices: of what it
+        """secrets: masked in its messages. name: by default the function's. tariff: of what it
         asks, if known."""
-        self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        self.concurrency = CONCURRENCY
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        super().__init__(name, secrets, tariff)
         self._function = function
-        self._secrets = secrets
-        self._prices = prices
-
-    @property
-    def priced(self) -> bool:
-        return self._prices is not None and self._prices.known
-
-    @property
-    def usd_per_token(self) -> tuple[float, float]:
-        return (0.0, 0.0) if self._prices is None else self._prices.usd_per_token
-
-    def conversation(self, *messages: Message) -> NodeConversation:
-        return NodeConversation(self, messages)
-
-    def worst_cost(
-        self, messages: Sequence[Message], max_tokens: int | None = None
-    ) -> float | None:
-        return None if self._prices is None else self._prices.worst_cost(messages)
+        self._tariff = tariff
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
-        sent = [
-            {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
-            for message in messages
-        ]
+        sent = self.masked(messages)
         here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
 
         def on_words_later(words: str) -> None:
@@ -280,15 +292,12 @@ class FunctionModel:
         else:
             value = await on_thread(partial(self._call, sent, on_words_later, there))
         text, usage = self._text_and_usage(value)
-        if usage is not None and self._prices is not None:
-            usage = await on_thread(partial(self._prices.with_cost, usage))
+        if usage is not None and self._tariff is not None:
+            usage = await on_thread(partial(with_cost, usage, self._tariff.priced_as))
         text = make_encodable(text)
         on_words(None)
         on_words(text)
         return Reply(text, is_cut({"stop_reason": _end_reason(value)}), usage)
-
-    def close(self) -> None:
-        """Do nothing: a function has no processes."""
 
     async def _await(self, sent: list[dict[str, str]], on_words: Callable[[str], None]) -> Any:
         try:
@@ -508,7 +517,8 @@ class ChosenModels:
         provider, path = split_spec(full_name(name, options.get("provider")))
         if provider != "replay":
             return self._of_langchain(name, sampling)
-        from mahtab_tui.search.replay_model import ReplayModel
+        with IMPORTS.turn():
+            from mahtab_tui.search.service_models import ReplayModel
 
         check_sampling(name, sampling, (), "")
         return ReplayModel(name, Path(path), self._secrets)

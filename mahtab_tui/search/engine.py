@@ -347,13 +347,13 @@ class Engine:
             conversation.ended = True
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
-        places = set(find_quotes(reply.text, text.text))
-        places.update(find_values(reply.text, text.text, [(0, len(text.text))]))
+        spans = set(find_quotes(reply.text, text.text))
+        spans.update(find_values(reply.text, text.text, [(0, len(text.text))]))
         why = "The answer was longer than the model may write at once." if reply.cut else ""
         return NodeOutcome(
             reply.text,
             "partial" if reply.cut else "done",
-            text.to_root(sorted(places)),
+            text.to_root(sorted(spans)),
             why,
         )
 

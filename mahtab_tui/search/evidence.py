@@ -44,7 +44,7 @@ class SubAnswers:
         """Return the spans of the root's text on which the node's answer rests: what the answers in
         it rest on, and the places of single values from them, which code may have put together
         anew."""
-        found = self._text.to_root(list(self._places(answer)))
+        found = self._text.to_root(list(self._value_spans(answer)))
         for each, spans in islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
             if spans and (
                 each.strip() == answer.strip()
@@ -53,7 +53,7 @@ class SubAnswers:
                 found += spans
         return found
 
-    def _places(self, answer: str) -> Iterator[TextSpan]:
+    def _value_spans(self, answer: str) -> Iterator[TextSpan]:
         """Yield the places of the values that stand in the answer and in one of a sub-call, and
         exactly once in what that sub-call has read; but not of those which sub-calls have from
         different places, of which it is unknown which one is meant."""

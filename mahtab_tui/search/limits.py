@@ -11,9 +11,6 @@ from typing import Any, TypeVar
 from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 
-MAX_CALLS = 200
-"""Model calls of one search, by default."""
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -23,7 +20,7 @@ class Limits:
     """Most turns of one node."""
     max_depth: int = 1
     """Calls at this depth are plain; the root is at depth 0."""
-    max_calls: int | None = MAX_CALLS
+    max_calls: int | None = 200
     """Model calls of the whole tree; so are the following limits."""
     max_tokens: int | None = None
     """Read and written."""

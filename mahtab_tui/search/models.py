@@ -21,14 +21,13 @@ from mahtab_tui.llm.messages import (
     is_cut,
     is_refused,
     make_encodable,
-    masked_messages,
 )
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.llm.usage import is_priced, model_name, reported_usage, usd_per_token, worst_cost
+from mahtab_tui.llm.usage import model_name, reported_usage
 from mahtab_tui.search.conversation import (
-    CONCURRENCY,
     Message,
+    Model,
     NodeConversation,
     OnWords,
     Reply,
@@ -128,17 +127,15 @@ _KINDS: dict[str, type[BaseMessage]] = {
 }
 
 
-class ChatModel:
-    """A `conversation.Model` of LangChain, and its instances. Lives in one loop."""
+class ChatModel(Model):
+    """A model of LangChain, and its instances. Lives in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
         """secrets: masked in its messages."""
-        self.name = name
-        self.secrets = secrets
-        self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
+        super().__init__(name, secrets, llm)
         self.remembers = isinstance(llm, ChatClaudeCLI)
-        self.priced = is_priced(llm)
-        self.usd_per_token = usd_per_token(llm)
+        if self.remembers:
+            self.concurrency = CLI_CONCURRENCY
         self.takes_max_tokens = _takes_max_tokens(llm)
         # Providers' packages keep one asynchronous client for the whole process, whose connections
         # belong to the loop that opened them, so that it fails when a second loop uses it (the
@@ -169,22 +166,11 @@ class ChatModel:
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
-    def conversation(self, *messages: Message) -> NodeConversation:
-        return NodeConversation(self, messages)
-
-    def worst_cost(
-        self, messages: Sequence[Message], max_tokens: int | None = None
-    ) -> float | None:
-        texts = (message.content for message in messages)
-        return worst_cost(self.llm, texts, max_tokens=max_tokens)
-
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         instance = self.lease(conversation)
-        sent = masked_messages(
-            [_KINDS[message.role](message.content) for message in messages], self.secrets
-        )
+        sent = [_KINDS[each["role"]](each["content"]) for each in self.masked(messages)]
         options = {} if conversation.max_tokens is None else {"max_tokens": conversation.max_tokens}
         if self.native:
             return await self._native(instance.llm, sent, on_words, options)

@@ -77,7 +77,7 @@ NO_CODE = (
     "There was no code in your answer, so nothing ran. Write one block of Python, fenced with ```python. If what you wrote is the answer to the"
     " query, write it once more: it will be taken as it is."
 )
-REPEATED_CODE = "The next block was the same again, so it did not run: what it prints is above. Answer the query from that, in words or with FINAL(answer), or write another block: grep for other words of the query and print what it finds."
+_REPEATED_CODE = "This is what your code prints; the same block did not run again. Answer the query from it in one sentence, without code: {query}"
 CUT_OFF_ANSWER = "Your answer broke off inside the code, so nothing ran. Write a shorter block of Python, fenced with ```python and closed with ```."
 
 _SHORT_QUERY = 500
@@ -218,6 +218,11 @@ def shortened_turn_message(result: TurnResult) -> str:
         _HOW_IT_ENDED.get(result.status, ""),
         omission,
     )
+
+
+def repeated_code(query: str) -> str:
+    """Reply to a block that has run before: its output stands above."""
+    return _REPEATED_CODE.format(query=_defused(query))
 
 
 def feedback_message(feedback: str, left: BudgetLeft) -> str:

@@ -139,8 +139,8 @@ def read_call(name: str, args: Any, text: Text) -> Request:
     else:
         queries = (_query(query),) * len(given)
     checked = [_part(part, text) for part in given]
-    parts, places = tuple(part for part, _ in checked), tuple(read for _, read in checked)
-    return Request(queries, parts, places, plain=name == "llm_map", many=many)
+    parts, known = tuple(part for part, _ in checked), tuple(spans for _, spans in checked)
+    return Request(queries, parts, known, plain=name == "llm_map", many=many)
 
 
 def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:

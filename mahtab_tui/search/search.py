@@ -318,7 +318,7 @@ class Search:
             outcome.text,
             outcome.state,
             engine.tree,
-            engine.calls.usage,
+            engine.calls.budget.usage,
             took,
             outcome.spans,
             outcome.why or engine.way,

@@ -1,13 +1,13 @@
-"""Models of services in searches: over our own client, or over the caller's client of OpenAI or
-Anthropic. Neither loads LangChain."""
+"""Models of searches that do not load LangChain: of services, over our own client or over the
+caller's client of OpenAI or Anthropic, and of a file with answers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.masking import Secrets
@@ -18,88 +18,39 @@ from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_stream import AnswerEnd, ChatChunk
 from mahtab_tui.llm.messages import REFUSED, is_cut, is_refused
 from mahtab_tui.llm.providers import Sampling, Service, check_sampling
-from mahtab_tui.llm.usage import (
-    DEAR,
-    Tariff,
-    answer_usage,
-    is_priced,
-    load_prices,
-    usd_per_token,
-    with_cost,
-    worst_cost,
-)
+from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens
+from mahtab_tui.llm.usage import LOCAL, Tariff, answer_usage
 from mahtab_tui.search.conversation import (
-    CONCURRENCY,
     FunctionModel,
     Message,
+    Model,
     NodeConversation,
     OnWords,
     Reply,
     WordStream,
     client_package,
+    on_thread,
 )
-from mahtab_tui.system.imports import IMPORTS
 
 _ANSWER_TOKENS = 8_192
 """Most tokens of an answer of Anthropic's client, which wants to stream longer ones."""
 _SAMPLING = ("temperature", "top_p", "seed")
 
 
-class Prices:
-    """Prices of one model. Their table takes a moment to load: that begins at once, and goes on
-    while the first answer is awaited."""
+class ServiceModel(Model):
+    """A model of a service. Lives in one loop."""
 
-    def __init__(self, tariff: Tariff) -> None:
-        self.tariff = tariff
-        self._loading = threading.Thread(target=_load_prices, name="prices", daemon=True)
-        if tariff.needs_table:
-            self._loading.start()
-
-    @property
-    def known(self) -> bool:
-        """Whether the price of a call is known."""
-        return is_priced(self.tariff)
-
-    @property
-    def usd_per_token(self) -> tuple[float, float]:
-        """US dollars for a token read and a token written; while the table loads, those of an
-        expensive model."""
-        return DEAR if self._loading.is_alive() else usd_per_token(self.tariff)
-
-    def worst_cost(
-        self, messages: Sequence[Message], max_tokens: int | None = None
-    ) -> float | None:
-        """Return the US dollars that an answer to messages may cost at most; None if unknown."""
-        texts = (message.content for message in messages)
-        return worst_cost(self.tariff, texts, max_tokens=max_tokens)
-
-    def with_cost(self, used: Usage) -> Usage:
-        """Add the cost of a call."""
-        return with_cost(used, self.tariff.priced_as)
-
-
-def _load_prices() -> None:
-    with IMPORTS.turn():
-        load_prices()
-
-
-class ServiceModel:
-    """A `conversation.Model` of a service. Lives in one loop."""
-
-    remembers = False
     takes_max_tokens = True
 
     def __init__(self, service: Service, name: str, secrets: Secrets, sampling: Sampling) -> None:
         """name: for people. secrets: masked in its messages. Raises `ModelError` if it does not
         take a sampling option."""
         check_sampling(name, sampling, _SAMPLING, service.dialect)
-        self.name = name
-        self.concurrency = CONCURRENCY
-        self._secrets = secrets
+        self._tariff = Tariff(service.model, service.priced_as, service.max_tokens)
+        super().__init__(name, secrets, self._tariff)
         self._options = {"max_tokens": service.max_tokens, **sampling}
         if service.num_ctx is not None:
             self._options["num_ctx"] = service.num_ctx
-        self._prices = Prices(Tariff(service.model, service.priced_as, service.max_tokens))
         self._client = ChatClient(
             service.dialect,
             service.address,
@@ -109,34 +60,14 @@ class ServiceModel:
             timeout=service.timeout,
         )
 
-    @property
-    def priced(self) -> bool:
-        return self._prices.known
-
-    @property
-    def usd_per_token(self) -> tuple[float, float]:
-        return self._prices.usd_per_token
-
-    def conversation(self, *messages: Message) -> NodeConversation:
-        return NodeConversation(self, messages)
-
-    def worst_cost(
-        self, messages: Sequence[Message], max_tokens: int | None = None
-    ) -> float | None:
-        return self._prices.worst_cost(messages, max_tokens)
-
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
-        sent = [
-            {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
-            for message in messages
-        ]
-        reader = _Reader(self._prices.tariff, on_words)
+        reader = _Reader(self._tariff, on_words)
         options = dict(self._options)
         if conversation.max_tokens is not None:
             options["max_tokens"] = conversation.max_tokens
-        exchange = self._client.start(sent, reader.take, **options)
+        exchange = self._client.start(self.masked(messages), reader.take, **options)
         try:
             return await reader.ended
         except asyncio.CancelledError:
@@ -226,5 +157,47 @@ def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -
         ask_async if is_async else ask,
         secrets,
         name=model,
-        prices=Prices(Tariff(model, str(client.base_url), limit)),
+        tariff=Tariff(model, str(client.base_url), limit),
     )
+
+
+class ReplayModel(Model):
+    """A model that answers from a file. Each conversation reads the file from its beginning."""
+
+    def __init__(self, name: str, path: Path, secrets: Secrets) -> None:
+        """name: for people. secrets: masked in its messages. Raises `ModelError`."""
+        super().__init__(name, secrets, Tariff("replay", LOCAL, None))
+        self._path = path
+        self._lines = read_replay(path)
+
+    def conversation(self, *messages: Message) -> NodeConversation:
+        conversation = super().conversation(*messages)
+        conversation.instance = Replay(self._lines, str(self._path))
+        return conversation
+
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
+        return Replay(self._lines, str(self._path)).worst_cost()
+
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
+    ) -> Reply:
+        replay: Replay = conversation.instance
+        last = self._secrets.redact_for_model(messages[-1].content)
+        line = await on_thread(partial(replay.next, last))  # its pattern may take its time
+        words = WordStream(on_words)
+        if line.tokens_per_second is None:
+            words.add(line.text)
+        else:
+            for token in split_tokens(line.text):
+                await asyncio.sleep(1 / line.tokens_per_second)
+                words.add(token)
+        words.flush()
+        used = Usage(
+            model="replay",
+            input_tokens=line.input_tokens,
+            output_tokens=line.output_tokens,
+            cost=line.cost,
+        )
+        return Reply(words.text, False, used)

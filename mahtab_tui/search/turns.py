@@ -32,7 +32,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft, Intervals
-from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE, REPEATED_CODE
+from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import (
     Request,
     Tools,
@@ -385,10 +385,8 @@ class Exploration:
             if code in ran:
                 if ran[code]:
                     return None, "The model wrote the same code again and again."
-                ran[code] = True
-                self._reply(
-                    reply.text, found, prompts.feedback_message(REPEATED_CODE, left), again=True
-                )
+                wordy = ran[code] = True
+                self._reply(reply.text, found, prompts.repeated_code(self._node.query), again=True)
                 continue
             if found.code is None:
                 if found.feedback == NO_CODE and (wordy or self._is_printed(reply.text)):

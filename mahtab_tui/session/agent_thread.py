@@ -26,7 +26,6 @@ from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.session.attachments import render_attachment
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.turns import TurnHost
@@ -49,7 +48,6 @@ class AgentThread:
     """Takes questions from the inbox and lets the agent answer them."""
 
     _settings: Settings
-    info: SessionInfo
     _models: Models
     _knowledge: Knowledge
     _turns: TurnHost
@@ -127,7 +125,9 @@ class AgentThread:
     @property
     def model(self) -> str | BaseChatModel:
         """The model that answers: its name, or a model object."""
-        return self.info.model if self.makes_agent or self._agent is None else self._agent.model
+        return (
+            self._turns.info.model if self.makes_agent or self._agent is None else self._agent.model
+        )
 
     @property
     def sees(self) -> bool | None:
@@ -196,9 +196,9 @@ class AgentThread:
         if not self.makes_agent:
             raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
         with IMPORTS.turn():
-            from mahtab_tui.agent.repl_agent import create_repl_agent
+            from mahtab_tui.agent.repl_agent import ReplAgent
 
-        return create_repl_agent(
+        return ReplAgent(
             self._turns,
             model=self._models.make(),
             reflection_llm=self._models.reflection(),

@@ -8,16 +8,15 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.logger import close_logging, setup_logging
+from mahtab_tui.bus.logger import setup_logging
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
-from mahtab_tui.bus.records import Decision, Record
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.usage import Spending
@@ -26,7 +25,7 @@ from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Entries, Inbox
-from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
+from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge, ToolCalls
 from mahtab_tui.session.models import Models, Suggestions
@@ -36,7 +35,6 @@ from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
-from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.database import (
     locked_sessions,
     remove_unfinished,
@@ -45,13 +43,8 @@ from mahtab_tui.store.database import (
 from mahtab_tui.store.resume import database
 
 if TYPE_CHECKING:
-    import logging
-
-    from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.models import Suggestions
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.searches import ServerCalls
+    from mahtab_tui.session.session import Session
 
 _PARTS = {
     "program": ("How to work here", ""),
@@ -128,44 +121,24 @@ def remove_leftovers() -> None:
         remove_unfinished(database())
 
 
-_PATIENCE, _HURRY = 5.0, 0.5
-"""Seconds to wait until the variables are saved, when the user quits and when a signal ends the
-program."""
-
-
 class Components:
     """Builds the components in dependency order: each gets only those created before it."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        backend: SessionBackend,
-        ready: Future[bool],
-        listeners: Sequence[Callable[[logging.Logger], None]],
-        face: Frontend,
-        name: str,
-        model: str,
-        past: Sequence[Record],
-        files: Sequence[DataFile],
-        notebook: NotebookFile | None,
-        everything: Callable[[], list[Record]],
-        *,
-        by_program: bool,
-        no_trace: bool,
-    ) -> None:
-        """The arguments are those of `Session`, and values derived from them."""
+    def __init__(self, session: Session) -> None:
+        settings, past, frontend = session.settings, session.past, session.frontend
+        backend, by_program = session.backend.get(), session.by_program
         store = backend.store
         log, prompt = setup_logging(store)
         self.log = log
         self.secrets = secrets = Secrets(settings.secrets)
         log.addFilter(MaskingFilter(secrets))
-        for begin in listeners:
+        for begin in session.listeners:
             begin(log)
         prompt.resume(past, same_kernel=backend.kernel.was_reattached)
         self.masked = MaskedKernel(backend.kernel, secrets)
         self.kernel: Kernel = self.masked
         kernel = self.kernel
-        self.info = profile = SessionInfo(log, settings, name, model)
+        self.info = info = SessionInfo(log, settings, session.name, session.first_model.result())
         self.inbox = inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.was_reattached))
         log.addHandler(self.broadcast)
@@ -174,12 +147,14 @@ class Components:
         self.private = PrivateNames(
             log, kernel, secrets, prompt.hidden, self.variable_history.codes
         )
-        self.models = Models(log, settings, profile, kernel)
+        self.models = Models(log, settings, info, kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
-        self.knowledge = Knowledge(log, settings, secrets, self.spending, past, no_trace=no_trace)
+        self.knowledge = Knowledge(
+            log, settings, secrets, self.spending, past, no_trace=session.no_trace
+        )
         tools = ToolCalls(self.knowledge)
-        asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
+        asking: Literal["ask", "refuse"] = "ask" if frontend.can_ask else "refuse"
         self.searches = Searches(
             log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking
         )
@@ -193,30 +168,31 @@ class Components:
             default=0,
         )
         self.cells = Cells(
-            log, kernel, self.namespace_store, tools, self.private, face, first=last + 1
+            log, kernel, self.namespace_store, tools, self.private, frontend, first=last + 1
         )
         self.undo = Undo(log, kernel, self.namespace_store, self.cells)
         self.attachments = Attachments(
             kernel, store.pictures if store is not None else lambda cell: (), self.private
         )
         self.approvals: UserRequests[Decision] = UserRequests()
-        parts = (
+        self.turns = TurnHost(
             log,
             kernel,
             self.cells,
             self.undo,
             prompt,
-            profile,
+            info,
             secrets,
             self.spending,
             self.attachments,
             self.approvals,
+            self.private,
+            past,
+            can_ask=frontend.can_ask,
         )
-        self.turns = TurnHost(*parts, self.private, past, can_ask=face.can_ask)
         self.entries = Entries(log)
         self.agent = AgentThread(
             settings,
-            profile,
             self.models,
             self.knowledge,
             self.turns,
@@ -224,7 +200,7 @@ class Components:
             past,
             makes_agent=not by_program,
         )
-        self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
+        self.joined_agents = JoinedAgents(log, inbox, self.approvals, info)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:
             make = partial(self.models.make, suggesting, thinking=False)
@@ -234,11 +210,11 @@ class Components:
         servers: ServerCalls | None = None
         if settings.mcp:
             servers = ServerCalls(
-                log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop
+                log, self.knowledge, self.cells, info, self.approvals, self.agent.stop
             )
-        served = (
+        self.host = SessionKernelHost(
             log,
-            face,
+            frontend,
             secrets,
             self.spending,
             self.cells,
@@ -247,10 +223,12 @@ class Components:
             self.searches,
             self.agent,
             self.private,
+            kernel,
+            self.approvals,
+            reads_input=not by_program,
         )
-        self.host = SessionKernelHost(*served, kernel, self.approvals, reads_input=not by_program)
         self.notebook: Notebook | None = None
-        if notebook is not None:
+        if session.notebook_file is not None:
             from mahtab_tui.session.notebooks import Notebook
 
             self.notebook = Notebook(
@@ -258,42 +236,20 @@ class Components:
                 inbox,
                 self.cells,
                 secrets,
-                notebook,
+                session.notebook_file,
                 past,
-                everything,
+                session.all_records,
                 lambda: kernel.info().language,
             )
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(
-            log, kernel, self.namespace_store, self.host, self.cells, inbox, ready, files, past
+            log,
+            kernel,
+            self.namespace_store,
+            self.host,
+            self.cells,
+            inbox,
+            session.ready,
+            session.files,
+            past,
         )
-
-    def save(self) -> None:
-        """Write incomplete streams to the store now."""
-        for handler in self.log.handlers:
-            handler.flush()
-
-    def close(self, *, keep_kernel: bool, hurry: bool, leave: bool) -> None:
-        """End all components, after which no records follow. The arguments are those of
-        `Session.close`."""
-        leave = leave and self.kernel.can_detach
-        self.inbox.close()
-        if leave:  # before any request that it waits for is answered
-            self.save()
-            self.kernel.close(leave=True, on_purpose=not hurry)
-        self.joined_agents.close()
-        self.host.inputs.cancel_all()
-        self.approvals.cancel_all()
-        self.agent.close()
-        self.namespace_store.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
-        if not keep_kernel and not leave:
-            self.kernel.close()
-        self.searches.close()
-        self.knowledge.close()
-        if self.suggestions is not None:
-            self.suggestions.close()
-        if not leave:  # otherwise its cell continues
-            self.cell_thread.close()
-        if self.notebook is not None:
-            self.notebook.end()
-        close_logging(self.log)

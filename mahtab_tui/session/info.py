@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit
@@ -157,6 +157,16 @@ def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Ch
     return records.Change(
         variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind
     )
+
+
+class Permission(NamedTuple):
+    """Whether code of a model or of an agent may run."""
+
+    action: Literal["allow", "lock", "ask", "deny"]
+    """`lock`: run it in a locked fork, and ask if it needs more."""
+    reason: str = ""
+    """A clause that says why the user is asked, empty if they are always asked; or a sentence that
+    says why it may not run."""
 
 
 T = TypeVar("T")

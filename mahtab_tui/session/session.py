@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.llm.providers import SERVERS, check_model, chosen_model, full_name, server_address
 from mahtab_tui.settings.model import ApprovalMode, Settings
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.inspector_client import InspectorClient
+    from mahtab_tui.kernel.masked import MaskedKernel
     from mahtab_tui.kernel.values import Completions, Explanation
     from mahtab_tui.llm.usage import Spending
     from mahtab_tui.session.agent_calls import JoinedAgents
@@ -29,32 +30,24 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components, ContextUse
     from mahtab_tui.session.inbox import Entries, Inbox, Item, Mode
     from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
-    from mahtab_tui.session.kernel import SessionKernelHost
+    from mahtab_tui.session.kernel import CellThread, SessionKernelHost
     from mahtab_tui.session.kernel_control import KernelControl
     from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.models import Models
+    from mahtab_tui.session.models import Models, Suggestions
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.private_names import PrivateNames
+    from mahtab_tui.session.private_names import PrivateNames, VariableHistory
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.sharing import Broadcast
     from mahtab_tui.session.turns import TurnHost
     from mahtab_tui.session.undo import Undo
 
 Stopped = Literal["model", "cell"]
-T = TypeVar("T")
 
-
-class _Part(Generic[T]):
-    """Makes one of the `Components` an attribute of the session."""
-
-    def __set_name__(self, owner: type[Session], name: str) -> None:
-        self._name = name
-
-    def __get__(self, session: Session, owner: type[Session]) -> T:
-        part: T = getattr(session._parts, self._name)
-        return part
+_PATIENCE, _HURRY = 5.0, 0.5
+"""Seconds to wait until the variables are saved, when the user quits and when a signal ends the
+program."""
 
 
 class Session:
@@ -64,11 +57,50 @@ class Session:
     Its components are loaded and built when one of them is first used, by `start` at the latest.
     """
 
+    log: logging.Logger
+    secrets: Secrets
+    """Keys from the configuration, and lines typed hidden."""
+    kernel: Kernel
+    masked: MaskedKernel
+    """The same kernel, which can be replaced by another one."""
+    info: SessionInfo
+    inbox: Inbox
+    broadcast: Broadcast
+    private: PrivateNames
+    variable_history: VariableHistory
+    models: Models
+    suggestions: Suggestions | None
+    spending: Spending
+    knowledge: Knowledge
+    searches: Searches
+    namespace_store: NamespaceStore
+    cells: Cells
+    cell_thread: CellThread
+    undo: Undo
+    attachments: Attachments
+    approvals: UserRequests[Decision]
+    turns: TurnHost
+    agent: AgentThread
+    entries: Entries
+    joined_agents: JoinedAgents
+    host: SessionKernelHost
+    notebook: Notebook | None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return one of the components declared above."""
+            if name not in Session.__annotations__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if not self.built:
+                IMPORTS.wait_for_screen()
+            return getattr(self._components.get(), name)
+
     def __init__(
         self,
         settings: Settings,
         kernel: Kernel | Lazy[SessionBackend],
-        face: Frontend,
+        frontend: Frontend,
         *,
         store: Store | None = None,
         name: str = "",
@@ -98,23 +130,23 @@ class Session:
         """Whether the first kernel's Python has pandas, once it is ready. Raises `KernelError` if
         the kernel could not start."""
         self._closed = False
-        self._frontend = face
-        self._name = name
+        self.frontend = frontend
+        self.name = name
         self.files = files
-        self._notebook_file = notebook
-        self._by_program = by_program
-        self._first_model = chosen_model(settings)
-        self._listeners: list[Callable[[logging.Logger], None]] = []
-        self._lazy_parts = Lazy(self._build)
+        self.notebook_file = notebook
+        self.by_program = by_program
+        self.first_model = chosen_model(settings)
+        self.listeners: list[Callable[[logging.Logger], None]] = []
+        self._components = Lazy(self._build)
 
     @property
     def built(self) -> bool:
         """Whether its components are built."""
-        return self._lazy_parts.made
+        return self._components.made
 
     def build(self) -> None:
         """Build its components, unless they are already built."""
-        self._lazy_parts.get()
+        self._components.get()
 
     def listen(self, begin: Callable[[logging.Logger], None]) -> None:
         """Call `begin` with the bus before any record passes, or immediately if the components are
@@ -122,59 +154,12 @@ class Session:
         if self.built:
             begin(self.log)
         else:
-            self._listeners.append(begin)
-
-    @property
-    def _parts(self) -> Components:
-        if not self._lazy_parts.made:
-            IMPORTS.wait_for_screen()
-        return self._lazy_parts.get()
+            self.listeners.append(begin)
 
     def _build(self) -> Components:
         from mahtab_tui.session.components import Components
 
-        given = (
-            self._frontend,
-            self._name,
-            self._first_model.result(),
-            self.past,
-            self.files,
-            self._notebook_file,
-            self.all_records,
-        )
-        return Components(
-            self.settings,
-            self.backend.get(),
-            self.ready,
-            self._listeners,
-            *given,
-            by_program=self._by_program,
-            no_trace=self.no_trace,
-        )
-
-    log: _Part[logging.Logger] = _Part()
-    secrets: _Part[Secrets] = _Part()
-    """Keys from the configuration, and lines typed hidden."""
-    kernel: _Part[Kernel] = _Part()
-    info: _Part[SessionInfo] = _Part()
-    inbox: _Part[Inbox] = _Part()
-    broadcast: _Part[Broadcast] = _Part()
-    private: _Part[PrivateNames] = _Part()
-    models: _Part[Models] = _Part()
-    spending: _Part[Spending] = _Part()
-    knowledge: _Part[Knowledge] = _Part()
-    searches: _Part[Searches] = _Part()
-    namespace_store: _Part[NamespaceStore] = _Part()
-    cells: _Part[Cells] = _Part()
-    undo: _Part[Undo] = _Part()
-    attachments: _Part[Attachments] = _Part()
-    approvals: _Part[UserRequests[Decision]] = _Part()
-    turns: _Part[TurnHost] = _Part()
-    agent: _Part[AgentThread] = _Part()
-    entries: _Part[Entries] = _Part()
-    joined_agents: _Part[JoinedAgents] = _Part()
-    host: _Part[SessionKernelHost] = _Part()
-    notebook: _Part[Notebook | None] = _Part()
+        return Components(self)
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
@@ -188,12 +173,12 @@ class Session:
         self.knowledge.start()
         if self.notebook is not None:
             self.notebook.start()
-        self._parts.cell_thread.start()
+        self.cell_thread.start()
         self.agent.start()
 
     def start_cells(self) -> None:
         """Start the kernel on a thread, and serve cells but no questions."""
-        self._parts.cell_thread.start()
+        self.cell_thread.start()
 
     def start_kernel(self) -> None:
         """Start only the kernel, and wait for it; inputs are not served. Raises `KernelError`."""
@@ -202,7 +187,8 @@ class Session:
     def save(self) -> None:
         """Write incomplete streams to the store now."""
         if self.built:
-            self._parts.save()
+            for handler in self.log.handlers:
+                handler.flush()
 
     def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
         """Stop the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
@@ -213,8 +199,31 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        if self.backend.made or self.built:
-            self._parts.close(keep_kernel=keep_kernel, hurry=hurry, leave=leave)
+        if not (self.backend.made or self.built):
+            return
+        from mahtab_tui.bus.logger import close_logging
+
+        leave = leave and self.kernel.can_detach
+        self.inbox.close()
+        if leave:  # before any request that it waits for is answered
+            self.save()
+            self.kernel.close(leave=True, on_purpose=not hurry)
+        self.joined_agents.close()
+        self.host.inputs.cancel_all()
+        self.approvals.cancel_all()
+        self.agent.close()
+        self.namespace_store.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
+        if not keep_kernel and not leave:
+            self.kernel.close()
+        self.searches.close()
+        self.knowledge.close()
+        if self.suggestions is not None:
+            self.suggestions.close()
+        if not leave:  # otherwise its cell continues
+            self.cell_thread.close()
+        if self.notebook is not None:
+            self.notebook.end()
+        close_logging(self.log)
 
     # Input
 
@@ -290,10 +299,9 @@ class Session:
         """The user's actions on the kernel itself; loaded on first use."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        masked = self._parts.masked
         return KernelControl(
             self.log,
-            masked,
+            self.masked,
             self.backend.get().make_kernel,
             self.cells,
             self.namespace_store,
@@ -304,16 +312,12 @@ class Session:
     # Settings
 
     @property
-    def name(self) -> str:
-        return self.info.name
-
-    @property
     def model(self) -> str:
         """The full name of the model that answers; empty while servers on this machine are searched
         for one."""
         if self.built:
             return self.info.model
-        return self._first_model.result() if self._first_model.done() else ""
+        return self.first_model.result() if self.first_model.done() else ""
 
     @property
     def approval(self) -> ApprovalMode:
@@ -338,7 +342,7 @@ class Session:
 
     def load(self, file: DataFile) -> bool:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
-        return self._parts.cell_thread.load(file)
+        return self.cell_thread.load(file)
 
     # Queries
 
@@ -365,7 +369,7 @@ class Session:
     def code_for_variable(self, name: str) -> str:
         """Return the cells that made a variable that was not kept, in order as one cell; empty if
         unknown."""
-        return self._parts.variable_history.code_for(name, self.namespace_store.missing)
+        return self.variable_history.code_for(name, self.namespace_store.missing)
 
     def describe_usage(self) -> str:
         """Describe how much undo and saved variables use of their limits, and which instructions
@@ -405,8 +409,9 @@ class Session:
     @property
     def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
         """Return `Suggestions.suggest`; None if no suggestion model is set."""
-        suggestions = self._parts.suggestions if self.settings.suggestion_model else None
-        return None if suggestions is None else suggestions.suggest
+        if not self.settings.suggestion_model or self.suggestions is None:
+            return None
+        return self.suggestions.suggest
 
     def mask(self, text: str) -> str:
         """Mask the secrets in a text."""

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mahtab_tui.agent.host import ApprovalRequest, Execution, Permission, QuestionContext
+from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult, QuestionContext
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
@@ -22,7 +22,6 @@ from mahtab_tui.bus.records import (
     NotRestored,
     Record,
     Review,
-    Usage,
     UserAttachment,
     UserChat,
     emit,
@@ -31,12 +30,19 @@ from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock, Status
+from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.prompts import PLANNING, render_context, render_surroundings
+from mahtab_tui.llm.prompts import (
+    PLANNING,
+    edited_note,
+    render_context,
+    render_surroundings,
+    undone_note,
+)
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
+from mahtab_tui.session.info import Permission, RequestCancelled, SessionInfo, UserRequests
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo, name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
@@ -45,7 +51,9 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.prompt import PromptHandler
     from mahtab_tui.session.code_rules import CodeRules
 
-_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
+_REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
+_APPROVAL_STATES = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
+"""The state of a request after each of the user's decisions."""
 
 
 class Reviews:
@@ -73,7 +81,8 @@ class Reviews:
             decision = wait(asked.request)
             if decision.action == "undo" and not self._undo_cells(asked.cells):
                 continue
-            emit(self._log, asked.changed(state=_STATES[decision.action], reason=decision.reason))
+            state = _REVIEW_STATES[decision.action]
+            emit(self._log, asked.changed(state=state, reason=decision.reason))
             return decision
 
     def _changes(self, cell: int, about: Review) -> Review:
@@ -209,35 +218,37 @@ class TurnHost:
         finally:
             self._waiting_cells -= 1
 
-    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
+    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
         result, self._fork_result = self._fork_result, None
         if result is None:
-            result = self._run(code, turn=turn, step=step, block=block)
+            result = self._run(request, code)
         shown = PRIVATE_CELL if self._private.is_private_cell(result.cell) else result.output
         output = shown if not result.detail else f"{shown}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = (
             Decision("keep")
             if ended or not self._reviewed
-            else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
+            else self._reviews.review(result.cell, request.request, self.party, self._wait)
         )
         if decision.action == "stop":
             self.cancelled.set()
-        undone = decision.reason if decision.action == "undo" else None
-        made = "" if ended or undone is not None else self._describe_result(result)
-        return Execution(
-            result.cell,
-            output,
-            result.status is not Status.OK,
-            str(result.status),
-            result.rewritten,
-            undone,
-            made,
+        undone = decision.action == "undo"
+        note = "" if code == request.code else edited_note(request.block)
+        return ExecutionResult(
+            step=request.step,
+            block=request.block,
+            cell=result.cell,
+            code=code,
+            output=make_encodable(output),
+            is_error=result.status is not Status.OK,
+            status=str(result.status),
+            note=undone_note(request.block, decision.reason) if undone else note,
+            rewritten=result.rewritten,
+            undone=undone,
+            variables="" if ended or undone else make_encodable(self._describe_result(result)),
         )
 
-    def _run(
-        self, code: str, *, turn: int, step: int, block: int, lock: Lock | None = None
-    ) -> CellResult:
+    def _run(self, request: ApprovalRequest, code: str, lock: Lock | None = None) -> CellResult:
         return self._cells.run(
             code,
             origin="assistant",
@@ -247,18 +258,16 @@ class TurnHost:
             given_up=self.cancelled.is_set,
             allowed=self._allowed_private,
             lock=lock,
-            turn=turn,
-            step=step,
-            block=block,
+            turn=request.turn,
+            step=request.step,
+            block=request.block,
         )
 
     def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
         """Run code in a locked fork; returns what it needs beyond the lock, as a clause. `execute`
         then uses the result."""
         self._fork_result = None
-        result = self._run(
-            request.code, turn=request.turn, step=request.step, block=request.block, lock=lock
-        )
+        result = self._run(request, request.code, lock)
         if not result.needs:
             self._fork_result = result
         return result.needs
@@ -272,7 +281,9 @@ class TurnHost:
         except KernelError:
             return ""
 
-    def permit(self, request: ApprovalRequest) -> Permission:
+    def _permit(self, request: ApprovalRequest) -> Permission:
+        """Return whether code may run, must be asked about, or may not run; read-only code may run
+        here."""
         self._fork_result, self._reviewed = None, False
         self._allowed_private = used = self._private.uses(request.code)
         cannot_review = self._cannot_review() if self.info.approval == "review" else ""
@@ -317,7 +328,22 @@ class TurnHost:
         )
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        return self._wait(request.request)
+        permission, record = self._permit(request), request.record(self.party)
+        if permission.action == "allow":
+            return Decision("run")
+        if permission.action == "deny":
+            emit(self.log, record.changed(state="refused", reason=permission.reason))
+            sentence = f"Code from {self.party} was not run. {permission.reason}"
+            emit(self.log, Notice(sentence, level="warning"))
+            return Decision("refuse", reason=permission.reason)
+        asked = record.changed(why=permission.reason or None)
+        emit(self.log, asked.changed(state="waiting"))
+        decision = self._wait(request.request)
+        state, text = _APPROVAL_STATES[decision.action], request.code
+        if state == "run" and decision.code not in (None, text):
+            state, text = "edited", decision.code
+        emit(self.log, asked.changed(text=text, state=state, reason=decision.reason))
+        return decision
 
     def _wait(self, request: str) -> Decision:
         try:
@@ -380,10 +406,6 @@ class TurnHost:
     @property
     def folder(self) -> str:
         return self._kernel.info().local_folder
-
-    def usage(self, used: Usage) -> None:
-        self.spending.count(used)
-        emit(self.log, used)
 
     def interrupt(self) -> None:
         """Withdraw the pending approval, and interrupt the model's cell."""

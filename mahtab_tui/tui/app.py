@@ -98,7 +98,7 @@ class Interrupter:
         """Tell the user how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
             self._last_stop = time.monotonic()
-            self._app.notify_user(
+            self._app.notify(
                 "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
                 "warning",
             )
@@ -434,7 +434,7 @@ class MahtabApp(TerminalApp[int]):
         elif self.session.replace(message.replaces, message.mode, message.text):
             self.panes.transcript.action_scroll_end()
         else:
-            self.notify_user("Busy: wait, or press Esc, then enter this again.", "warning")
+            self.notify("Busy: wait, or press Esc, then enter this again.", "warning")
             self.editor.begin_replacing(message.replaces, message.mode, message.text)
         self._report_history()
 

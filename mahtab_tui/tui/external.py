@@ -32,7 +32,6 @@ def copy(app: App[Any], text: str) -> None:
         app.notify(
             f"{len(text):,} characters are too many for the clipboard.",
             severity="warning",
-            markup=False,
         )
         return
     text = text.encode("utf-8", "replace").decode()  # lone surrogates

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -154,60 +154,48 @@ class Offers:
         self._panes = panes
         self._offer: Offer | None = None
         """The newest offer."""
-        self._missing_module = ""
-        """The module of the newest failed import."""
+        self._fetcher = Fetcher(panes)
 
     def greet(self) -> None:
         """Show the greeting; once the kernel is ready, add which Python it has."""
         self._show_greeting()
-        self._session.ready.add_done_callback(self._greet_kernel)
+
+        def greet_kernel(ready: Future[bool]) -> None:
+            if ready.exception() is None:
+                self._panes.call_later(self._describe_python, ready.result())
+
+        self._session.ready.add_done_callback(greet_kernel)
 
     def fold(self, records: Sequence[Record]) -> None:
         """Offer a way to get a module that a cell failed to import."""
         if module := missing_module(records):
-            self._missing_module = module
-            threading.Thread(
-                target=self._offer_module, args=(module,), name="offer", daemon=True
-            ).start()
+            self._fetcher.ask(
+                "offer",
+                lambda: make_offer(module, _environments(self._session.kernel.info())),
+                self._show_offer,
+            )
 
     def accept(self) -> None:
         editor = self._panes.editor
         if self._offer is None:
             self._app.notify(
                 "Nothing to insert now. After a failed import, this key puts the install command into the input.",
-                markup=False,
             )
         elif not editor.is_empty:
             self._app.notify(
                 f"Clear the input first; then {KEY} puts {self._offer.line} there.",
-                severity="warning",
-                markup=False,
+                "warning",
             )
         else:
             editor.put(self._offer.mode, self._offer.line)
             editor.focus()
 
-    def _greet_kernel(self, ready: Future[bool]) -> None:
-        if ready.exception() is None:
-            threading.Thread(
-                target=self._describe_python, args=(ready.result(),), name="welcome", daemon=True
-            ).start()
-
     def _describe_python(self, pandas: bool) -> None:
-        info = self._session.kernel.info()
-        runs, offer = welcome_text(info.python, info.executable, _environments(info), pandas=pandas)
-        self._from_thread(lambda: self._show_greeting(runs, offer))
+        def describe() -> tuple[str, Offer | None]:
+            info = self._session.kernel.info()
+            return welcome_text(info.python, info.executable, _environments(info), pandas=pandas)
 
-    def _offer_module(self, module: str) -> None:
-        info = self._session.kernel.info()
-        offer = make_offer(module, _environments(info))
-        self._from_thread(
-            lambda: self._show_offer(offer) if module == self._missing_module else None
-        )
-
-    def _from_thread(self, then: Callable[[], None]) -> None:
-        if self._app.is_running:
-            self._app.call_from_thread(then)
+        self._fetcher.ask("welcome", describe, lambda welcome: self._show_greeting(*welcome))
 
     def _show_offer(self, offer: Offer) -> None:
         self._offer = offer

@@ -16,6 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList
 
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import get_palette
 
 
@@ -78,11 +79,6 @@ class SafeCommandPalette(CommandPalette):
 
 
 W = TypeVar("W", bound=Widget)
-
-
-def is_being_removed(widget: Widget) -> bool:
-    """Return whether a widget is being removed, or the application is ending."""
-    return widget._pruning or widget._closing or widget.app._exit
 
 
 def ignores_removed(widget_class: type[W]) -> type[W]:

@@ -58,10 +58,10 @@ class LiveSettings:
                 present,
                 self.change,
                 self._model_picker,
-                self._app.notify_user,
+                self._app.notify,
             )
         except SettingsError as error:
-            self._app.notify_user(str(error), "error")
+            self._app.notify(str(error), "error")
         else:
             self._app.push_screen(screen)
 
@@ -89,7 +89,7 @@ class LiveSettings:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
         except SettingsError as error:
-            self._app.notify_user(
+            self._app.notify(
                 f"The rule applies to this session only; it was not saved. {error}", "error"
             )
         else:
@@ -111,7 +111,7 @@ class LiveSettings:
         try:
             self._session.set_model(name)
         except ModelError as error:
-            self._app.notify_user(str(error), "error")
+            self._app.notify(str(error), "error")
         else:
             self._ui_state.remember_model(self._session.model)
 
@@ -187,8 +187,6 @@ class SessionPort:
             self._app.notify(
                 "A secret in this cell was masked: type it again.",
                 severity="warning",
-                markup=False,
-                timeout=3,
             )
             self._restore_input(mode, text)
         return masked
@@ -286,20 +284,16 @@ class SessionPort:
     def rebuild(self, name: str, why: str) -> None:
         code = self._session.code_for_variable(name)
         if not code:
-            self._app.notify(
-                f"{why} No cell of this session made it.", severity="warning", markup=False
-            )
+            self._app.notify(f"{why} No cell of this session made it.", severity="warning")
         elif not self._editor.is_empty:
             self._app.notify(
                 f"{why} Clear the input first; then Enter here puts the cells that made it there.",
                 severity="warning",
-                markup=False,
             )
         else:
             self.edit("python", code)
             self._app.notify(
                 f"{why} The input has the cells that made it: read them, then run them.",
-                markup=False,
             )
 
     def inspect_variable(self, name: str) -> None:

@@ -216,6 +216,8 @@ T = TypeVar("T")
 
 RIGHT_BUTTON = 3
 """The `button` of a right click."""
+BRIEF = 60
+"""Maximum characters of a notification that is read in three seconds."""
 
 
 class TerminalApp(App[T]):
@@ -261,12 +263,24 @@ class TerminalApp(App[T]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._text_only]
 
-    def notify(self, message: str, *, title: str = "", **kwargs: Any) -> None:
-        super().notify(plain(message), title=plain(title), **kwargs)
-
-    def notify_user(self, message: str, severity: SeverityLevel = "information") -> None:
-        """Show a short notification; its text is never interpreted as markup."""
-        self.notify(message, severity=severity, markup=False, timeout=3)
+    def notify(
+        self,
+        message: str,
+        severity: SeverityLevel = "information",
+        *,
+        title: str = "",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a notification, by default for as long as it takes to read. Its text is never
+        interpreted as markup."""
+        super().notify(
+            plain(message),
+            title=plain(title),
+            severity=severity,
+            timeout=timeout or (3 if len(message) <= BRIEF else 5),
+            markup=False,
+        )
 
     @property
     def is_ending(self) -> bool:

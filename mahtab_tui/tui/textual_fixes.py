@@ -394,6 +394,11 @@ class LayoutEvents(Compositor):
         )
 
 
+def is_being_removed(widget: Widget) -> bool:
+    """Return whether a widget is being removed, or the application is ending."""
+    return widget._pruning or widget._closing or widget.app._exit
+
+
 async def run_own_binding(widget: Widget, event: Key) -> None:
     """Run the widget's own binding of a key at once; call it from `on_key`.
 

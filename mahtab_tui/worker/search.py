@@ -86,11 +86,8 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
     return SearchFailed(why, packed, contexts)
 
 
-_OPTIONS = (
-    "model sub_model temperature top_p seed base_url api_key max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
-    " concurrency instructions"
-).split()
-"""Options that are passed to the host if given."""
+_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
+"""Options of `rlm` that are used here; the others are passed to the host if given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
@@ -158,7 +155,8 @@ def rlm(
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = locals()
-    options = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    passed = [name for name in rlm.__kwdefaults__ or () if name not in _OWN_OPTIONS]
+    options = {name: given[name] for name in passed if given[name] is not None}
     try:
         contents = late_import(f"{__package__}.contexts").read_contexts(
             context, contexts, named, late_import("inspect").signature(rlm).parameters

@@ -308,7 +308,7 @@ def test_sampling_options_reach_models_that_accept_them() -> None:
     with pytest.raises(ModelError, match="demo takes no temperature"):
         rlm("what?", LOG, model="demo", temperature=0.1)
     with pytest.raises(ValueError, match=r"seed must be a whole number, not 0\.5"):
-        rlm("what?", LOG, model=model, seed=0.5)  # type: ignore[arg-type]
+        rlm("what?", LOG, model=model, seed=0.5)
 
 
 def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
@@ -799,7 +799,7 @@ VALUES = "".join(
     ],
     ids=["json", "join", "joined lines", "numbered lines", "pattern", "depth"],
 )
-def test_answer_cites_values_that_code_has_taken_apart_and_put_together(code: str) -> None:
+def test_answer_cites_values_that_code_split_and_joined(code: str) -> None:
     def reply(messages: Any) -> str:
         if PLAIN in str(messages[0].content):
             lines = re.findall(r"(?:0007|0777) customer.*", str(messages[1].content))
@@ -819,7 +819,7 @@ def test_answer_cites_values_that_code_has_taken_apart_and_put_together(code: st
         "'They are: ' + str(hits)",
     ],
 )
-def test_lines_in_a_text_that_code_makes_keep_their_places(text: str) -> None:
+def test_lines_in_a_text_that_code_makes_are_still_cited(text: str) -> None:
     code = f"hits = grep('0007 c|0777 c')\nllm('amounts?', {text})\nFINAL('end')"
     reply = {"what?": python(code), "amounts?": "49.25, 5439.25"}
     found = rlm("what?", VALUES, model=ScriptedModel(reply=lambda asked: reply[query_of(asked)]))
@@ -828,7 +828,7 @@ def test_lines_in_a_text_that_code_makes_keep_their_places(text: str) -> None:
     assert [VALUES[start:end] for start, end in call.spans] == ["49.25", "5439.25"]
 
 
-def test_forged_places_of_a_made_text_are_ignored() -> None:
+def test_forged_spans_of_a_made_text_are_ignored() -> None:
     text = Text.root("0123456789" * 3).joined([(5, 30)])
     runs = [
         [0, 0, 5],
@@ -850,7 +850,7 @@ def test_forged_places_of_a_made_text_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "read", "places"),
+    ("code", "read", "count"),
     [
         ("FINAL(llm_map('?', partition(2)))", "C-107", 0),
         ("FINAL(llm_map('?', partition(50)))", "C-107", 0),
@@ -862,10 +862,10 @@ def test_forged_places_of_a_made_text_are_ignored() -> None:
     ],
     ids=["often", "several", "once", "other word", "short", "many", "never said"],
 )
-def test_values_whose_place_is_uncertain_are_not_cited(code: str, read: str, places: int) -> None:
+def test_values_whose_position_is_uncertain_are_not_cited(code: str, read: str, count: int) -> None:
     reply = {"what?": python(code), "?": read}
     model = ScriptedModel(reply=lambda messages: reply[query_of(messages)])
-    assert len(rlm("what?", VALUES, model=model).spans) == places
+    assert len(rlm("what?", VALUES, model=model).spans) == count
 
 
 def test_parts_are_passed_on_and_read_and_answers_cite_some() -> None:

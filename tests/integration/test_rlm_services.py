@@ -124,7 +124,7 @@ def test_address_is_only_for_models_of_services(model: Any, error: str) -> None:
     with pytest.raises(ModelError, match=error):
         rlm("?", LOG, model=model, base_url="http://127.0.0.1:1")
     with pytest.raises(ValueError, match="base_url must be a text"):
-        rlm("?", LOG, model=model, base_url=7)  # type: ignore[arg-type]
+        rlm("?", LOG, model=model, base_url=7)
 
 
 def test_anthropic_search_reports_usage_and_retries(

@@ -80,7 +80,7 @@ def test_turn_limit_and_reflection_change_during_a_session(
     _ = it.session.agent.agent
     assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)
-    wait_for(lambda: it.session.agent.agent._nodes._max_turns == 2)
+    wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
     it.session.submit("ask", "go")
     it.store.wait(tags.ASSISTANT_CHAT, step=2)
     ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
@@ -144,11 +144,11 @@ def test_cost_limit_and_history_length_change_during_a_session(
 
 def test_changed_limits_leave_the_agent_its_tools(open_session: OpenSession) -> None:
     it = open_session()
-    tools = it.session.agent.agent._nodes._tools
+    tools = it.session.agent.agent._nodes.toolset
     assert tools is not None
     assert change_setting(it.session, "max_turns", 2)
-    wait_for(lambda: it.session.agent.agent._nodes._max_turns == 2)
-    assert it.session.agent.agent._nodes._tools is tools
+    wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
+    assert it.session.agent.agent._nodes.toolset is tools
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])

@@ -71,7 +71,7 @@ def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -
     )
 
 
-async def test_panes_of_an_empty_session_say_what_will_appear_there(
+async def test_panes_of_an_empty_session_explain_what_will_appear_there(
     make_app: MakeApp,
 ) -> None:
     first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)

@@ -122,7 +122,7 @@ async def left(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
 
 
-async def test_model_picker_says_how_each_model_is_reached(make_app: MakeApp) -> None:
+async def test_model_picker_shows_how_each_model_is_reached(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await open_models(pilot)
         shown = screen_text(pilot)

@@ -59,7 +59,7 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
     assert "Enter saves · empty unsets it · Esc cancels" in rows
 
 
-async def test_filter_that_matches_nothing_says_so(make_app: MakeApp) -> None:
+async def test_filter_without_a_match_shows_a_sentence(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await write(pilot, "zzz")
@@ -415,7 +415,7 @@ async def test_screen_survives_deletion_of_its_start_folder(
         monkeypatch.chdir(folder)
         folder.rmdir()
         notifications: list[str] = []
-        monkeypatch.setattr(app, "notify_user", lambda text, *level: notifications.append(text))
+        monkeypatch.setattr(app, "notify", lambda text, *level: notifications.append(text))
         await app.run_action(f"command('{command}')")
         await pilot.pause()
         assert notifications == ["The folder in which the program was started no longer exists."]

@@ -137,7 +137,7 @@ def test_late_output_is_exported_with_its_cell() -> None:
     assert [output.text for output in made.cells[0].outputs] == ["started\n", "from a thread\n"]
 
 
-def test_hidden_code_that_did_not_run_is_left_out() -> None:
+def test_hidden_code_that_did_not_run_is_omitted() -> None:
     hidden = [*STORY, records.Hide(entry="code 1.0.1", hidden=True)]
     assert "did not run" in render(chosen(hidden), ".md")
     assert "did not run" not in render(chosen(hidden, shown=True), ".md")

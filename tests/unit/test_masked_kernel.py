@@ -91,18 +91,18 @@ class PlantedKernel:
 
 
 def ask(kernel: MaskedKernel, name: str) -> Any:
-    """Use a member of the kernel with arguments of no importance; return all that is heard of it."""
+    """Use a member of the kernel with arguments of no importance; return everything it returns."""
     if is_property(name):
         return getattr(kernel, name)
-    heard: list[Any] = []
+    received: list[Any] = []
     known: dict[str, Any] = {
         "request": {"do": "repr"},
-        "on_output": lambda kind, text: heard.append(text),
-        "on_display": heard.append,
+        "on_output": lambda kind, text: received.append(text),
+        "on_display": received.append,
     }
     parameters = list(signature(getattr(Kernel, name)).parameters)[1:]
     reply = getattr(kernel, name)(**{each: known.get(each, 1) for each in parameters})
-    return [*heard, reply] if heard else reply
+    return [*received, reply] if received else reply
 
 
 @pytest.fixture

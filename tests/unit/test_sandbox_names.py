@@ -192,7 +192,7 @@ def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], message
     assert engine.calls == []
 
 
-def test_an_empty_answer_is_taken_the_second_time() -> None:
+def test_an_empty_answer_is_accepted_the_second_time() -> None:
     functions = names(engine=(engine := Engine()))
     with pytest.raises(ValueError, match="which is no answer"):
         functions["FINAL"]([])
@@ -231,7 +231,7 @@ def test_peek_and_partition_read_another_text_in_either_order() -> None:
         assert "".join(parts) == other
 
 
-def test_a_part_of_the_text_keeps_its_place_and_another_text_has_none() -> None:
+def test_a_part_of_the_text_has_a_position_and_another_text_has_none() -> None:
     engine = Engine()
     functions = names("a\nbee\nc\nbee two\n", engine=engine)
     assert [

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.color import Color as TextualColor
 from textual.strip import Strip
 
-from mahtab_tui.agent.state import ExecutionResult
+from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.tool_calls import render_results
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import defuse

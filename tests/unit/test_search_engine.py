@@ -360,7 +360,7 @@ async def count(seat: Seat) -> None:
 @pytest.mark.parametrize(
     "words", ["There are 12 lines.", "There are 12 lines of the kind 'vault'.", "Twelve lines."]
 )
-def test_an_answer_in_words_is_taken_at_once_if_its_values_were_printed_and_else_the_second_time(
+def test_an_answer_in_words_is_accepted_at_once_if_its_values_were_printed_and_else_the_second_time(
     bench: Bench, words: str
 ) -> None:
     found = bench.run(replies({"what?": [code("count"), words, words]}), {"count": count})
@@ -392,7 +392,7 @@ def test_a_block_is_never_run_twice(bench: Bench) -> None:
     assert len(runs) == 1
     assert (found.state, found.text) == ("partial", "It is not there.")
     assert "the same code again" in found.why
-    assert "it did not run" in sent[2][-1]
+    assert "did not run again" in sent[2][-1]
     assert len(sent[2]) == len(sent[1]), "the repetition is not shown to the model"
 
 

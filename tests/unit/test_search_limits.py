@@ -16,14 +16,16 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.api import rlm
-from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Deadline, Prices
+from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Deadline, Estimates
 from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for
@@ -93,7 +95,8 @@ def test_limit_may_be_reached_but_not_exceeded() -> None:
 
 def test_exceeded_limit_leaves_nothing() -> None:
     budget = Budget(Limits(max_calls=2, max_tokens=10, max_usd=0.5))
-    budget.spend(Amount(3, 12, 0.75))
+    for _ in range(3):
+        budget.usage.add(Usage(input_tokens=3, output_tokens=1, cost=0.25))
     assert budget.left() == BudgetLeft(calls=0, tokens=0, usd=0.0)
     assert budget.usd_left == -0.25
     assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, tokens=None, usd=None)
@@ -101,7 +104,7 @@ def test_exceeded_limit_leaves_nothing() -> None:
 
 def test_remaining_dollars_may_be_used_up() -> None:
     budget = Budget(Limits(max_usd=0.5))
-    budget.spend(Amount(usd=0.25))
+    budget.usage.add(Usage(cost=0.25))
     budget.check_usd(0.25)
     with pytest.raises(BudgetSpent, match=r"\$0\.50"):
         budget.check_usd(0.26)
@@ -111,27 +114,27 @@ def test_remaining_dollars_may_be_used_up() -> None:
 def test_an_unknown_price_ends_a_limit_in_dollars_only() -> None:
     free, limited = Budget(Limits(max_calls=9)), Budget(Limits(max_usd=1.0))
     for budget in (free, limited):
-        budget.unpriced()
+        budget.usage.add(Usage())
     free.hold(Amount(1))
     with pytest.raises(BudgetSpent, match="did not report its price"):
         limited.hold(Amount(1))
 
 
 def test_prices_weight_output_and_remember_the_highest_rate() -> None:
-    prices = Prices((1e-6, 5e-6))
-    assert prices.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
-    prices.learn(1_000, 100, 0.3)
-    prices.learn(1_000, 300, None)
-    prices.learn(1_000, 100, 0.1)
+    estimates = Estimates((1e-6, 5e-6))
+    assert estimates.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
+    estimates.learn(1_000, 100, 0.3)
+    estimates.learn(1_000, 300, None)
+    estimates.learn(1_000, 100, 0.1)
     dearest = (1_000 + 5 * 300) * 0.3 / (1_000 + 5 * 100)
-    assert prices.most(4_000, left=1.0) == pytest.approx(2 * dearest)
-    assert prices.most(4_000, left=60.0) == 10.0, "three calls allow for six at a time"
+    assert estimates.most(4_000, left=1.0) == pytest.approx(2 * dearest)
+    assert estimates.most(4_000, left=60.0) == 10.0, "three calls allow for six at a time"
     each = 0.4 / (2 * (1_000 + 5 * 100))
-    estimate = prices.estimate(4_000, calls=3)
+    estimate = estimates.estimate(4_000, calls=3)
     assert estimate[:2] == (3, 1_000 + 3 * 166)
     assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * each)
-    assert Prices((0.0, 0.0)).estimate(4_000).usd == 0.0
-    assert Prices((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
+    assert Estimates((0.0, 0.0)).estimate(4_000).usd == 0.0
+    assert Estimates((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
 
 
 async def look(seat: Seat) -> None:
@@ -165,15 +168,16 @@ def test_a_budget_is_reserved_before_it_is_spent() -> None:
     with pytest.raises(BudgetSpent, match="3 model calls"):
         budget.hold(Amount(1, 0))
     budget.free(reserved)
-    budget.spend(Amount(2, 10))
+    budget.usage.add(Usage(input_tokens=7, output_tokens=3, cost=0.0))
+    budget.count_failure()
     assert budget.left() == BudgetLeft(calls=0, tokens=70)
 
 
 def test_estimates_learn_from_actual_calls() -> None:
-    prices = Prices((1e-6, 1e-6))
-    assert prices.estimate(4_000).tokens == 1_600
-    prices.learn(1_000, 100, 0.03)
-    estimate = prices.estimate(8_000, calls=2)
+    estimates = Estimates((1e-6, 1e-6))
+    assert estimates.estimate(4_000).tokens == 1_600
+    estimates.learn(1_000, 100, 0.03)
+    estimate = estimates.estimate(8_000, calls=2)
     assert estimate[:2] == (2, 2_200)
     assert estimate.usd == pytest.approx(0.06)
 
@@ -526,10 +530,21 @@ def test_default_search_makes_200_model_calls(bench: Bench) -> None:
     assert (
         Limits().max_depth
         == merge_limits(load_settings().rlm_limits()).max_depth
-        == inspect.signature(rlm).parameters["max_depth"].default
+        == merge_limits().max_depth
         == 1
     )
     assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
+
+
+def test_rlm_shows_the_options_of_kernels_and_its_own() -> None:
+    own = {"log", "on_event", "searcher"}
+    shown, in_kernels = (inspect.signature(each).parameters for each in (rlm, rlm_of_kernels))
+    assert shown.keys() == in_kernels.keys() | own
+    assert [*shown][:2] == ["query", "context"]
+    assert "GivenModel" in str(shown["model"])
+    help_text = inspect.getdoc(rlm) or ""
+    assert "max_calls (200)" in help_text
+    assert "on_event: called with every event" in help_text
 
 
 @pytest.mark.parametrize("cost", [0.01, 0.5, 3.0])

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
+import io
 import logging
-import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
@@ -35,7 +38,8 @@ from mahtab_tui.tui.terminal_app import (
 )
 from mahtab_tui.tui.terminal_driver import report_thread_failures
 from mahtab_tui.tui.textual_fixes import LONGEST_SEQUENCE, LONGEST_TYPED, KeyParser, KeySequences
-from mahtab_tui.tui.workers import LatestWorker
+from mahtab_tui.tui.workers import Fetcher
+from tests.tui.editor_app import until
 
 # Input from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or is
 # typed.
@@ -492,23 +496,38 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
     assert f"Errno {errno.ENOSPC}" in reports[0]
 
 
-# Work on a thread of which only the newest question counts.
+# Work on a thread of which only the newest job counts.
 
 
-def test_raising_work_is_reported_and_does_not_stop_later_work(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    done: queue.Queue[int] = queue.Queue()
+async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:
+    done: list[int] = []
+    async with App[None]().run_test() as pilot:
+        fetcher = Fetcher(pilot.app.screen, at_once=1)
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            fetcher.ask("divided", lambda: 1 // 0, done.append)
+            await until(pilot, lambda: "ZeroDivisionError" in printed.getvalue())
+        fetcher.ask("divided", lambda: 1 // 1, done.append)
+        await until(pilot, lambda: done == [1])
 
-    def work(question: int) -> None:
-        done.put(question)
-        if question == 0:
-            raise ValueError("no such thing")
 
-    newest = LatestWorker(work, "test")
-    newest.ask(0)
-    assert done.get(timeout=30) == 0
-    newest.ask(1)
-    assert done.get(timeout=30) == 1
-    assert "ValueError: no such thing" in capsys.readouterr().err
-    newest.close()
+async def test_only_the_newest_job_of_a_slot_counts() -> None:
+    started, done = list[str](), list[str]()
+    go_on = threading.Event()
+
+    def work(name: str) -> str:
+        started.append(name)
+        go_on.wait(30)
+        return name
+
+    async with App[None]().run_test() as pilot:
+        fetcher = Fetcher(pilot.app.screen, at_once=1)
+        for name in ("running", "waiting", "newest"):
+            fetcher.ask("names", partial(work, name), done.append)
+        go_on.set()
+        await until(pilot, lambda: bool(done))
+        assert started == ["running", "newest"]
+        for name in ("typed", "typed more"):
+            fetcher.ask("names", partial(work, name), done.append, pause=0.01)
+        await until(pilot, lambda: len(done) > 1)
+        assert done == ["newest", "typed more"]
+        assert started == ["running", "newest", "typed more"]

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from textual.binding import Binding, BindingType
 
 if TYPE_CHECKING:
-    from textual.notifications import SeverityLevel
-
     from mahtab_tui.session import Session
     from mahtab_tui.store.history import History
     from mahtab_tui.tui.app import Interrupter, QuitFlow
@@ -49,9 +47,6 @@ class CommandContext:
     commands: Sequence[SlashCommand]
     """All commands of the application."""
 
-    def notify(self, text: str, severity: SeverityLevel = "information") -> None:
-        self.app.notify_user(text, severity)
-
     def copy_selection(self) -> bool:
         """Copy what is selected on the screen; returns False if nothing is."""
         from mahtab_tui.tui.external import copy_selection
@@ -60,7 +55,7 @@ class CommandContext:
 
     def refuse(self, why: str, entered: str) -> None:
         """Explain why an input was refused, and put it back into the editor."""
-        self.notify(why, "warning")
+        self.app.notify(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 

@@ -92,7 +92,7 @@ def _edit_input(context: CommandContext) -> None:
             context.app, editor.text, ".py" if editor.mode == "python" else ".md"
         )
     except RuntimeError as error:
-        context.notify(str(error), "warning")
+        context.app.notify(str(error), "warning")
     editor.focus()
 
 
@@ -110,7 +110,9 @@ def explain(context: CommandContext) -> None:
 @command("suggest", "alt+s", "Suggest", "Let the suggestion model complete the input", "Input")
 def suggest(context: CommandContext) -> None:
     if not context.panes.editor.suggest():
-        context.notify("No suggestion model is set: set suggestion_model in the settings (F12).")
+        context.app.notify(
+            "No suggestion model is set: set suggestion_model in the settings (F12)."
+        )
 
 
 @command(
@@ -147,7 +149,7 @@ def explain_error(context: CommandContext) -> None:
         context.panes.editor.begin_question(question)
         context.panes.editor.focus()
     else:
-        context.notify("There is no error to explain: no cell has failed.")
+        context.app.notify("There is no error to explain: no cell has failed.")
 
 
 @command(
@@ -247,7 +249,7 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
         first = session.undo.last_step() if cell is None else cell
         cells = session.undo.cells_from(first)
     except KernelError as error:
-        app.notify(str(error), markup=False, timeout=3)
+        app.notify(str(error))
     else:
         app.push_screen(
             UndoScreen(

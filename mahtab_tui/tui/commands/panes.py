@@ -403,7 +403,7 @@ def dark_light(context: CommandContext) -> None:
 )
 def copy(context: CommandContext) -> None:
     if not context.copy_selection():
-        context.notify("Nothing is selected.")
+        context.app.notify("Nothing is selected.")
 
 
 @command("palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", footer=True)

@@ -39,7 +39,7 @@ def skills(context: CommandContext) -> None:
             lambda file: open_in_editor(context.app, str(file), 0),
         )
     except SettingsError as error:
-        context.notify(str(error), "error")
+        context.app.notify(str(error), "error")
     else:
         context.app.push_screen(screen)
 
@@ -64,7 +64,7 @@ def unload_skill(context: CommandContext, name: str) -> None:
     try:
         loaded.unload(name)
     except SkillNotFound as error:
-        context.notify(str(error) if name else "No skill is loaded.", "warning")
+        context.app.notify(str(error) if name else "No skill is loaded.", "warning")
 
 
 @command(
@@ -238,14 +238,14 @@ def run(context: CommandContext, typed: str) -> None:
 def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], None]) -> None:
     """Run cells of the notebook; if that is impossible, say why."""
     if session.notebook is None:
-        app.notify(NO_NOTEBOOK, severity="warning", markup=False, timeout=3)
+        app.notify(NO_NOTEBOOK, severity="warning")
         return
     from mahtab_tui.session.notebooks import CellNotFound
 
     try:
         start(session.notebook)
     except CellNotFound as error:
-        app.notify(str(error), severity="warning", markup=False, timeout=3)
+        app.notify(str(error), severity="warning")
 
 
 @slash_command(
@@ -258,7 +258,7 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
 )
 def save(context: CommandContext, typed: str) -> None:
     if context.session.notebook is None:
-        context.notify(NO_NOTEBOOK, "warning")
+        context.app.notify(NO_NOTEBOOK, "warning")
     else:
         context.panes.transcript.action_scroll_end()
         threading.Thread(

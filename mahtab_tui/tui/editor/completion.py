@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -20,10 +20,10 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.values import Completion, Completions
-    from mahtab_tui.tui.workers import LatestWorker
 
 ROWS = 8
 """Maximum number of visible completions."""
@@ -210,15 +210,11 @@ class Completer:
         self._complete_question = complete_question
         self._slash = slash
         self._cache = CompletionCache()
+        self._fetcher = Fetcher(area, at_once=1)
         self._request_number = 0
         """The number of the newest request; results of older ones are dropped."""
         self._prefix = ""
         """The text before the completed part."""
-
-    def stop(self) -> None:
-        """Stop the thread, because the area was removed."""
-        if "_thread" in vars(self):
-            self._thread.close()
 
     # Keys
 
@@ -329,44 +325,40 @@ class Completer:
 
     # Requests and results
 
-    @cached_property
-    def _thread(self) -> LatestWorker[CompletionRequest]:
-        from mahtab_tui.tui.workers import LatestWorker
-
-        return LatestWorker(self._ask_kernel, "completion")
-
     def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
     def _ask(self, *, by_key: bool) -> None:
         self._request_number += 1
-        self._thread.ask(
-            CompletionRequest(
-                self._request_number,
-                self._area.text,
-                self._area.cursor_index,
-                by_key,
-                self._area.python,
-            )
+        request = CompletionRequest(
+            self._request_number,
+            self._area.text,
+            self._area.cursor_index,
+            by_key,
+            self._area.python,
+        )
+        self._fetcher.ask(
+            "completion",
+            partial(self._ask_kernel, request),
+            partial(self.handle_response, request),
         )
 
     def _ask_again(self, number: int, by_key: bool) -> None:
         if number == self._request_number:
             self._ask(by_key=by_key)
 
-    def _ask_kernel(self, request: CompletionRequest) -> None:
-        """Run a request, on the thread."""
+    def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
+        """Run a request, on a thread; returns None if the kernel does not answer."""
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
         complete = self._completer_for(request.python)
         assert complete is not None
-        found: Completions | None = None
         with contextlib.suppress(KernelError):
-            found = self._slash.complete(request.code, request.cursor) or complete(
+            return self._slash.complete(request.code, request.cursor) or complete(
                 request.code, request.cursor
             )
-        self._area.call_later(self.handle_response, request, found)
+        return None
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
         """Show the result of a request, if it is still wanted. found: None if the kernel did not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.geometry import Offset
@@ -12,7 +12,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import CompletionList
-from mahtab_tui.tui.workers import Fetcher, LatestWorker
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.values import Explanation
@@ -25,12 +25,6 @@ Suggest = Callable[[str, bool, Callable[[], bool]], str]
 whether it is Python, and a function that returns whether the suggestion is still wanted."""
 
 
-class SuggestionRequest(NamedTuple):
-    number: int
-    text: str
-    python: bool
-
-
 class InlineSuggester:
     """Requests and shows inline suggestions. Right or Tab inserts one."""
 
@@ -38,34 +32,32 @@ class InlineSuggester:
         self._area = area
         self._completions = completions
         self._suggest = suggest
-        self._thread: LatestWorker[SuggestionRequest] = LatestWorker(
-            self._ask_model, "suggestion", PAUSE
-        )
+        self._fetcher = Fetcher(area, at_once=1)
         self._request_number = 0
         """The number of the newest request; older ones are cancelled and dropped."""
-
-    def stop(self) -> None:
-        """Stop the thread, because the area was removed."""
-        self._request_number += 1
-        self._thread.close()
 
     def ask(self, *, at_once: bool) -> None:
         """Request a suggestion if the cursor is at the end of the text. at_once: do not wait for a
         pause."""
-        self._request_number += 1
-        if (
-            self._area.text.strip()
-            and self._area.selection.is_empty
-            and self._area.cursor_at_end_of_text
-        ):
-            self._thread.ask(
-                SuggestionRequest(self._request_number, self._area.whole_text, self._area.python),
-                at_once=at_once,
+        self.cancel()
+        area, number = self._area, self._request_number
+        text, python = area.whole_text, area.python
+        if area.text.strip() and area.selection.is_empty and area.cursor_at_end_of_text:
+            self._fetcher.ask(
+                "suggestion",
+                lambda: self._suggest(text, python, lambda: number == self._request_number),
+                self._show,
+                pause=0 if at_once else PAUSE,
             )
 
-    def clear(self) -> None:
-        """Remove the suggestion, and drop a pending request."""
+    def cancel(self) -> None:
+        """Cancel a pending request."""
         self._request_number += 1
+        self._fetcher.forget("suggestion")
+
+    def clear(self) -> None:
+        """Remove the suggestion, and cancel a pending request."""
+        self.cancel()
         self._area.suggestion = ""
 
     def accept(self) -> bool:
@@ -76,20 +68,8 @@ class InlineSuggester:
         self._area.insert(self._area.suggestion)
         return True
 
-    def _ask_model(self, request: SuggestionRequest) -> None:
-        """Run a request, on the thread."""
-        if request.number == self._request_number:
-            text = self._suggest(
-                request.text, request.python, lambda: request.number == self._request_number
-            )
-            self._area.call_later(self._handle_response, request, text)
-
-    def _handle_response(self, request: SuggestionRequest, text: str) -> None:
-        if (
-            request.number == self._request_number
-            and self._area.cursor_at_end_of_text
-            and not self._completions.is_open
-        ):
+    def _show(self, text: str) -> None:
+        if self._area.cursor_at_end_of_text and not self._completions.is_open:
             self._area.suggestion = text
 
 

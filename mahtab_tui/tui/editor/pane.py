@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -27,13 +26,13 @@ from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Complete, CompletionList
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
 from mahtab_tui.tui.find import FindRow
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.session.attached import MentionChip
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History
     from mahtab_tui.tui.editor.help_card import Explain, HelpCard, Suggest
-    from mahtab_tui.tui.workers import LatestWorker
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
@@ -60,15 +59,9 @@ class Hint(Static):
         self._mode: Mode = "python"
         self._replaces = ""
         self._offer = ""
-        self._question = ""
         self._chips: Sequence[MentionChip] = ()
         self._find = find
-        self._worker: LatestWorker[str] | None = None
-        """Created with the first question."""
-
-    def on_unmount(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
+        self._fetcher = Fetcher(self, at_once=1)
 
     def show(self, mode: Mode, *, replaces: str) -> None:
         """Show the keys of a mode. replaces: the name of the entry that the input will replace;
@@ -78,23 +71,17 @@ class Hint(Static):
 
     def show_mentions(self, question: str) -> None:
         """Resolve the mentions in the question being written; empty for none."""
-        self._question = question
-        if question and self._find is not None:
-            if self._worker is None:
-                from mahtab_tui.tui.workers import LatestWorker
+        find = self._find
+        if not question or find is None:
+            self._fetcher.forget("attachments")
+            self._show_chips(())
+            return
 
-                self._worker = LatestWorker(
-                    partial(self._find_mentions, self._find), "attachments", PAUSE
-                )
-            self._worker.ask(question)
-        elif self._chips:
-            self._show_chips(question, ())
+        def resolve() -> Sequence[MentionChip]:
+            IMPORTS.wait_for_screen()  # the code for this is loaded after the first picture
+            return find(question)
 
-    def _find_mentions(self, find: FindChips, question: str) -> None:
-        """Resolve the mentions, on the thread; the code for this is loaded after the first
-        picture."""
-        IMPORTS.wait_for_screen()
-        self.call_later(self._show_chips, question, find(question))
+        self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
 
     def offer(self, offer: str) -> None:
         """Show an offer instead of the keys; empty removes it."""
@@ -102,9 +89,8 @@ class Hint(Static):
             self._offer = offer
             self._draw()
 
-    def _show_chips(self, question: str, chips: Sequence[MentionChip]) -> None:
-        """Show the attachments of a question, if it is still the one being written."""
-        if question == self._question and chips != self._chips:
+    def _show_chips(self, chips: Sequence[MentionChip]) -> None:
+        if chips != self._chips:
             self._chips = chips
             self._draw()
 

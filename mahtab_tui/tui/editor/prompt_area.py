@@ -180,9 +180,8 @@ class PromptArea(CodeArea):
         self.completer.close()
 
     def on_unmount(self) -> None:
-        self.completer.stop()
         if self.suggester is not None:
-            self.suggester.stop()
+            self.suggester.cancel()
 
     def watch_selection(self, selection: Selection) -> None:
         """Close the completions and clear the suggestion when the cursor moves away."""

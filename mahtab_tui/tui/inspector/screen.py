@@ -34,8 +34,9 @@ from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code,
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
-from mahtab_tui.tui.option_list import Options, is_being_removed
+from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
@@ -243,7 +244,7 @@ class InspectorScreen(Dialog[None]):
             self.viewer.view = None
             self._show(0)
         if opened.problem:
-            self.app.notify(plain(opened.problem), markup=False, severity="warning")
+            self.app.notify(opened.problem, severity="warning")
 
     def _show(self, number: int) -> None:
         level = self._level
@@ -322,7 +323,7 @@ class InspectorScreen(Dialog[None]):
     def action_copy_expression(self) -> None:
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.app.notify("No expression refers to this object.", markup=False, timeout=3)
+            self.app.notify("No expression refers to this object.")
             return
         copy(self.app, opened.expression)
 
@@ -383,7 +384,7 @@ class InspectorScreen(Dialog[None]):
     @on(View.CellRequested)
     def _run_cell(self, message: View.CellRequested) -> None:
         self._run(message.code)
-        self.app.notify(plain(message.description), markup=False, timeout=3)
+        self.app.notify(message.description)
 
     @on(View.QuestionAsked)
     def _question_asked(self, message: View.QuestionAsked) -> None:

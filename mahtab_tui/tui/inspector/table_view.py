@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     InspectedObject,
@@ -287,7 +287,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def _revert(self, sentence: str) -> None:
         if self._table.revert():
-            self.app.notify(plain(sentence), severity="warning", markup=False)
+            self.app.notify(sentence, severity="warning")
             self._fetch()
         else:
             self.fail(sentence)

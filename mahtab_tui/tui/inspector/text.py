@@ -29,7 +29,14 @@ from mahtab_tui.tui.commands.on_screens import TEXT_COMMANDS
 from mahtab_tui.tui.find import MatchSpan, Pattern, PatternError
 from mahtab_tui.tui.inspector.view import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
-from mahtab_tui.tui.rows.text_window import LINE, LongTextView, StyledPart, TextRow, TextWindow
+from mahtab_tui.tui.rows.text_window import (
+    LINE,
+    Find,
+    LongTextView,
+    StyledPart,
+    TextRow,
+    TextWindow,
+)
 from mahtab_tui.tui.theme import Palette
 
 BLOCK = 65_536
@@ -341,11 +348,9 @@ class TextView(View, LongTextView, can_focus=True):
         """The language; empty to guess it from the text."""
         self._marked = range(0)
         self._colours: Colours | None = None
-        self._wrapped = True
         self._reserved = 8
         """Cells for line numbers. It grows with the longest number but never shrinks, so that the
         text does not jump."""
-        self._words = ""
         self._regex = False
         self._waiting: list[Callable[[], None]] = []
 
@@ -459,8 +464,8 @@ class TextView(View, LongTextView, can_focus=True):
         ]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
-        if self._words:
-            parts.append((f"  {'pattern' if self._regex else '/'} {plain(self._words)}", "$person"))
+        if self.words:
+            parts.append((f"  {'pattern' if self._regex else '/'} {plain(self.words)}", "$person"))
         self.show_status(*parts)
 
     # Drawing
@@ -522,8 +527,8 @@ class TextView(View, LongTextView, can_focus=True):
     def action_search(self) -> None:
         self.ask(
             "a regular expression" if self._regex else "a text",
-            self._words,
-            self._search,
+            self.words,
+            self.search,
             "search:",
         )
 
@@ -538,42 +543,9 @@ class TextView(View, LongTextView, can_focus=True):
             )
         )
 
-    def _search(self, words: str) -> None:
-        self._words, self.found = words, None
-        if words:
-            self.action_next(False)
-        else:
-            self.load_then(self.refresh_view)
-
-    def action_next(self, backwards: bool) -> None:
-        if not self._words:
-            return
-        source, words, regex = self._source, self._words, self._regex
-        at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
-
-        def came(found: tuple[int, int] | None) -> None:
-            self.found = found
-            if found is None:
-                self.fail("Not found in the text.")
-                self.refresh()
-            else:
-                self.load_then(self._show_found)
-
-        find = partial(find_pattern, source) if regex else source.find
-        self.fetcher.ask("find", lambda: find(words, at, backwards=backwards), came, self.fail)
-
-    def _show_found(self) -> None:
-        if self.found is None:
-            return
-        start, width = self.found[0], self.text_width
-        if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
-            self.top = self.window.up(
-                self.window.row_at(start, width), min(3, self.size.height // 4), width
-            )
-        if not self._wrapped:
-            row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
-            self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
-        self.refresh_view()
+    @property
+    def find(self) -> Find:
+        return partial(find_pattern, self._source) if self._regex else self._source.find
 
 
 def make_repr_view(subject: Subject) -> TextView:

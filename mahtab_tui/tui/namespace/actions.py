@@ -39,7 +39,7 @@ def rename_variable(
                 port.mark_private(normalized, True)
             port.run(f"{new} = {_variable_expression(name)}; del {_variable_expression(name)}")
             return
-        app.notify(problem, severity="warning", markup=False, timeout=3)
+        app.notify(problem, severity="warning")
 
     app.push_screen(Prompt(f"New name for {one_line(name)}", one_line(name)), chosen)
 

@@ -25,11 +25,11 @@ from mahtab_tui.tui.namespace.rows import (
 )
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, plain_strip
 from mahtab_tui.tui.theme import BOLD
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.port import NamespacePort
-    from mahtab_tui.tui.workers import Fetcher
 
 _PREVIEW_FROM = 160
 """Width of the screen from which a preview is shown."""
@@ -58,7 +58,7 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
-        self._fetcher: Fetcher | None = None
+        self._fetcher = Fetcher(self)
         self._preview = Preview()
         self._fade_timer: Timer | None = None
         self._faded = 0.0
@@ -114,10 +114,6 @@ class NamespacePane(RowsView, can_focus=True):
         if row is None or self.app.size.width < _PREVIEW_FROM or height < _PREVIEW_LEAST:
             self._show_preview(Preview())
         else:
-            if self._fetcher is None:
-                from mahtab_tui.tui.workers import Fetcher  # not needed for the first picture
-
-                self._fetcher = Fetcher(self)
             name, width = row.name, self.width - 2
             self._fetcher.ask(
                 "preview",

@@ -17,9 +17,13 @@ from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.rows.row import Span, hard_cuts
 from mahtab_tui.tui.theme import get_palette
+from mahtab_tui.tui.workers import Fetcher
 
 Fetch = Callable[[int, int], str | None]
 """Returns a part of the text; None if the text is gone."""
+
+Find = Callable[..., TextSpan | None]
+"""Finds the next or previous match of words, as `TextWindow.find` does; called on a thread."""
 
 LINE = 16_384
 """Maximum characters of a line; longer ones are split into several."""
@@ -195,9 +199,14 @@ class LongTextView(Widget, can_focus=True):
         self.window = window
         self.top = 0
         """The offset of the first visible row."""
-        self.found: tuple[int, int] | None = None
+        self.words = ""
+        """The words of the last search."""
+        self.found: TextSpan | None = None
         """The match of the last search."""
         self.lines: list[TextRow] = []
+        self.fetcher = Fetcher(self)
+        self._wrapped = True
+        """Whether long lines are wrapped, rather than scrolled sideways."""
         self._left = 0
         """Horizontal scroll offset in cells."""
 
@@ -332,6 +341,53 @@ class LongTextView(Widget, can_focus=True):
             max(0, self.size.height - 1),
             self.text_width,
         )
+
+    # Searching
+
+    @property
+    def find(self) -> Find:
+        return self.window.find
+
+    def search(self, words: str) -> None:
+        """Go to the next match of other words. Empty words end the search."""
+        self.words, self.found = words, None
+        self.action_next(False)
+        if not words:
+            self.load_then(self.refresh_view)
+
+    def action_next(self, backwards: bool) -> None:
+        """Find the next or previous match on a thread, because the text may be long, and show
+        it."""
+        find, words = self.find, self.words
+        at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
+        if words:
+            self.fetcher.ask(
+                "find", lambda: find(words, at, backwards=backwards), self._set_found, self.fail
+            )
+
+    def fail(self, sentence: str) -> None:
+        self.app.notify(sentence)
+
+    def _set_found(self, found: TextSpan | None) -> None:
+        self.found = found
+        if found is None:
+            self.fail("Not found in the text.")
+            self.refresh()
+        else:
+            self.load_then(self._show_found)
+
+    def _show_found(self) -> None:
+        if self.found is None:
+            return
+        start, width = self.found[0], self.text_width
+        if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
+            self.top = self.window.up(
+                self.window.row_at(start, width), min(3, self.size.height // 4), width
+            )
+        if not self._wrapped:
+            row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
+            self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
+        self.refresh_view()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +29,7 @@ from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.option_list import Options, ignores_removed
 from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.commands.command import CommandContext
@@ -280,24 +280,22 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         self._recent = used
         self._access = access
         self._models: list[ModelChoice] = []
+        self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
         self.listing.show_count("looking…")
-        # A pool's thread would delay the end of the program.
-        threading.Thread(target=self._find_models, name="models", daemon=True).start()
-
-    def _find_models(self) -> None:
-        """Find the models of this machine, then those of its servers; runs on a thread."""
         present = [(self._current, "chosen now")] if self._current else []
-        self.call_later(
-            self._add_models, found_models([*present, *self._chosen], self._recent, self._access)
+        self._fetcher.ask(
+            "models",
+            lambda: found_models([*present, *self._chosen], self._recent, self._access),
+            self._add_models,
         )
-        self.call_later(self._add_server_models, server_models())
 
     def _add_models(self, models: Sequence[ModelChoice]) -> None:
         self._models += models
         self.listing.show_count("asking servers on this machine…")
         self.listing.fill()
+        self._fetcher.ask("models", server_models, self._add_server_models)
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
         """Add the models of servers, above the providers whose models must be typed."""
@@ -397,9 +395,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
     def on_mount(self) -> None:
         self.listing.show_count("looking…")
-        threading.Thread(
-            target=lambda: self.call_later(self._show, self._find()), name="kernels", daemon=True
-        ).start()
+        Fetcher(self).ask("kernels", self._find, self._show)
 
     def _show(self, found: Sequence[KernelChoice]) -> None:
         self._found = [self._current, *(each for each in found if each[:2] != self._current[:2])]
@@ -453,7 +449,7 @@ def choose_kernel(context: CommandContext, address: str) -> None:
             try:
                 check_address(choice.name)
             except KernelError as error:
-                context.notify(str(error), "error")
+                context.app.notify(str(error), "error")
                 return
             context.session.kernel_control.move(choice.name)
             context.ui_state.remember_kernel(choice.name)

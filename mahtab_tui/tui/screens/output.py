@@ -24,7 +24,6 @@ from textual.events import Click
 from textual.message import Message
 from textual.widgets import Static
 
-from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
@@ -479,11 +478,7 @@ class PagerScreen(OutputScreen):
         self.fetcher.ask("output", self._get, self._show, self.viewer.fail)
 
     def _get(self) -> WholeOutput:
-        try:
-            text = self._read()
-        except StoreError as error:
-            raise KernelError(str(error)) from None
-        if text is None:
+        if (text := self._read()) is None:
             raise KernelError("This output was not kept.")
         return WholeOutput(strip_controls(text))
 

@@ -22,10 +22,10 @@ from mahtab_tui.session.components import ContextUse
 from mahtab_tui.session.undo import not_restored_rows, restored_rows
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.values import allow
-from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.screens.dialog import Dialog, TextDialog, confirm
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.workers import Fetcher
 
 _COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
@@ -152,7 +152,7 @@ class InstructionsScreen(TextDialog):
                 for each in untrusted:  # trust what was shown, even if a file has changed since
                     allow(each.path, each.value)
             except SettingsError as error:
-                self.app.notify(str(error), severity="error", markup=False)
+                self.app.notify(str(error), severity="error")
             self._found = self._read()
             self._show()
 

@@ -40,12 +40,12 @@ from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_wo
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.find import PatternTimeout
-from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.transcript.view import TranscriptView
-from mahtab_tui.tui.workers import LatestWorker
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
@@ -205,18 +205,13 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         thread."""
         self._pending_action: Callable[[], None] | None = None
         """The action of a key that waits until the list matches the typed text."""
-        self._finder = LatestWorker(self._find, "sessions", _TYPING_PAUSE_S)
-        self._reader = LatestWorker(self._read, "session-preview", _TYPING_PAUSE_S)
+        self._fetcher = Fetcher(self, at_once=1)
         self._shown: tuple[str, str] = "", ""
         """The session in the preview, and the words marked in it."""
 
     def on_mount(self) -> None:
         self.listing.show_count("looking…")
-        self._finder.ask(self._query, at_once=True)
-
-    def on_unmount(self) -> None:
-        self._finder.close()
-        self._reader.close()
+        self._search()
 
     @property
     def _query(self) -> ListQuery:
@@ -224,11 +219,13 @@ class SessionsScreen(ListScreen[str | None, Hit]):
 
     def find(self) -> None:
         self._pending_action = None
-        self._finder.ask(self._query)
+        self._search(_TYPING_PAUSE_S)
 
-    # On threads
+    def _search(self, pause: float = 0.0) -> None:
+        self._fetcher.ask("sessions", partial(self._find, self._query), self._show, pause=pause)
 
-    def _find(self, question: ListQuery) -> None:
+    def _find(self, question: ListQuery) -> ListResult:
+        """Read what the list shows, on a thread."""
         problem, found, count, open_now = "", Found([], False), 0, dict[str, Holder]()
         try:
             if self._unindexed:
@@ -252,23 +249,10 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             open_now = locked_sessions()
         except StoreError as error:
             problem = str(error)
-        self.call_later(
-            self._show, ListResult(question, found, count, open_now, self._detached, problem)
-        )
-
-    def _read(self, wanted: tuple[Hit, str]) -> None:
-        hit, typed = wanted
-        try:
-            records = preview(self._database, hit.session.id, hit.record)
-        except StoreError as error:
-            self.call_later(self.listing.show_status, str(error))
-        else:
-            self.call_later(self._show_records, hit.session.id, typed, records)
-
-    # The list
+        return ListResult(question, found, count, open_now, self._detached, problem)
 
     def _show(self, answer: ListResult) -> None:
-        if is_being_removed(self) or answer.query != self._query:
+        if answer.query != self._query:
             return
         same = self._result is not None and self._result.query == answer.query
         chosen = (
@@ -289,7 +273,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if act is not None:
             act()
         elif self._unindexed and not answer.problem:
-            self._finder.ask(answer.query)
+            self._search(_TYPING_PAUSE_S)
 
     def _count(self, answer: ListResult) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
@@ -345,15 +329,21 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def describe(self, row: Hit | None) -> Content:
         if row is None:
             self._shown = "", ""
+            self._fetcher.forget("preview")
             self._preview.show([])
             return Content(
                 "" if self._result is None or self._result.problem else self._empty_text()
             )
         session = row.session
-        wanted = row, self.listing.typed
-        if self._shown != (session.id, self.listing.typed):
-            self._shown = session.id, self.listing.typed
-            self._reader.ask(wanted)
+        if self._shown != (session.id, typed := self.listing.typed):
+            self._shown = session.id, typed
+            self._fetcher.ask(
+                "preview",
+                partial(preview, self._database, session.id, row.record),
+                lambda records: self._preview.show(records, wanted_words(typed)),
+                self.listing.show_status,
+                pause=_TYPING_PAUSE_S,
+            )
         holder = self._holder(row)
         here = (
             "this session"
@@ -390,16 +380,12 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             else "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
         )
 
-    def _show_records(self, session: str, typed: str, records: Sequence[Record]) -> None:
-        if not is_being_removed(self) and self._shown == (session, typed):
-            self._preview.show(records, wanted_words(typed))
-
     # Actions
 
     def action_scope(self) -> None:
         self._all, self._pending_action = not self._all, None
         self.listing.show_count("looking…")
-        self._finder.ask(self._query, at_once=True)
+        self._search()
 
     def action_help(self) -> None:
         from mahtab_tui.tui.screens.help import HelpScreen, help_rows
@@ -548,4 +534,4 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self.listing.show_status(outcome, style)
         if then is not None:
             then()
-        self._finder.ask(self._query, at_once=True)
+        self._search()

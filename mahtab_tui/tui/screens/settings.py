@@ -37,9 +37,9 @@ from mahtab_tui.settings.values import (
 )
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, ModelPicker, short_path
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 GROUPS: Mapping[str, Sequence[str]] = {

@@ -29,11 +29,11 @@ from mahtab_tui.knowledge.skills import (
     trust_texts,
 )
 from mahtab_tui.settings.model import SettingsError, resource_folder
-from mahtab_tui.tui.option_list import is_being_removed
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import Listing, ListScreen, short_path
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
 LONGEST = 20_000

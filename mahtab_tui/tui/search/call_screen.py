@@ -40,7 +40,6 @@ from mahtab_tui.tui.search.drawing import (
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.widgets.key_line import KeyLine
-from mahtab_tui.tui.workers import Fetcher
 
 __all__ = ["NodeScreen"]
 
@@ -132,7 +131,11 @@ class PositionBar(Static):
 class TextRows(LongTextView, can_focus=True):
     """Shows the text; the right edge shows which parts the search has covered."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CURSOR_KEYS,
+        Binding("n", "next(False)", "Next", show=False),
+        Binding("N,shift+n", "next(True)", "Previous", show=False),
+    ]
 
     def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage) -> None:
         """spans: the parts of the text that were passed to the call."""
@@ -208,8 +211,6 @@ class TextPane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
-        Binding("n", "next(False)", "Next", show=False),
-        Binding("N,shift+n", "next(True)", "Previous", show=False),
         Binding("right_square_bracket", "position(1)", "Next match", show=False),
         Binding("left_square_bracket", "position(-1)", "Previous match", show=False),
     ]
@@ -227,7 +228,6 @@ class TextPane(Vertical):
         self.rows = TextRows(window, spans, coverage)
         self._coverage = coverage
         self._spans = spans
-        self._fetcher = Fetcher(self)
 
     def compose(self) -> ComposeResult:
         if not self._spans:
@@ -276,27 +276,8 @@ class TextPane(Vertical):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.rows.focus()
-        self._find(event.value, backwards=False)
-
-    def action_next(self, backwards: bool) -> None:
-        if self.shown:
-            self._find(self.query_one("#find", LineInput).value, backwards=backwards)
-
-    def _find(self, words: str, *, backwards: bool) -> None:
-        """Search on a thread, because the text may be long, and go to the match."""
-        rows, window = self.rows, self._window
-        at = rows.top if rows.found is None else rows.found[0] if backwards else rows.found[1]
-
-        def show(span: TextSpan | None) -> None:
-            if span is not None:
-                rows.found = span
-                rows.go_to(span[0])
-            elif words:
-                self.app.notify("Not found in the text.", markup=False, timeout=3)
-
-        self._fetcher.ask(
-            "find", lambda: window.find(words, at, backwards=backwards), show, lambda _: None
-        )
+        self.rows.words = event.value
+        self.rows.action_next(False)
 
     def leave_search(self) -> bool:
         """Close the search line; returns False if it is not open."""

@@ -262,7 +262,7 @@ class NodeActions(Widget):
         if (chosen := self._changeable) is None:
             return
         if chosen.node.finished and not chosen.node.alive:
-            self._notify("This call has already ended.")
+            self.app.notify("This call has already ended.")
         else:
             self.control.stop(chosen.tree.id, chosen.node.id)
 
@@ -300,7 +300,7 @@ class NodeActions(Widget):
         if (chosen := self.chosen) is None:
             return None
         if not chosen.node.finished:
-            self._notify("This call has no answer yet.")
+            self.app.notify("This call has no answer yet.")
             return None
         return plain(chosen.node.answer)
 
@@ -314,12 +314,9 @@ class NodeActions(Widget):
         None."""
         chosen = self.chosen
         if chosen is not None and chosen.tree.closed:
-            self._notify("The kernel of this search has ended; its calls cannot be changed.")
+            self.app.notify("The kernel of this search has ended; its calls cannot be changed.")
             return None
         return chosen
-
-    def _notify(self, text: str) -> None:
-        self.app.notify(text, markup=False, timeout=3)
 
 
 MANY_LINES = 200

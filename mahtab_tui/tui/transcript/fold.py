@@ -13,8 +13,8 @@ from mahtab_tui.bus.conversation import (
     Note,
     Step,
     Words,
+    answer_author,
     answer_step,
-    author_of_answer,
     code_blocks,
 )
 from mahtab_tui.bus.output import RICH_DISPLAYS
@@ -249,7 +249,7 @@ class Transcript(Conversation):
     def _begin_thought(
         self, record: records.AssistantThought | records.AssistantThoughtStream
     ) -> Words:
-        entry = Words(author=author_of_answer(record), source=record.text, thought=True)
+        entry = Words(author=answer_author(record), source=record.text, thought=True)
         self._thoughts[answer_step(record)] = entry
         self.append(entry)
         return entry

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,11 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
     from mahtab_tui.tui.transcript.entries import Activities, PendingRequests
-    from mahtab_tui.tui.workers import Fetcher
 
 NARROW = 100
 """Columns below which the header leaves out some parts."""
@@ -106,13 +105,8 @@ class HeaderBar(Widget):
         self._following: tuple[Activities, PendingRequests] | None = None
         """Trackers that follow the records; created with the first record."""
         self._ticking: Timer | None = None
+        self._fetcher = Fetcher(self)
         self._show_tooltip()
-
-    @cached_property
-    def _fetcher(self) -> Fetcher:
-        from mahtab_tui.tui.workers import Fetcher
-
-        return Fetcher(self)
 
     def fold(self, records: Sequence[Record]) -> None:
         from mahtab_tui.bus.records import Kernel, Session, Skill, Usage, Window

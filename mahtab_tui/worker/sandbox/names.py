@@ -302,7 +302,7 @@ class SandboxFunctions:
         self._longest_answer = longest_answer
         self._touches = touches
         self._evidence = EvidenceFinder(text)
-        self._said_nothing = False
+        self._refused_empty = False
         """Whether FINAL has refused an empty answer, which it does once."""
         self._lookups = _LOOKED_UP // (len(text) + 1)
 
@@ -431,8 +431,8 @@ class SandboxFunctions:
         """
         answer = materialize(answer, self._longest_answer)
         empty = isinstance(answer, (str, list, tuple, dict, set)) and not answer
-        if (empty or answer is None) and not self._said_nothing:
-            self._said_nothing = True
+        if (empty or answer is None) and not self._refused_empty:
+            self._refused_empty = True
             raise ValueError(
                 f"FINAL got {answer!r}, which is no answer. Search with other words; if nothing is to be found, call FINAL again, or say so in words"
             )

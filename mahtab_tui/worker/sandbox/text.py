@@ -386,7 +386,7 @@ _QUOTED = range(_HEAD, 2_001)
 """Lengths of parts that are searched for in an answer; shorter ones occur in many answers by
 chance."""
 _REMEMBERED = 5_000
-_READ_FOR_PLACES = 5_000_000
+_READ_FOR_SPANS = 5_000_000
 """Characters of the texts that code has made which are read for given parts, about a second."""
 _SHORTEST = 4
 """Minimum characters of a quote that is searched for in the text."""
@@ -414,7 +414,7 @@ class EvidenceFinder:
         self._text = text
         self._given: deque[Part] = deque(maxlen=_REMEMBERED)
         self._by_words: tuple[dict[str, Part | None], dict[str, list[int]]] | None = None
-        self._left = _READ_FOR_PLACES
+        self._left = _READ_FOR_SPANS
 
     def remember(self, parts: Iterable[Part]) -> None:
         """Remember parts of the text passed to the code."""
@@ -548,18 +548,18 @@ def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterat
     text."""
     size = sum(end - start for start, end in spans) + 1
     for value in answer_values(words)[: _SCANNED // size]:
-        place = find_once(value, text, spans)
-        if place is not None:
-            yield place
+        span = find_once(value, text, spans)
+        if span is not None:
+            yield span
 
 
 def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
     """Return where words stand in these spans of a text, if that is exactly once. Within other
     words they do not count."""
-    places: list[int] = []
+    starts: list[int] = []
     for first, last in spans:
-        places += islice(_find_words(words, text, first, last), 2 - len(places))
-    return (places[0], places[0] + len(words)) if len(places) == 1 else None
+        starts += islice(_find_words(words, text, first, last), 2 - len(starts))
+    return (starts[0], starts[0] + len(words)) if len(starts) == 1 else None
 
 
 def stands_in(words: str, text: str) -> bool:

@@ -247,26 +247,7 @@ def _wait(fd: int, event: int, until: float) -> None:
         raise TimeoutError
 
 
-DUMP_ALL_TIMEOUT = 10.0
-"""Seconds for pickling all objects at once."""
-DUMP_EACH_TIMEOUT = 2.0
-"""Seconds for pickling one object, if pickling all at once failed."""
-DUMP_TOTAL_TIMEOUT = 20.0
-"""Seconds for pickling all of them one by one."""
-
 Write = Callable[[Any], bytes]
-
-
-def dump_in_fork(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
-    """Return all objects together as bytes; or None, and for each object the reason why it could
-    not be pickled, which is empty if it could."""
-    (whole,) = run_in_fork([list(things)], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
-    if isinstance(whole, bytes):
-        return whole, []
-    return None, [
-        each if isinstance(each, str) else ""
-        for each in run_in_fork(things, write, DUMP_EACH_TIMEOUT, DUMP_TOTAL_TIMEOUT)
-    ]
 
 
 def run_in_fork(

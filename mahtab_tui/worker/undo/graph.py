@@ -388,12 +388,11 @@ class Graph:
             nodes[address_of(value)] = self._node(value, pending, most)
         return True
 
-    def forget_weak_references(self) -> None:
-        """Drop weak references before the objects, so that their callbacks do not run for restored
-        objects."""
+    def __del__(self) -> None:
+        """Drop weak references before the objects, so that their callbacks do not run on what was
+        restored."""
         for address in self._weak:
-            del self.nodes[address]
-        self._weak = []
+            self.nodes.pop(address, None)
 
     def finalizable(self) -> set[int]:
         """Return the addresses of objects that must not be kept alive: something happens when they
@@ -403,7 +402,7 @@ class Graph:
 
     def retained_objects(self) -> list[Any]:
         """Return the objects. Weak references come last, because a list drops its last items first
-        (see `forget_weak_references`)."""
+        (see `__del__`)."""
         references = set(self._weak)
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
@@ -441,7 +440,7 @@ class Graph:
         ends = kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
             for part in kind.parts:
-                if not self._states and part.costly:
+                if part is REDUCED and not self._states:
                     continue
                 if part.size is not None:
                     size = part.size(value)
@@ -470,7 +469,7 @@ class Graph:
                     pending += inside
             if kind.has_memory:
                 memory = find_memory(value)
-        except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
+        except Exception:  # its state cannot be read: only which object it is counts
             self._finalizable.append(address_of(value))
             return Node(value, 0, 0, (), None, known=False)
         if kind.is_user_defined:

@@ -24,7 +24,7 @@ from .process_state import (
     take_library_snapshot,
     take_library_snapshots,
 )
-from .restoring import CheckpointResponder, Plan, Roots, plan_undo
+from .restoring import CheckpointResponder, Plan, plan_undo
 
 MEASURE_INTERVAL_FACTOR = 20
 """The pause between two measurements, as a multiple of the duration of one, so that measuring costs
@@ -108,19 +108,22 @@ class Step:
 
     def release(self, retained: set[int]) -> None:
         """Keep only these objects alive, by address, and plain values."""
-        if not self._released:
-            self._released = True
-            self.names = {
-                name: _release_value(value, retained) for name, value in self.names.items()
-            }
-            self.retained = [_release_value(value, retained) for value in self.retained]
+        if self._released:
+            return
+        self._released = True
 
-    def roots(self, namespace: dict[str, Any]) -> Roots:
-        """Return where a walk through the state begins. namespace: as it is now."""
-        names = self.live_names(namespace)
-        names.pop("__builtins__", None)
-        alive = [_find_released(value) for value in self.retained]
-        return Roots(names, [value for value in alive if value is not MISSING])
+        def release(value: Any) -> Any:
+            is_plain = address_of(type(value)) in ATOMS
+            return value if is_plain or address_of(value) in retained else ReleasedObject(value)
+
+        self.names = {name: release(value) for name, value in self.names.items()}
+        self.retained = list(map(release, self.retained))
+
+    def live_objects(self) -> list[Any]:
+        """Return the objects that were retained, as far as these live: in the checkpoint and in the
+        kernel their addresses mean the same objects."""
+        found = [_find_released(value) for value in self.retained]
+        return [value for value in found if value is not MISSING]
 
     def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """Return the names with their objects, as far as these live. namespace: as it is now."""
@@ -140,15 +143,6 @@ class Step:
     def written_since(self, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
         """Return the parts of each block that may have been written since the checkpoint."""
         return self._memory.written_since(self.serial, blocks)
-
-
-def _release_value(value: Any, retained: set[int]) -> Any:
-    keep = (
-        address_of(type(value)) in ATOMS
-        or address_of(value) in retained
-        or type(value) is ReleasedObject
-    )
-    return value if keep else ReleasedObject(value)
 
 
 def _find_released(value: Any, now: Any = None) -> Any:
@@ -274,7 +268,7 @@ class UndoHistory:
         while self._bytes_in_use > self._max_bytes and len(self._steps) > 1:
             self._drop_for_memory()
             self._measure_blocks(blocks)
-        responder = CheckpointResponder(self._namespace, self._find_roots)
+        responder = CheckpointResponder(self._namespace, self._find_step)
         try:
             step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
         except (OSError, AttributeError) as error:
@@ -285,14 +279,12 @@ class UndoHistory:
         unused = frozenset[Span]().union(*(each.blocks for each in self._steps)) - used
         self._bytes_in_use = sum(block.size for block in unused)
 
-    def _find_roots(self, serial: int) -> Roots:
-        """Return the roots of a step; called in a checkpoint."""
+    def _find_step(self, serial: int) -> Step:
         every = [
             *self._steps,
             *(step for each in self._redo for step in (each.before, *each.steps)),
         ]
-        step = next(step for step in every if step.serial == serial)
-        return step.roots(self._namespace)
+        return next(step for step in every if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what a cell does outside the kernel, from an audit event of the interpreter. This

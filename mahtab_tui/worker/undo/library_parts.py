@@ -13,7 +13,7 @@ from typing import Any, Callable, ClassVar
 from ..objects import ATOMS, address_of, as_library_type, get_if_loaded, is_subclass
 from ..stdlib import late_import
 from .memory import Span, plain_array, tensor_memory
-from .parts import Part, Read, UncomparableError, Values, by_class, put_attributes
+from .parts import Part, Read, Values, by_class, put_attributes
 
 
 def _array(array: Any) -> Values:
@@ -25,7 +25,7 @@ def _array(array: Any) -> Values:
     if is_subclass(type(base), numpy_array):
         return values
     if plain.flags.writeable and _is_mapped(base):
-        raise UncomparableError
+        raise ValueError("others may write to its memory")
     if plain.dtype.hasobject:
         for leaf in _leaves(plain):
             values += leaf.ravel().tolist() if leaf.dtype.hasobject else [leaf.tobytes()]
@@ -244,20 +244,18 @@ def _put_element(value: Any, values: Values) -> None:
 
 
 CONTEXT = Part(_context, _put_context)
-GENERATOR = Part(_generator, _put_generator, _unpickle)
-RANDOM = Part(_random, _put_random, _unpickle)
 
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
         "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
-        "numpy.random: Generator RandomState": (GENERATOR,),
+        "numpy.random: Generator RandomState": (Part(_generator, _put_generator, _unpickle),),
         "numpy.random: BitGenerator": (
             Part(lambda value: [_pickle(value.state)], _put_bits, _unpickle),
         ),
         "decimal: Context": (CONTEXT,),
         "xml.etree.ElementTree: Element": (Part(_element, _put_element),),
-        "random: Random": (RANDOM,),
+        "random: Random": (Part(_random, _put_random, _unpickle),),
         "array: array": (
             Part(_array_of_module, _put_array_of_module, size=_words("array", "array")),
         ),
@@ -305,7 +303,8 @@ def _reduced(value: Any) -> Values:
     return [buffer.getvalue()]
 
 
-REDUCED = Part(_reduced, costly=True)
+REDUCED = Part(_reduced)
+"""Reading it takes long, and shows no objects inside."""
 REDUCED_CLASSES = (("sklearn.tree._tree", "Tree"),)
 """Classes in C of libraries that are compared by what they write of themselves."""
 

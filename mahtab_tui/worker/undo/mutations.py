@@ -62,11 +62,10 @@ class MutationDetector:
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
         self._plain = {} if self._complete and not self._unknown else self._digests_of_plain()
         blocks = {node.memory for node in graph.nodes.values() if node.memory is not None}
-        graph.forget_weak_references()
         step = take_checkpoint(mentioned)  # after the walk, which writes to pages of each object
         self._step = None if step is None or step.checkpoint is None else step
         self._side_state = (step and step.side_state) or SideState(
-            (node.value for node in graph.nodes.values()), files=False
+            node.value for node in graph.nodes.values()
         )
         self._digests = {} if self._step is not None else _digests(blocks)
 
@@ -100,9 +99,7 @@ class MutationDetector:
             address_of(each.value) for each in self._side_state.find_differences(too_large)
         )
         unknown = unknown - self._side_state.addresses | too_large
-        inside = self._to_mutations(named, graph, changed, unknown)
-        graph.forget_weak_references()
-        return inside
+        return self._to_mutations(named, graph, changed, unknown)
 
     def _to_mutations(
         self, named: dict[str, Any], graph: Graph, changed: set[int], unknown: set[int]

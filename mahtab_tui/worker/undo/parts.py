@@ -43,10 +43,6 @@ Values = list[Any]
 Read = Callable[[Any], Values]
 
 
-class UncomparableError(Exception):
-    """The state of an object cannot be read."""
-
-
 class Part(NamedTuple):
     """One part of a kind of object."""
 
@@ -60,8 +56,6 @@ class Part(NamedTuple):
     ordered: bool = True
     size: Callable[[Any], int] | None = None
     """How many values there are, where that may be very many; eight bytes count as one."""
-    costly: bool = False
-    """Not read where only the objects inside are wanted; it has none."""
     has_memory: bool = False
     """Such an object may be an array (see `memory.find_memory`)."""
 
@@ -141,7 +135,7 @@ def _fields(*names: str) -> Read:
 def _mapped(value: Any) -> Values:
     with memoryview(value) as view:
         if not view.readonly:
-            raise UncomparableError
+            raise ValueError("others may write to its memory")
     return [_library_attribute(value, "tell")()]
 
 

@@ -37,8 +37,8 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .library_parts import CONTEXT, GENERATOR, RANDOM
-from .parts import Part, file_class
+from .library_parts import CONTEXT
+from .parts import file_class
 
 
 class NotRestored(NamedTuple):
@@ -252,9 +252,9 @@ class _SideKind(NamedTuple):
 class SideState:
     """The state of files, polars tables, tensors and threads at one time."""
 
-    def __init__(self, values: Iterable[Any], files: bool = True) -> None:
-        """files: whether to note files too."""
-        self._entries: list[tuple[ReleasedObject, _SideKind, Any]] = []
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._entries: list[tuple[Callable[[], Any], _SideKind, Any]] = []
+        addresses = []
         self._threads = set(_threads())
         kinds: dict[int, _SideKind | None] = {}
         for value in values:
@@ -262,9 +262,10 @@ class SideState:
             if address not in kinds:
                 kinds[address] = _find_side_kind(type(value))
             kind = kinds[address]
-            if kind is not None and (files or kind is not _FILE):
-                self._entries.append((ReleasedObject(value), kind, kind.read(value)))
-        self.addresses = frozenset(reference.address for reference, _, _ in self._entries)
+            if kind is not None:
+                self._entries.append((_reference(value), kind, kind.read(value)))
+                addresses.append(address_of(value))
+        self.addresses = frozenset(addresses)
         """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
@@ -272,7 +273,7 @@ class SideState:
         bytes in total, starting with the smallest."""
         found = set()
         tables = [
-            (then.estimated_size(), reference.address)
+            (then.estimated_size(), address_of(reference()))
             for reference, kind, then in self._entries
             if kind is _TABLE
         ]
@@ -285,8 +286,8 @@ class SideState:
     def find_differences(self, without: frozenset[int] = frozenset()) -> Iterator[Difference]:
         """Yield the objects that have changed. without: the addresses of tables to leave out."""
         for reference, kind, then in self._entries:
-            value = reference.value(MISSING)
-            if value is MISSING or reference.address in without:
+            value = reference()
+            if value is None or address_of(value) in without:
                 continue
             now = kind.read(value)
             if not kind.is_same(then, now):
@@ -301,6 +302,10 @@ class SideState:
             for number, thread in _threads().items()
             if number not in self._threads
         ]
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    return weakref.ref(value) if _REFERENCES(type(value)) else lambda: value
 
 
 def _find_side_kind(cls: type) -> _SideKind | None:
@@ -458,11 +463,6 @@ def _note_new_filters() -> None:
             return
 
 
-def _object_setting(label: str, find: Callable[[], Any], part: Part) -> Setting:
-    """Make the setting that is the state of an object."""
-    return Setting(label, lambda: part.read(find()), lambda wanted: part.prepare(find(), wanted)())
-
-
 def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
     """Make the setting that functions of a module read and write. named: written by keywords."""
 
@@ -471,6 +471,16 @@ def _function_setting(module: str, read: str, write: str, named: bool = False) -
         function(**wanted) if named else function(wanted)
 
     return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
+
+
+def _numpy_random() -> Any:
+    name, keys, *rest = sys.modules["numpy.random"].get_state()
+    return (name, keys.tobytes(), *rest)
+
+
+def _write_numpy_random(wanted: Any) -> None:
+    numpy = sys.modules["numpy"]
+    numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
 
 
 def _write_torch_random(wanted: bytes) -> None:
@@ -557,9 +567,17 @@ _SETTINGS = (
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     _list_setting("warnings", "filters", _note_new_filters),
-    _object_setting("random", lambda: sys.modules["random"]._inst, RANDOM),
-    _object_setting("numpy.random", lambda: sys.modules["numpy.random.mtrand"]._rand, GENERATOR),
-    _object_setting("decimal context", lambda: sys.modules["decimal"].getcontext(), CONTEXT),
+    Setting(
+        "random",
+        lambda: sys.modules["random"].getstate(),
+        lambda wanted: sys.modules["random"].setstate(wanted),
+    ),
+    Setting("numpy.random", _numpy_random, _write_numpy_random),
+    Setting(
+        "decimal context",
+        lambda: CONTEXT.read(sys.modules["decimal"].getcontext()),
+        lambda wanted: CONTEXT.prepare(sys.modules["decimal"].getcontext(), wanted)(),
+    ),
     _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
     _function_setting("sys", "getswitchinterval", "setswitchinterval"),
     _function_setting("sys", "get_int_max_str_digits", "set_int_max_str_digits"),

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..objects import ATOMS, MISSING, address_of, class_module, name_of, run_with_timeout
 from ..variables import HIDDEN, describe_variable
-from .checkpoint import Checkpoint, dump_in_fork, dump_state, load_state
+from .checkpoint import Checkpoint, dump_state, load_state, run_in_fork
 from .graph import Graph, Kinds
 from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory
 from .parts import Values, file_class
@@ -30,26 +30,22 @@ OTHERS_TIMEOUT = 2.0
 ANSWER_TIMEOUT = 60.0
 """Seconds to wait for a checkpoint's answer; after that it counts as lost."""
 RECREATE_TIMEOUT = 10.0
-"""Seconds for recreating objects and preparing the steps, which may run user code."""
+"""Seconds for creating objects again and preparing the steps, which may run the user's own code."""
+DUMP_ALL_TIMEOUT = 10.0
+"""Seconds for writing all objects at once."""
+DUMP_EACH_TIMEOUT = 2.0
+"""Seconds for writing one object, if writing all at once failed."""
+DUMP_TOTAL_TIMEOUT = 20.0
+"""Seconds for writing all of them one by one."""
 
 
-class Roots(NamedTuple):
-    """The objects where a walk begins."""
-
-    names: dict[str, Any]
-    """The names before the cell."""
-    alive: Sequence[Any]
-    """Objects that both processes keep alive, so that an address means the same object in both."""
-
-
-def _walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
-    """Walk from the names that cells mention, then from all others; return the names for which
-    there was not enough time."""
-    names = roots.names
+def _walk(graph: Graph, step: Step, names: dict[str, Any], first: Iterable[str]) -> list[str]:
+    """Walk through the state before a step, from the names that cells mention, then from all
+    others; return the names for which there was not enough time."""
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED_TIMEOUT)
     graph.add(
-        (*(value for _, value in graph.kinds.shared_objects), *roots.alive),
+        (*(value for _, value in graph.kinds.shared_objects), *step.live_objects()),
         time.monotonic() + OTHERS_TIMEOUT,
     )
     return left + _walk_names(
@@ -110,12 +106,12 @@ class CheckpointResponder:
     """Answers questions in a checkpoint. It is made before the fork and used in the forked
     process."""
 
-    def __init__(self, namespace: dict[str, Any], find_roots: Callable[[int], Roots]) -> None:
-        """find_roots: returns those of a step, by its serial number."""
+    def __init__(self, namespace: dict[str, Any], find_step: Callable[[int], Step]) -> None:
+        """find_step: returns a step by its serial number."""
         self._namespace = namespace
-        self._find_roots = find_roots
+        self._find_step = find_step
         self._graph: Graph
-        self._roots: Roots
+        self._names: dict[str, Any]
         self._first: list[str]
 
     def __call__(self, question: tuple[Any, ...]) -> Any:
@@ -127,9 +123,9 @@ class CheckpointResponder:
     def _describe(self, serial: int, first: list[str]) -> tuple[bytes, list[str]]:
         """Walk through the state before a step. Return all objects as they were, six numbers for
         each: address and `Node.state`; and the names for which there was not enough time."""
-        self._roots, self._first = self._find_roots(serial), first
-        self._graph = Graph(Kinds(self._namespace))
-        unseen = _walk(self._graph, self._roots, first)
+        step, self._first = self._find_step(serial), first
+        self._graph, self._names = Graph(Kinds(self._namespace)), step.live_names(self._namespace)
+        unseen = _walk(self._graph, step, self._names, first)
         rows: array[int] = array("q")
         for address, node in self._graph.nodes.items():
             rows.extend((address, *node.state))
@@ -143,7 +139,7 @@ class CheckpointResponder:
         All `data` are addresses of objects: those that live in both processes; of these, those
         whose state differs, and those whose memory differs. asked: names to describe.
         """
-        graph, names = self._graph, self._roots.names
+        graph, names = self._graph, self._names
         nodes = graph.nodes
         alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
         # Also send containers of freed objects: what stands at that address now is
@@ -180,19 +176,23 @@ class CheckpointResponder:
     def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
         """Return rows as bytes, and the names that lead to what cannot be written, with the reason."""
         write = partial(dump_state, alive=alive, namespace=self._namespace)
-        whole, reasons = dump_in_fork(rows, write)
-        if whole is not None:
+
+        def dump_all(rows: list[Row]) -> bytes | str:
+            (data,) = run_in_fork([rows], write, DUMP_ALL_TIMEOUT, DUMP_ALL_TIMEOUT)
+            return data
+
+        whole = dump_all(rows)
+        if isinstance(whole, bytes):
             return whole, []
-        whole, _ = dump_in_fork([row for row, why in zip(rows, reasons) if not why], write)
-        if whole is None:
-            whole = write([])
-            reasons = [why or "it could not be transferred with the others" for why in reasons]
+        results = list(run_in_fork(rows, write, DUMP_EACH_TIMEOUT, DUMP_TOTAL_TIMEOUT))
+        whole = dump_all([row for row, data in zip(rows, results) if isinstance(data, bytes)])
         lost: dict[str, str] = {}
-        for (is_name, key, _), why in zip(rows, reasons):
-            if why:
+        for (is_name, key, _), data in zip(rows, results):
+            if isinstance(whole, str) or isinstance(data, str):
+                why = data if isinstance(data, str) else "it cannot be transferred with the others"
                 labels = [format_label(key)] if is_name else self._labels([key])
                 lost.update(dict.fromkeys(labels, why))
-        return whole, list(lost.items())
+        return write([]) if isinstance(whole, str) else whole, list(lost.items())
 
     def _uncomparable(self) -> list[tuple[str, str]]:
         """Return the names, among those that the cells mention, that lead to objects of which not
@@ -215,7 +215,7 @@ class CheckpointResponder:
     def _labels(self, addresses: Iterable[int]) -> list[str]:
         """Return the names, and other labels, that lead to the given objects."""
         reached = self._graph.ancestors(addresses)
-        named = [*self._roots.names.items(), *self._graph.kinds.shared_objects]
+        named = [*self._names.items(), *self._graph.kinds.shared_objects]
         return [format_label(name) for name, value in named if address_of(value) in reached]
 
 
@@ -281,7 +281,6 @@ class Plan:
                 action.revert()
             _bind_names(namespace, before)
             raise
-        self.graph.forget_weak_references()
 
     def _state_actions(self) -> Iterator[Action]:
         for value, states in self.states:
@@ -383,7 +382,7 @@ class _Matches(NamedTuple):
     """Their addresses."""
     changed: array[int]
     """The addresses of those whose state differs."""
-    in_place: list[Copy]
+    same_object: list[Copy]
     """Arrays whose memory is where it was."""
     moved: list[Copy]
     """Arrays whose memory is somewhere else."""
@@ -401,7 +400,7 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
             matches.changed.append(address)
         if memory[1]:
             span = Span(*memory)
-            copies = matches.in_place if node.memory == span else matches.moved
+            copies = matches.same_object if node.memory == span else matches.moved
             copies.append(Copy(node.value, span, [span]))
     return matches
 
@@ -424,19 +423,19 @@ def _compare_with_checkpoint(
     mention, and fetch what differs."""
     checkpoint = checkpointed.checkpoint
     assert checkpoint is not None
-    graph, unseen, roots = Graph(Kinds(namespace)), set[str](), step.roots(namespace)
+    graph, unseen, names = Graph(Kinds(namespace)), set[str](), step.live_names(namespace)
     rows, unseen_there = checkpoint.ask(
         ("describe", step.serial, list(mentioned)),
         ANSWER_TIMEOUT,
-        lambda: unseen.update(_walk(graph, roots, mentioned)),
+        lambda: unseen.update(_walk(graph, step, names, mentioned)),
     )
     matches = _match(_unpack(rows), graph, step.ended())
-    written = checkpointed.written_since(copy.memory for copy in matches.in_place)
-    copies = [*_find_changed(matches.in_place, written, checkpoint), *matches.moved]
+    written = checkpointed.written_since(copy.memory for copy in matches.same_object)
+    copies = [*_find_changed(matches.same_object, written, checkpoint), *matches.moved]
     rebound = [
         name
         for name in step.names
-        if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]
+        if name not in names or namespace.get(name, MISSING) is not names[name]
     ]
     changed_memory = array("q", [address_of(copy.array) for copy in copies])
     addresses = (matches.alive, matches.changed, changed_memory)

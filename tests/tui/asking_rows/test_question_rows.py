@@ -161,7 +161,7 @@ def test_unknown_price_is_shown() -> None:
     )
 
 
-async def test_fan_out_row_says_what_the_calls_may_cost(app: MahtabApp) -> None:
+async def test_fan_out_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await ask_fan_out(pilot)
