@@ -8,7 +8,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import contextmanager, suppress
 from dataclasses import InitVar, asdict, dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,7 +44,8 @@ class AgentCallDeclined(AgentCallRefused):
 class AgentCall:
     """A call of an agent, until it is answered."""
 
-    def __init__(self, send: Callable[[Frame], None]) -> None:
+    def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
+        self.agent = agent
         self.send = send
         """Sends a frame about the call to the agent, before the answer."""
         self._lock = threading.Lock()
@@ -247,8 +249,9 @@ class JoinedAgents:
         """Return a new id for the records of a call."""
         return f"guest-{next(self._numbers)}"
 
-    def wait_while_paused(self, agent: JoinedAgent, call: AgentCall) -> None:
+    def wait_while_paused(self, call: AgentCall) -> None:
         """Wait until the agent is not paused. Raises `AgentCallRefused`."""
+        agent = call.agent
         if agent.paused:
             call.report("the user has paused you")
         with call.stoppable(self._notify_waiters), self._lock:
@@ -258,7 +261,6 @@ class JoinedAgents:
 
     def request_approval(
         self,
-        agent: JoinedAgent,
         call: AgentCall,
         request: str,
         code: str,
@@ -272,6 +274,7 @@ class JoinedAgents:
         is_code: False for the description of an action, which cannot be edited. why: the reason for
         asking, if it is not the approval mode ``ask``.
         """
+        agent = call.agent
         about = Approval(
             code,
             request=request,
@@ -382,20 +385,20 @@ class AgentCalls:
             "permit": self._permit,
             "invalidate_caches": self._invalidate_caches,
             "contents": self._contents,
-            "kernel": lambda agent, call: session.kernel.info(),
+            "kernel": lambda call: session.kernel.info(),
             "inspect": self._inspect,
         }
 
-    def serve(self, agent: JoinedAgent, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
+    def serve(self, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
         """Answer a call with a JSON value. Calls of a paused agent wait. Raises
         `AgentCallRefused`."""
         served = self._serve.get(what)
         if served is None:
             raise AgentCallRefused(f"The session knows no {what!r}.")
-        agent.calls.add(call)
+        call.agent.calls.add(call)
         try:
-            self._session.joined_agents.wait_while_paused(agent, call)
-            answer: Any = served(agent, call, **args)
+            self._session.joined_agents.wait_while_paused(call)
+            answer: Any = served(call, **args)
             if is_dataclass(answer):
                 answer = asdict(cast("Any", answer))
             return self._session.secrets.redact_value(answer)
@@ -406,31 +409,27 @@ class AgentCalls:
             sentence = f"The session failed: {failure}: {error}" if failure else str(error)
             raise AgentCallRefused(self._session.secrets.redact_for_model(sentence)) from None
         finally:
-            agent.calls.discard(call)
+            call.agent.calls.discard(call)
 
-    def _evaluate(
-        self, agent: JoinedAgent, call: AgentCall, code: str, timeout: float | None = None
-    ) -> Evaluation:
-        session, given = self._session, self._normalize_code(agent, code)
+    def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
+        session, given = self._session, self._normalize_code(call.agent, code)
         request = session.joined_agents.new_call()
         try:
-            code, used, in_fork = self._approve_code(agent, call, request, given)
+            code, used, in_fork = self._approve_code(call, request, given)
             if in_fork:
-                run = _AgentCell(session, agent, call, request, code, timeout, used, "keep")
+                run = _AgentCell(session, call, request, code, timeout, used, "keep")
                 answer = run.answer()
                 if not run.needs:
                     return replace(answer, edited=code if code != given else "")
                 request = session.joined_agents.new_call()
-                code = session.joined_agents.request_approval(
-                    agent, call, request, code, why=run.needs
-                )
+                code = session.joined_agents.request_approval(call, request, code, why=run.needs)
         except AgentCallDeclined as error:
             return Evaluation(declined=str(error))
-        answer = _AgentCell(session, agent, call, request, code, timeout, used, None).answer()
+        answer = _AgentCell(session, call, request, code, timeout, used, None).answer()
         return replace(answer, edited=code if code != given else "")
 
     def _approve_code(
-        self, agent: JoinedAgent, call: AgentCall, request: str, code: str
+        self, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
         """Return the code that rules and user allow to run, the private variables that the user was
         asked about, and whether it runs in a locked fork first.
@@ -441,10 +440,10 @@ class AgentCalls:
         used = session.private.uses(code)
         permission = session.turns.rules.permission(
             code,
-            author=agent.name,
+            author=call.agent.name,
             private=used,
-            trusted=session.approval == "auto" or agent.trusted,
-            can_ask=not agent.owns_session,
+            trusted=session.approval == "auto" or call.agent.trusted,
+            can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
             reason = permission.reason.rstrip(".")
@@ -453,21 +452,21 @@ class AgentCalls:
             return code, used, permission.action == "lock"
         review = session.approval == "review"
         why = permission.reason or (_NOT_REVIEWED if review else None)
-        approved = session.joined_agents.request_approval(agent, call, request, code, why=why)
+        approved = session.joined_agents.request_approval(call, request, code, why=why)
         return approved, used, False
 
-    def _reset(self, agent: JoinedAgent, call: AgentCall) -> tuple[int, int]:
+    def _reset(self, call: AgentCall) -> tuple[int, int]:
         """Return the process ids of the old and the new kernel."""
         session = self._session
-        self._approve_action(agent, call, "# start over: a fresh kernel, all variables are lost")
+        self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
-        session.notice(f"{agent.name} resets the kernel.")
+        session.notice(f"{call.agent.name} resets the kernel.")
         session.kernel.reset()
         session.cells.forget()
         session.namespace_store.forget()
         return old, session.kernel.info().pid
 
-    def _undo(self, agent: JoinedAgent, call: AgentCall, cell: int | None) -> str:
+    def _undo(self, call: AgentCall, cell: int | None) -> str:
         undo = self._session.undo
         first = undo.last_step() if cell is None else cell
         cells, names = (
@@ -475,18 +474,15 @@ class AgentCalls:
             [change.name for change in undo.preview(first).changes],
         )
         self._approve_action(
-            agent, call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
+            call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
         )
-        self._session.notice(f"{agent.name} undoes {name_cells(cells)}.")
+        self._session.notice(f"{call.agent.name} undoes {name_cells(cells)}.")
         restoration = undo.undo(first)
         return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
-    def _activate(
-        self, agent: JoinedAgent, call: AgentCall, python: str | None, folder: str | None
-    ) -> KernelInfo:
+    def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         session = self._session
         self._approve_action(
-            agent,
             call,
             f"# switch to {' in '.join(part for part in (python, folder) if part)}"
             + (self._lost_variables() if python else ""),
@@ -500,7 +496,7 @@ class AgentCalls:
             session.kernel.change_directory(folder)
         info = session.kernel.info()
         session.notice(
-            f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}."
+            f"{call.agent.name} has changed the environment: {info.executable}, in {info.cwd}."
         )
         return info
 
@@ -511,23 +507,23 @@ class AgentCalls:
             else "; all variables are lost"
         )
 
-    def _permit(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
-        self._approve_action(agent, call, f"# {action}")
-        self._session.notice(f"{agent.name}: {action}")
+    def _permit(self, call: AgentCall, action: str) -> None:
+        self._approve_action(call, f"# {action}")
+        self._session.notice(f"{call.agent.name}: {action}")
 
-    def _invalidate_caches(self, agent: JoinedAgent, call: AgentCall) -> None:
+    def _invalidate_caches(self, call: AgentCall) -> None:
         code = "__import__('importlib').invalidate_caches()"
         self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
 
-    def _inspect(self, agent: JoinedAgent, call: AgentCall, name: str) -> Detail:
+    def _inspect(self, call: AgentCall, name: str) -> Detail:
         session = self._session
         session.private.refresh()
         if session.private.is_private(name):
             raise AgentCallRefused(f"{name} is private: the user does not share what it contains.")
         return session.kernel.inspect(name, run_code=False)
 
-    def _contents(self, agent: JoinedAgent, call: AgentCall, seen: bool) -> SessionContents:
-        session = self._session
+    def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
+        session, agent = self._session, call.agent
         finished = session.cells.finished_since(agent.last_sent)
         if finished and seen:
             agent.last_sent = finished[-1]
@@ -554,14 +550,14 @@ class AgentCalls:
         line, _, more = cell.code.strip().partition("\n")
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
-    def _approve_action(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
+    def _approve_action(self, call: AgentCall, action: str) -> None:
         """Ask the user about an action on the environment, which always needs approval, except in
         the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
-        if agent.owns_session:
+        if call.agent.owns_session:
             return
         agents = self._session.joined_agents
-        action = self._normalize_code(agent, action)
-        agents.request_approval(agent, call, agents.new_call(), action, is_code=False)
+        action = self._normalize_code(call.agent, action)
+        agents.request_approval(call, agents.new_call(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
         """Return code, or the description of an action, with Python's line ends. Raises
@@ -578,7 +574,6 @@ class _AgentCell:
     """A cell of an agent in the session's queue."""
 
     _session: Session
-    _agent: JoinedAgent
     _call: AgentCall
     _request: str
     _code: str
@@ -591,26 +586,23 @@ class _AgentCell:
         # Partial output cannot be checked for private texts.
         self._follow = not self._session.private.names
         """Whether the agent gets the cell's start and output while it runs."""
-        self._settled = threading.Event()
+        self._answer: Future[Evaluation] = Future()
         """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
             self._session.kernel,
             timeout,
-            may_kill=self._agent.owns_session,
-            on_unresponsive=self._settled.set,
+            may_kill=self._call.agent.owns_session,
+            on_unresponsive=self._on_unresponsive,
         )
-        self._result: CellResult | None = None
-        self._failure = ""
         self.needs = ""
         """What the code needs that a locked fork does not allow."""
-        self._withdrawn = False
         self._printed: list[str] = []
         self._room = OUTPUT_CHARS
 
     def answer(self) -> Evaluation:
         """Wait until the cell ends, and return the answer."""
         item, before = self._session.inbox.put_agent_cell(
-            self._agent.name, self._code, self._work, self._withdraw
+            self._call.agent.name, self._code, self._work, self._withdraw
         )
         if before:
             self._call.report(f"waits in the session's queue, {before} before it")
@@ -621,30 +613,15 @@ class _AgentCell:
 
         try:
             with self._call.stoppable(stop):
-                self._settled.wait()
+                wait([self._answer])
         except AgentCallRefused:
             stop()
             raise
-        if self._withdrawn:
-            return Evaluation(declined="declined: the user removed the code from the queue")
-        if self._failure:
-            raise AgentCallRefused(self._failure)
-        if self._result is None:
-            output = "".join(self._printed)
-            kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
-            cell = self._session.cells.last
-            result = CellResult(cell, Status.OK, output, kinds, 0.0, ())
-            return Evaluation(result, self._bounded.timed_out, running=True)
-        can_restore = self._session.namespace_store.can_restore
-        return Evaluation(
-            self._result,
-            self._bounded.timed_out,
-            restores=can_restore and self._result.detail != RESET,
-        )
+        return self._answer.result()
 
     def _work(self) -> None:
         """Run the cell, on the session's cell thread."""
-        session, agent = self._session, self._agent
+        session, agent = self._session, self._call.agent
         self._call.running = True
         self._call.report("runs")
         try:
@@ -663,17 +640,29 @@ class _AgentCell:
             self.needs = result.needs
             agent.cells += 1
             agent.busy += result.duration
-            self._result = session.private.redact_result(result)
+            can_restore = session.namespace_store.can_restore and result.detail != RESET
+            redacted = session.private.redact_result(result)
+            self._settle(Evaluation(redacted, self._bounded.timed_out, restores=can_restore))
         except Exception as error:  # the agent needs an answer, whatever went wrong
-            self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
-            raise
-        finally:
+            sentence = f"The cell could not be run: {type(error).__name__}: {error}"
             self._call.running = False
-            self._settled.set()
+            with suppress(InvalidStateError):
+                self._answer.set_exception(AgentCallRefused(sentence))
+            raise
 
     def _withdraw(self) -> None:
-        self._withdrawn = True
-        self._settled.set()
+        self._settle(Evaluation(declined="declined: the user removed the code from the queue"))
+
+    def _on_unresponsive(self) -> None:
+        output = "".join(self._printed)
+        kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
+        result = CellResult(self._session.cells.last, Status.OK, output, kinds, 0.0, ())
+        self._settle(Evaluation(result, self._bounded.timed_out, running=True))
+
+    def _settle(self, evaluation: Evaluation) -> None:
+        self._call.running = False
+        with suppress(InvalidStateError):  # an unresponsive cell has ended after all
+            self._answer.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
         if self._follow:

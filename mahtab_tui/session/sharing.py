@@ -477,9 +477,9 @@ class _Connection:
             self._answers.cancel(int(frame["id"]))
         elif frame["op"] == "call" and self._agent is not None:
             number = int(frame["id"])
-            call = AgentCall(lambda frame: self._send({**frame, "id": number}))
+            call = AgentCall(self._agent, lambda frame: self._send({**frame, "id": number}))
             what, args = str(frame["what"]), dict(frame["args"])
-            serve = partial(self._server.calls.serve, self._agent, call, what, args)
+            serve = partial(self._server.calls.serve, call, what, args)
             self._answers.start(number, serve, call.cancel)
 
     def _send_records(self, feed: Feed) -> None:

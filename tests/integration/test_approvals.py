@@ -190,10 +190,10 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
     """Let an agent run code, on a thread."""
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     done: Future[dict[str, object]] = Future()
-    call = AgentCall(lambda message: None)
+    call = AgentCall(agent, lambda message: None)
     threading.Thread(
         target=lambda: done.set_result(
-            AgentCalls(it.session).serve(agent, call, "evaluate", {"code": code})
+            AgentCalls(it.session).serve(call, "evaluate", {"code": code})
         ),
         daemon=True,
     ).start()
@@ -548,7 +548,7 @@ def test_agent_code_asks_first(open_session: OpenSession) -> None:
     serve = AgentCalls(it.session).serve
     thread = threading.Thread(
         target=lambda: answers.append(
-            serve(agent, AgentCall(lambda message: None), "evaluate", {"code": "items.append(2)"})
+            serve(AgentCall(agent, lambda message: None), "evaluate", {"code": "items.append(2)"})
         )
     )
     thread.start()

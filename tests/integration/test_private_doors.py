@@ -350,7 +350,7 @@ def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
     def serve(what: str, **args: Any) -> str:
         try:
             return json.dumps(
-                calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False
+                calls.serve(AgentCall(guest, frames.append), what, args), ensure_ascii=False
             )
         except Exception as error:
             return str(error)

@@ -217,7 +217,7 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
 
     def serve(what: str, **args: Any) -> str:
         return json.dumps(
-            calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False
+            calls.serve(AgentCall(guest, frames.append), what, args), ensure_ascii=False
         )
 
     it.run(f"mine = {KEY!r}")
@@ -378,7 +378,7 @@ def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
     code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
     run = threading.Thread(
         target=lambda: answers.append(
-            calls.serve(guest, AgentCall(lambda frame: None), "evaluate", {"code": code})
+            calls.serve(AgentCall(guest, lambda frame: None), "evaluate", {"code": code})
         )
     )
     run.start()
@@ -460,7 +460,7 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
         it.session.joined_agents.join("codex", lambda sentence: None, None),
     )
     for what, args in (("contents", {"seen": True}), ("inspect", {"name": "API_KEY"})):
-        answer: dict[str, Any] = calls.serve(guest, AgentCall(lambda frame: None), what, args)
+        answer: dict[str, Any] = calls.serve(AgentCall(guest, lambda frame: None), what, args)
         answer.pop("others", None)
         assert "opensesame" not in json.dumps(answer)
     assert "opensesame" not in str(it.session.complete("passw", 5))

@@ -162,8 +162,7 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession)
     thread = threading.Thread(
         target=lambda: answers.append(
             serve(
-                agent,
-                AgentCall(lambda message: None),
+                AgentCall(agent, lambda message: None),
                 "evaluate",
                 {"code": "items.append(9); items"},
             )
