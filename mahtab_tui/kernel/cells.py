@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import codecs
 import re
 import threading
@@ -33,11 +32,9 @@ MOST = 8
 """Maximum number of pictures of a cell."""
 
 
-def pictures(result: CellResult) -> list[bytes]:
-    """Return the pictures (PNG) displayed by a cell, at most `MOST`."""
-    return [
-        base64.b64decode(display.data) for display in result.displays if display.mime == "image/png"
-    ][:MOST]
+def pictures(result: CellResult) -> list[str]:
+    """Return the pictures (PNG as base64) displayed by a cell, at most `MOST`."""
+    return [display.data for display in result.displays if display.mime == "image/png"][:MOST]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:

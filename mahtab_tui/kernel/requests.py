@@ -190,47 +190,62 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(cast("Any", kind))
 
 
-class CallAnswers:
-    """The open calls of a kernel, each answered on a thread of its own. send: sends an answer to
-    the kernel; raises `TypeError` or `ValueError` if it cannot."""
+class Answers:
+    """The open calls of another process, each answered on a thread of its own. send: sends an
+    answer; raises `TypeError` or `ValueError` if it cannot."""
 
-    def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
-        self._host = host
+    def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send
         self._lock = threading.Lock()
-        self._open: dict[int, str] = {}
+        self._open: dict[int, Callable[[], object]] = {}
+        """The functions that cancel them."""
 
-    def begin(self, call: HostCall) -> None:
+    def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:
         with self._lock:
-            self._open[call.id] = call.name
-        threading.Thread(target=self._answer, args=(call,), name="mahtab-call", daemon=True).start()
+            self._open[number] = cancel
+        threading.Thread(
+            target=self._answer, args=(number, call), name="mahtab-call", daemon=True
+        ).start()
 
     def cancel(self, number: int) -> None:
-        """Cancel a call that the kernel no longer waits for."""
+        """Cancel a call that the caller no longer waits for."""
         with self._lock:
-            name = self._open.pop(number, None)
-        if name is not None:
-            self._host.call_cancelled(name)
+            cancel = self._open.pop(number, None)
+        if cancel is not None:
+            cancel()
 
     def cancel_all(self) -> None:
-        """Cancel all calls, because the kernel has ended."""
+        """Cancel all calls, because the caller has ended."""
         for number in list(self._open):
             self.cancel(number)
 
-    def _answer(self, call: HostCall) -> None:
-        answer: Frame = {"op": "answer", "id": call.id}
+    def _answer(self, number: int, call: Callable[[], Any]) -> None:
+        answer: Frame = {"op": "answer", "id": number}
         try:
-            self._send_if_open({**answer, "value": self._host.call(call.name, call.args)})
-        except (
-            BaseException
-        ) as error:  # the thread's outermost frame; the caller in the kernel raises it
+            self._send_if_open({**answer, "value": call()})
+        except BaseException as error:  # the thread's outermost frame; the caller raises it
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
-            self._open.pop(call.id, None)
+            self._open.pop(number, None)
 
     def _send_if_open(self, answer: Frame) -> None:
         if answer["id"] in self._open:
             self._send(answer)
+
+
+class CallAnswers(Answers):
+    """The open calls of a kernel, answered by its host."""
+
+    def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
+        super().__init__(send)
+        self._host = host
+
+    def begin(self, call: HostCall) -> None:
+        self.start(
+            call.id,
+            functools.partial(self._host.call, call.name, call.args),
+            functools.partial(self._host.call_cancelled, call.name),
+        )
 
 
 ONE_BY_ONE = frozenset({Operations.complete.name})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import itertools
 import logging
@@ -12,23 +11,23 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, UserReplOut, get_record
 from mahtab_tui.bus.sanitize import plain, visible
-from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import pieces
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.values import CellResult, Detail, OutputKind, Status, Variable
+from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colours, highlighted
 from mahtab_tui.session import Session
+from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
@@ -37,6 +36,7 @@ from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 ViewerMode = Literal["auto", "file", "off"]
+T = TypeVar("T")
 
 LARGEST = 10_000_000
 """A log with more bytes is renamed to ``repl.log.1`` when it is opened."""
@@ -118,48 +118,12 @@ PROGRESS_SECONDS = 1.0
 REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The result of a cell that has ended, or that still runs after its timeout."""
-
-    result: CellResult
-    timed_out: bool = False
-    running: bool = False
-    """Whether it ignored its interrupt and still runs; the result has its output so far."""
-    late: str = ""
-    """Output between cells since the last one."""
-    pictures: list[bytes] = field(default_factory=list)
-    """PNG."""
-    edited: str = ""
-    """The code that ran, if the user edited it; otherwise empty."""
-    declined: str = ""
-    """Why the user did not let it run; empty if it ran."""
-    restores: bool = False
-    """Whether saved variables will be restored if the worker has ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionContents:
-    """What a session contains."""
-
-    kernel: KernelInfo
-    variables: list[Variable]
-    cells: int
-    """Number of cells run by this agent."""
-    busy: float
-    """Total duration of these cells in seconds."""
-    alive: float
-    """Seconds since the agent joined."""
-    others: list[str] = field(default_factory=list)
-    """Cells that others have run since the last request, one per line."""
-
-
 class _PendingCall:
     """A call that is waiting for its answer."""
 
-    def __init__(self, entry: _LogEntry | None) -> None:
+    def __init__(self, on_frame: Callable[[Frame], None] | None) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.entry = entry
+        self._pass_on = on_frame
         self._progress = "waiting for the session"
         self._characters = 0
         self._last_line = ""
@@ -174,8 +138,8 @@ class _PendingCall:
             self._characters += len(text)
             lines = [line for line in text.splitlines() if line.strip()]
             self._last_line = lines[-1].strip()[:200] if lines else self._last_line
-        if self.entry is not None:
-            self.entry.on_frame(frame)
+        if self._pass_on is not None:
+            self._pass_on(frame)
 
     def sentence(self, seconds: float) -> str:
         """Describe the call's progress."""
@@ -253,7 +217,7 @@ class SessionConnection:
             reader, writer = await asyncio.open_unix_connection(str(found.path))
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls._handshake(cls(reader, writer, journal), agent)
+        return await cls(reader, writer, journal)._handshake(agent)
 
     @classmethod
     async def connect(
@@ -261,105 +225,35 @@ class SessionConnection:
     ) -> SessionConnection:
         """Join the session whose socket is given. Raises `McpToolError`."""
         reader, writer = await asyncio.open_unix_connection(sock=connected)
-        return await cls._handshake(cls(reader, writer, journal), agent)
+        return await cls(reader, writer, journal)._handshake(agent)
 
-    @staticmethod
-    async def _handshake(connection: SessionConnection, agent: str) -> SessionConnection:
-        connection._writer.write(encode({"op": "join", "name": agent}))
+    async def _handshake(self, agent: str) -> SessionConnection:
+        self._writer.write(encode({"op": "join", "name": agent}))
         try:
-            welcome = await connection._next_frames()
+            welcome = await self._next_frames()
         except (OSError, FrameError):
             welcome = []
         if not welcome or welcome[0]["op"] != "session":
-            connection._writer.close()
+            self._writer.close()
             raise McpToolError("The session closed the connection.")
         first = welcome[0]
-        connection.session, connection.name, connection.pid = (
-            str(first["name"]),
-            str(first["you"]),
-            int(first["pid"]),
-        )
-        connection._listener = asyncio.create_task(connection._listen())
-        return connection
+        self.session, self.name = str(first["name"]), str(first["you"])
+        self.pid = int(first["pid"])
+        self._listener = asyncio.create_task(self._listen())
+        return self
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
         entry = _LogEntry(self._journal, self.name, code)
         try:
-            done = await self._evaluate(code, timeout, report, entry)
+            done = await self.call(
+                "evaluate", Evaluation, report, entry.on_frame, code=code, timeout=timeout
+            )
         except BaseException:
             entry.abandon()
             raise
         entry.end(done)
         return done
-
-    async def _evaluate(
-        self, code: str, timeout: float | None, report: Report, entry: _LogEntry
-    ) -> Evaluation:
-        reply = await self._call(
-            "run", {"code": code, "timeout": timeout, "follow": True}, report, entry
-        )
-        if "declined" in reply:
-            return Evaluation(
-                CellResult(0, Status.ERROR, "", (), 0.0, ()), declined=str(reply["declined"])
-            )
-        edited = str(reply["edited"])
-        if reply.get("running"):
-            output = str(reply["output"])
-            result = CellResult(
-                int(reply["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ()
-            )
-            return Evaluation(result, bool(reply["timed_out"]), running=True, edited=edited)
-        pictures = [base64.b64decode(data) for data in reply["pictures"]]
-        result, restores = checked(CellResult, reply["result"]), bool(reply.get("restores"))
-        return Evaluation(
-            result, bool(reply["timed_out"]), pictures=pictures, edited=edited, restores=restores
-        )
-
-    async def reset(self, report: Report) -> tuple[int, int]:
-        """Start a new worker in the same environment. Returns the process ids of the old worker and
-        the new one."""
-        old, new = await self._call("reset", {}, report)
-        return int(old), int(new)
-
-    async def undo(self, cell: int | None, report: Report) -> str:
-        """Restore the namespace to the state before a cell; None: before what ran last. Returns a
-        sentence."""
-        return str(await self._call("undo", {"cell": cell}, report))
-
-    async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
-        """Change the interpreter and the folder; None keeps the current one."""
-        return checked(
-            KernelInfo, await self._call("activate", {"python": python, "folder": folder}, report)
-        )
-
-    async def permit(self, action: str, report: Report) -> None:
-        """Ask the user to allow an action on the environment, described in one line."""
-        await self._call("permit", {"action": action}, report)
-
-    async def invalidate_caches(self) -> None:
-        """Make the worker notice that packages have changed."""
-        await self._call("renewed", {})
-
-    async def contents(self, *, seen: bool) -> SessionContents:
-        """Return the session's contents. seen: whether to mark the cells of others as seen, so that
-        they are not listed again."""
-        reply = await self._call("inside", {"seen": seen})
-        variables = checked(list[Variable], reply["variables"])
-        return SessionContents(
-            checked(KernelInfo, reply["kernel"]),
-            variables,
-            int(reply["cells"]),
-            float(reply["busy"]),
-            float(reply["alive"]),
-            list(reply["others"]),
-        )
-
-    async def kernel(self) -> KernelInfo:
-        return checked(KernelInfo, await self._call("kernel", {}))
-
-    async def inspect(self, name: str) -> Detail:
-        return checked(Detail, await self._call("inspect", {"name": name}))
 
     @property
     def has_ended(self) -> bool:
@@ -371,30 +265,33 @@ class SessionConnection:
             self._listener.cancel()
         self._writer.close()
 
-    async def _call(
+    async def call(
         self,
         what: str,
-        args: Mapping[str, Any],
+        result: type[T],
         report: Report | None = None,
-        entry: _LogEntry | None = None,
-    ) -> Any:
+        on_frame: Callable[[Frame], None] | None = None,
+        **args: object,
+    ) -> T:
+        """Call `AgentCalls`; returns the answer as a `result`. on_frame: gets the frames that arrive
+        before the answer."""
         if self._end_reason:
             raise McpToolError(self._end_reason)
         number = next(self._numbers)
-        waiting = self._waiting[number] = _PendingCall(entry)
+        waiting = self._waiting[number] = _PendingCall(on_frame)
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
-            self._writer.write(
-                encode({"op": "call", "id": number, "what": what, "args": dict(args)})
-            )
+            self._writer.write(encode({"op": "call", "id": number, "what": what, "args": args}))
             while not (await asyncio.wait({waiting.answer}, timeout=PROGRESS_SECONDS))[0]:
                 if report is not None:
                     seconds = loop.time() - start
                     await report(seconds, waiting.sentence(seconds))
-            return waiting.answer.result()
+            return checked(result, waiting.answer.result())
         except FrameError as error:
             raise McpToolError(f"The call cannot be sent: {error}.") from None
+        except KernelError as error:
+            raise McpToolError(f"The session's answer is invalid: {error}.") from None
         finally:
             self._waiting.pop(number, None)
             if not waiting.answer.done():
@@ -426,8 +323,8 @@ class SessionConnection:
             return
         if frame["op"] in ("progress", "begun", "output"):
             waiting.on_frame(frame)
-        elif frame["op"] == "refused":
-            waiting.answer.set_exception(McpToolError(str(frame["text"])))
+        elif "error" in frame:
+            waiting.answer.set_exception(McpToolError(str(frame["error"])))
         else:
             waiting.answer.set_result(frame["value"])
 
@@ -456,7 +353,7 @@ class OwnSession:
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
-        self._handler = _HeadlessHandler()
+        self.output = LateOutput()
 
     async def connection(self, agent: str) -> SessionConnection:
         """Return the connection to the session, starting it if necessary. agent: the client's name.
@@ -477,10 +374,6 @@ class OwnSession:
         if self._session is not None:
             await asyncio.to_thread(self._session.close, hurry=True)
 
-    def take_late_output(self) -> str:
-        """Return the output between cells, and forget it."""
-        return self._handler.take_output()
-
     def _start(self) -> socket.socket:
         store, name, _ = new_store(Path.cwd())
         keep = (
@@ -496,7 +389,8 @@ class OwnSession:
                 store=store,
                 name=name,
             )
-            self._handler.attach(session)
+            session.log.addHandler(InputHandler(session))
+            session.log.addHandler(self.output)
             session.start_cells()
             session.ready.result()
         except KernelError as error:
@@ -509,32 +403,38 @@ class OwnSession:
         return ours
 
 
-class _HeadlessHandler(logging.Handler):
-    """Answers `input()` with the end of input, and collects the output between cells."""
+class InputHandler(logging.Handler):
+    """Answers `input()` with the end of input."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session: Session | None = None
-        self._text_lock = threading.Lock()
-        self._late = ""
-
-    def attach(self, session: Session) -> None:
         self._session = session
-        session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
-        if isinstance(value, Input) and value.state == "waiting" and self._session is not None:
+        if isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
             threading.Thread(
                 target=self._session.answer_input, args=(value.request, None), daemon=True
             ).start()
-        elif isinstance(value, UserReplOut) and value.late:
-            with self._text_lock:
-                self._late = (self._late + value.text)[-LATE_CHARACTERS:]
 
-    def take_output(self) -> str:
-        with self._text_lock:
-            late, self._late = self._late, ""
-        return late
+
+class LateOutput(logging.Handler):
+    """Collects the output between cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = get_record(record)
+        if isinstance(value, UserReplOut) and value.late:
+            self.text = (self.text + value.text)[-LATE_CHARACTERS:]
+
+    def take(self) -> str:
+        """Return the output, and forget it."""
+        self.acquire()
+        text, self.text = self.text, ""
+        self.release()
+        return text

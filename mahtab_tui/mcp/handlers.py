@@ -14,15 +14,14 @@ from pydantic import Field
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
-from mahtab_tui.kernel.cells import GRACE, pieces
+from mahtab_tui.kernel.base import KernelInfo
+from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status, Variable
 from mahtab_tui.mcp.connection import (
-    Evaluation,
     Journal,
     OwnSession,
     SessionConnection,
-    SessionContents,
     ViewerMode,
     log_file,
 )
@@ -43,9 +42,9 @@ from mahtab_tui.mcp.tools import (
     fenced,
     shorten_line,
 )
+from mahtab_tui.session.agent_calls import Evaluation, SessionContents
 
 if TYPE_CHECKING:
-    from mahtab_tui.mcp.connection import OwnSession, SessionConnection
     from mahtab_tui.settings.model import Settings
 
 MOST_VARIABLES = 200
@@ -157,7 +156,7 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
         or "(no value, no output)"
     )
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
-    return ToolAnswer(text, done.pictures, failed=failed)
+    return ToolAnswer(text, pictures(result), failed=failed)
 
 
 def describe_end(done: Evaluation, timeout: float | None) -> str:
@@ -402,7 +401,7 @@ class ToolHandlers:
         session = await self.session()
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
-            done = replace(done, late=self._own.take_late_output())
+            done = replace(done, late=self._own.output.take())
         return format_answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
@@ -410,8 +409,8 @@ class ToolHandlers:
         All variables are lost. Needed only if a module must be imported again, or the namespace is
         beyond repair."""
         session = await self.session()
-        old, new = await session.reset(report)
-        kernel = await session.kernel()
+        old, new = await session.call("reset", tuple[int, int], report)
+        kernel = await session.call("kernel", KernelInfo)
         return ToolAnswer(
             escape_for_model(
                 f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."
@@ -422,27 +421,26 @@ class ToolHandlers:
         """Restore the variables, also those changed in place, to what they were before a cell ran;
         later cells are undone too. Files that were written stay. The answer names what could not be
         restored."""
-        return ToolAnswer(
-            escape_for_model(await (await self.session()).undo(arguments.cell, report))
-        )
+        session = await self.session()
+        sentence = await session.call("undo", str, report, cell=arguments.cell)
+        return ToolAnswer(escape_for_model(sentence))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules,
         the worker's id, and what others have run since you last asked."""
-        return ToolAnswer(
-            describe_contents(await (await self.session()).contents(seen=True), self.mode)
-        )
+        session = await self.session()
+        contents = await session.call("contents", SessionContents, seen=True)
+        return ToolAnswer(describe_contents(contents, self.mode))
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
         """Switch to another environment. If it has its own interpreter, a new worker starts there
         and all variables are lost."""
         session = await self.session()
-        kernel = await session.kernel()
+        kernel = await session.call("kernel", KernelInfo)
         found = find_environment(arguments.path, Path(kernel.cwd))
         python = None if found.python is None else str(found.python)
-        now = await session.activate(
-            python, None if found.folder is None else str(found.folder), report
-        )
+        folder = None if found.folder is None else str(found.folder)
+        now = await session.call("activate", KernelInfo, report, python=python, folder=folder)
         environment_facts = (
             ""
             if python is not None
@@ -459,11 +457,12 @@ class ToolHandlers:
         pip; in a project with a pyproject.toml, uv keeps that and the lock file up to date. Modules
         that are already imported stay as they are until reset."""
         session = await self.session()
-        kernel = await session.kernel()
+        kernel = await session.call("kernel", KernelInfo)
         steps = plan_commands(
             arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd)
         )
-        await session.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
+        action = f"pkg {' '.join([arguments.action, *arguments.packages])}"
+        await session.call("permit", object, report, action=action)
         written: list[str] = []
         line = ""
         code = 0
@@ -486,7 +485,7 @@ class ToolHandlers:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
-        await session.invalidate_caches()
+        await session.call("invalidate_caches", object)
         output = self._format.output(
             shorten_middle(self.secrets.mask("".join(written)), PACKAGE_OUTPUT)
         )
@@ -509,5 +508,4 @@ class ToolHandlers:
         return ToolAnswer(escape_for_model(text))
 
     async def _join(self, session: str | None) -> SessionConnection:
-
         return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import os
 import signal
@@ -17,11 +16,13 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.kernel.values import Detail
 from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
 from mahtab_tui.mcp.connection import Journal, log_file
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers, describe_contents, variable_lines
 from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
-from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
+from mahtab_tui.mcp.tools import AnswerFormat, McpToolError, ToolAnswer
+from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system.processes import exit_by_signal
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from anyio import CancelScope
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
-
-    from mahtab_tui.mcp.handlers import AttachOptions
-    from mahtab_tui.mcp.tools import ToolAnswer
 
 
 class ProtocolStreams(NamedTuple):
@@ -107,7 +105,8 @@ def templates() -> list[types.ResourceTemplate]:
 async def read_uri(handlers: ToolHandlers, uri: str) -> str:
     """Read a resource. Raises `NotFoundError`, `McpToolError`."""
     if uri.startswith(VARIABLE):
-        detail = await (await handlers.session()).inspect(unquote(uri.removeprefix(VARIABLE)))
+        session = await handlers.session()
+        detail = await session.call("inspect", Detail, name=unquote(uri.removeprefix(VARIABLE)))
         parts = [
             f"{detail.name}: {detail.type} {detail.summary}".rstrip(),
             detail.text,
@@ -119,7 +118,7 @@ async def read_uri(handlers: ToolHandlers, uri: str) -> str:
     if uri == "mahtab://session/log":
         return escape_for_model(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        contents = await (await handlers.session()).contents(seen=False)
+        contents = await (await handlers.session()).call("contents", SessionContents, seen=False)
         return (
             "\n".join(variable_lines(contents))
             if uri.endswith("variables")
@@ -391,9 +390,5 @@ def _result(answer: ToolAnswer, secrets: Secrets) -> types.CallToolResult:
     text = secrets.mask(answer.text).encode("utf-8", "replace").decode()
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
-        content.append(
-            types.ImageContent(
-                type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"
-            )
-        )
+        content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
     return types.CallToolResult(content=content, is_error=answer.failed)

@@ -131,8 +131,8 @@ class ToolAnswer:
     text: str
     """The whole answer. There is no structured output, because clients then pass only that to their
     model, without this text and the pictures."""
-    pictures: Sequence[bytes] = ()
-    """PNG."""
+    pictures: Sequence[str] = ()
+    """PNG as base64."""
     failed: bool = False
 
 

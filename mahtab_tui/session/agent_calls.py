@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, InitVar, asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import contextmanager, suppress
+from dataclasses import InitVar, asdict, dataclass, field, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from mahtab_tui.bus.records import Approval, Decision, Notice, cell_entry, emit
 from mahtab_tui.bus.sanitize import refusal
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import BoundedCell, not_restored, pictures
-from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
+from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.cells import BoundedCell, not_restored
+from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
@@ -44,7 +44,8 @@ class AgentCallDeclined(AgentCallRefused):
 class AgentCall:
     """A call of an agent, until it is answered."""
 
-    def __init__(self, send: Callable[[Frame], None]) -> None:
+    def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
+        self.agent = agent
         self.send = send
         """Sends a frame about the call to the agent, before the answer."""
         self._lock = threading.Lock()
@@ -248,8 +249,9 @@ class JoinedAgents:
         """Return a new id for the records of a call."""
         return f"guest-{next(self._numbers)}"
 
-    def wait_while_paused(self, agent: JoinedAgent, call: AgentCall) -> None:
+    def wait_while_paused(self, call: AgentCall) -> None:
         """Wait until the agent is not paused. Raises `AgentCallRefused`."""
+        agent = call.agent
         if agent.paused:
             call.report("the user has paused you")
         with call.stoppable(self._notify_waiters), self._lock:
@@ -259,7 +261,6 @@ class JoinedAgents:
 
     def request_approval(
         self,
-        agent: JoinedAgent,
         call: AgentCall,
         request: str,
         code: str,
@@ -273,6 +274,7 @@ class JoinedAgents:
         is_code: False for the description of an action, which cannot be edited. why: the reason for
         asking, if it is not the approval mode ``ask``.
         """
+        agent = call.agent
         about = Approval(
             code,
             request=request,
@@ -332,68 +334,102 @@ OUTPUT_CHARS = 1_000_000
 _NOT_REVIEWED = "changes of agents are not reviewed afterwards"
 
 
+NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The answer to an agent's code: a cell that has ended, or that still runs after its
+    timeout."""
+
+    result: CellResult = NOT_RUN
+    timed_out: bool = False
+    running: bool = False
+    """Whether it ignored its interrupt and still runs; the result has its output so far."""
+    late: str = ""
+    """Output between cells since the last one."""
+    edited: str = ""
+    """The code that ran, if the user edited it; otherwise empty."""
+    declined: str = ""
+    """Why the code did not run; empty if it did."""
+    restores: bool = False
+    """Whether saved variables will be restored if the kernel has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContents:
+    """What a session contains."""
+
+    kernel: KernelInfo
+    variables: list[Variable]
+    cells: int
+    """Number of cells run by this agent."""
+    busy: float
+    """Total duration of these cells in seconds."""
+    alive: float
+    """Seconds since the agent joined."""
+    others: list[str]
+    """Cells that others have run since the last request, one per line."""
+
+
 class AgentCalls:
     """Serves the calls of a session's agents, each on a thread of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._serve: dict[str, Callable[[JoinedAgent, AgentCall, Mapping[str, Any]], Any]] = {
-            "run": self._run,
+        self._serve: dict[str, Callable[..., Any]] = {
+            "evaluate": self._evaluate,
             "reset": self._reset,
             "undo": self._undo,
             "activate": self._activate,
             "permit": self._permit,
-            "renewed": self._invalidate_caches,
-            "inside": self._contents,
-            "kernel": lambda agent, call, args: asdict(session.kernel.info()),
+            "invalidate_caches": self._invalidate_caches,
+            "contents": self._contents,
+            "kernel": lambda call: session.kernel.info(),
             "inspect": self._inspect,
         }
 
-    def serve(self, agent: JoinedAgent, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
+    def serve(self, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
         """Answer a call with a JSON value. Calls of a paused agent wait. Raises
         `AgentCallRefused`."""
         served = self._serve.get(what)
         if served is None:
             raise AgentCallRefused(f"The session knows no {what!r}.")
-        agent.calls.add(call)
+        call.agent.calls.add(call)
         try:
-            self._session.joined_agents.wait_while_paused(agent, call)
-            return self._session.secrets.redact_value(served(agent, call, args))
-        except KernelError as error:
-            raise AgentCallRefused(self._session.secrets.redact_for_model(str(error))) from None
+            self._session.joined_agents.wait_while_paused(call)
+            answer: Any = served(call, **args)
+            if is_dataclass(answer):
+                answer = asdict(cast("Any", answer))
+            return self._session.secrets.redact_value(answer)
+        except AgentCallRefused:
+            raise
+        except Exception as error:  # the agent needs an answer, whatever went wrong
+            failure = "" if isinstance(error, KernelError) else type(error).__name__
+            sentence = f"The session failed: {failure}: {error}" if failure else str(error)
+            raise AgentCallRefused(self._session.secrets.redact_for_model(sentence)) from None
         finally:
-            agent.calls.discard(call)
+            call.agent.calls.discard(call)
 
-    def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session, given, timeout = (
-            self._session,
-            self._normalize_code(agent, str(args["code"])),
-            args.get("timeout"),
-        )
+    def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
+        session, given = self._session, self._normalize_code(call.agent, code)
         request = session.joined_agents.new_call()
         try:
-            code, used, apart = self._approve_code(agent, call, request, given)
-            limit = None if timeout is None else float(timeout)
-            # Partial output cannot be checked for private texts.
-            follow = bool(args.get("follow")) and not session.private.names
-            if apart:
-                run = _AgentCell(
-                    session, agent, call, request, code, limit, used, "keep", follow=follow
-                )
+            code, used, in_fork = self._approve_code(call, request, given)
+            if in_fork:
+                run = _AgentCell(session, call, request, code, timeout, used, "keep")
                 answer = run.answer()
                 if not run.needs:
-                    return {**answer, "edited": code if code != given else ""}
+                    return replace(answer, edited=code if code != given else "")
                 request = session.joined_agents.new_call()
-                code = session.joined_agents.request_approval(
-                    agent, call, request, code, why=run.needs
-                )
+                code = session.joined_agents.request_approval(call, request, code, why=run.needs)
         except AgentCallDeclined as error:
-            return {"declined": str(error)}
-        run = _AgentCell(session, agent, call, request, code, limit, used, None, follow=follow)
-        return {**run.answer(), "edited": code if code != given else ""}
+            return Evaluation(declined=str(error))
+        answer = _AgentCell(session, call, request, code, timeout, used, None).answer()
+        return replace(answer, edited=code if code != given else "")
 
     def _approve_code(
-        self, agent: JoinedAgent, call: AgentCall, request: str, code: str
+        self, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
         """Return the code that rules and user allow to run, the private variables that the user was
         asked about, and whether it runs in a locked fork first.
@@ -404,10 +440,10 @@ class AgentCalls:
         used = session.private.uses(code)
         permission = session.agent.rules.permission(
             code,
-            author=agent.name,
+            author=call.agent.name,
             private=used,
-            trusted=session.approval == "auto" or agent.trusted,
-            can_ask=not agent.owns_session,
+            trusted=session.approval == "auto" or call.agent.trusted,
+            can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
             reason = permission.reason.rstrip(".")
@@ -416,53 +452,53 @@ class AgentCalls:
             return code, used, permission.action == "lock"
         review = session.approval == "review"
         why = permission.reason or (_NOT_REVIEWED if review else None)
-        approved = session.joined_agents.request_approval(agent, call, request, code, why=why)
+        approved = session.joined_agents.request_approval(call, request, code, why=why)
         return approved, used, False
 
-    def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _reset(self, call: AgentCall) -> tuple[int, int]:
+        """Return the process ids of the old and the new kernel."""
         session = self._session
-        self._approve_action(agent, call, "# start over: a fresh kernel, all variables are lost")
+        self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
-        session.notice(f"{agent.name} resets the kernel.")
+        session.notice(f"{call.agent.name} resets the kernel.")
         session.kernel.reset()
         session.cells.forget()
         session.namespace_store.forget()
-        return [old, session.kernel.info().pid]
+        return old, session.kernel.info().pid
 
-    def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+    def _undo(self, call: AgentCall, cell: int | None) -> str:
         undo = self._session.undo
-        first = undo.last_step() if args["cell"] is None else int(args["cell"])
+        first = undo.last_step() if cell is None else cell
         cells, names = (
             undo.cells_from(first),
             [change.name for change in undo.preview(first).changes],
         )
         self._approve_action(
-            agent, call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
+            call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
         )
-        self._session.notice(f"{agent.name} undoes {name_cells(cells)}.")
+        self._session.notice(f"{call.agent.name} undoes {name_cells(cells)}.")
         restoration = undo.undo(first)
         return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
-    def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session, python, folder = self._session, args.get("python"), args.get("folder")
+    def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
+        session = self._session
         self._approve_action(
-            agent,
             call,
-            f"# switch to {' in '.join(str(part) for part in (python, folder) if part)}"
+            f"# switch to {' in '.join(part for part in (python, folder) if part)}"
             + (self._lost_variables() if python else ""),
         )
         if python is not None:
             session.namespace_store.save(_SAVE_SECONDS)
-            session.kernel.activate(str(python))
+            session.kernel.activate(python)
             session.cells.forget()
             session.namespace_store.start_restore()
         if folder is not None:
-            session.kernel.change_directory(str(folder))
+            session.kernel.change_directory(folder)
         info = session.kernel.info()
         session.notice(
-            f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}."
+            f"{call.agent.name} has changed the environment: {info.executable}, in {info.cwd}."
         )
-        return asdict(info)
+        return info
 
     def _lost_variables(self) -> str:
         return (
@@ -471,47 +507,42 @@ class AgentCalls:
             else "; all variables are lost"
         )
 
-    def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        action = str(args["action"])
-        self._approve_action(agent, call, f"# {action}")
-        self._session.notice(f"{agent.name}: {action}")
-        return None
+    def _permit(self, call: AgentCall, action: str) -> None:
+        self._approve_action(call, f"# {action}")
+        self._session.notice(f"{call.agent.name}: {action}")
 
-    def _invalidate_caches(
-        self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]
-    ) -> Any:
+    def _invalidate_caches(self, call: AgentCall) -> None:
         code = "__import__('importlib').invalidate_caches()"
         self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
-        return None
 
-    def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session, name = self._session, str(args["name"])
+    def _inspect(self, call: AgentCall, name: str) -> Detail:
+        session = self._session
         session.private.refresh()
         if session.private.is_private(name):
             raise AgentCallRefused(f"{name} is private: the user does not share what it contains.")
-        return asdict(session.kernel.inspect(name, run_code=False))
+        return session.kernel.inspect(name, run_code=False)
 
-    def _contents(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session = self._session
+    def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
+        session, agent = self._session, call.agent
         finished = session.cells.finished_since(agent.last_sent)
-        if finished and args["seen"]:
+        if finished and seen:
             agent.last_sent = finished[-1]
         others = [
             cell
             for cell in finished
             if cell.party != agent.name and cell_entry(cell.cell) not in session.agent.hidden
         ]
-        return {
-            "kernel": asdict(session.kernel.info()),
-            "variables": [asdict(variable) for variable in session.private.variables()],
-            "cells": agent.cells,
-            "busy": agent.busy,
-            "alive": time.monotonic() - agent.since,
-            "others": [
+        return SessionContents(
+            session.kernel.info(),
+            session.private.variables(),
+            agent.cells,
+            agent.busy,
+            time.monotonic() - agent.since,
+            [
                 f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}"
                 for cell in others
             ],
-        }
+        )
 
     def _first_line(self, cell: FinishedCell) -> str:
         if self._session.private.is_private_cell(cell.cell):
@@ -519,14 +550,14 @@ class AgentCalls:
         line, _, more = cell.code.strip().partition("\n")
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
-    def _approve_action(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
+    def _approve_action(self, call: AgentCall, action: str) -> None:
         """Ask the user about an action on the environment, which always needs approval, except in
         the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
-        if agent.owns_session:
+        if call.agent.owns_session:
             return
         agents = self._session.joined_agents
-        action = self._normalize_code(agent, action)
-        agents.request_approval(agent, call, agents.new_call(), action, is_code=False)
+        action = self._normalize_code(call.agent, action)
+        agents.request_approval(call, agents.new_call(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
         """Return code, or the description of an action, with Python's line ends. Raises
@@ -543,7 +574,6 @@ class _AgentCell:
     """A cell of an agent in the session's queue."""
 
     _session: Session
-    _agent: JoinedAgent
     _call: AgentCall
     _request: str
     _code: str
@@ -551,33 +581,28 @@ class _AgentCell:
     _allowed: tuple[str, ...]
     """Private variables that the user was asked about."""
     _lock: Lock | None
-    _: KW_ONLY
-    follow: bool
-    """Whether the agent gets the cell's start and output while it runs."""
 
     def __post_init__(self, timeout: float | None) -> None:
-        self._settled = threading.Event()
+        # Partial output cannot be checked for private texts.
+        self._follow = not self._session.private.names
+        """Whether the agent gets the cell's start and output while it runs."""
+        self._answer: Future[Evaluation] = Future()
         """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
             self._session.kernel,
             timeout,
-            may_kill=self._agent.owns_session,
-            on_unresponsive=self._settled.set,
+            may_kill=self._call.agent.owns_session,
+            on_unresponsive=self._on_unresponsive,
         )
-        self._ended: tuple[CellResult, list[bytes]] | None = None
-        self._worker = 0
-        """Process id of the kernel that ran the cell."""
-        self._failure = ""
         self.needs = ""
         """What the code needs that a locked fork does not allow."""
-        self._withdrawn = False
         self._printed: list[str] = []
         self._room = OUTPUT_CHARS
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Evaluation:
         """Wait until the cell ends, and return the answer."""
         item, before = self._session.inbox.put_agent_cell(
-            self._agent.name, self._code, self._work, self._withdraw
+            self._call.agent.name, self._code, self._work, self._withdraw
         )
         if before:
             self._call.report(f"waits in the session's queue, {before} before it")
@@ -588,38 +613,17 @@ class _AgentCell:
 
         try:
             with self._call.stoppable(stop):
-                self._settled.wait()
+                wait([self._answer])
         except AgentCallRefused:
             stop()
             raise
-        if self._withdrawn:
-            return {"declined": "declined: the user removed the code from the queue"}
-        if self._failure:
-            raise AgentCallRefused(self._failure)
-        if self._ended is None:
-            output = "".join(self._printed)
-            return {
-                "running": True,
-                "timed_out": self._bounded.timed_out,
-                "output": output,
-                "cell": self._session.cells.last,
-                "worker": self._session.kernel.info().pid,
-            }
-        result, drawn = self._ended
-        return {
-            "result": {**asdict(result), "status": str(result.status)},
-            "timed_out": self._bounded.timed_out,
-            "worker": self._worker,
-            "restores": self._session.namespace_store.can_restore and result.detail != RESET,
-            "pictures": [base64.b64encode(data).decode() for data in drawn],
-        }
+        return self._answer.result()
 
     def _work(self) -> None:
         """Run the cell, on the session's cell thread."""
-        session, agent = self._session, self._agent
+        session, agent = self._session, self._call.agent
         self._call.running = True
         self._call.report("runs")
-        before = session.kernel.info().pid
         try:
             result = session.cells.run(
                 self._code,
@@ -636,32 +640,38 @@ class _AgentCell:
             self.needs = result.needs
             agent.cells += 1
             agent.busy += result.duration
-            self._worker = (
-                before
-                if result.status in (Status.KILLED, Status.DIED)
-                else session.kernel.info().pid
-            )
+            can_restore = session.namespace_store.can_restore and result.detail != RESET
             redacted = session.private.redact_result(result)
-            self._ended = redacted, pictures(redacted)
+            self._settle(Evaluation(redacted, self._bounded.timed_out, restores=can_restore))
         except Exception as error:  # the agent needs an answer, whatever went wrong
-            self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
-            raise
-        finally:
+            sentence = f"The cell could not be run: {type(error).__name__}: {error}"
             self._call.running = False
-            self._settled.set()
+            with suppress(InvalidStateError):
+                self._answer.set_exception(AgentCallRefused(sentence))
+            raise
 
     def _withdraw(self) -> None:
-        self._withdrawn = True
-        self._settled.set()
+        self._settle(Evaluation(declined="declined: the user removed the code from the queue"))
+
+    def _on_unresponsive(self) -> None:
+        output = "".join(self._printed)
+        kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
+        result = CellResult(self._session.cells.last, Status.OK, output, kinds, 0.0, ())
+        self._settle(Evaluation(result, self._bounded.timed_out, running=True))
+
+    def _settle(self, evaluation: Evaluation) -> None:
+        self._call.running = False
+        with suppress(InvalidStateError):  # an unresponsive cell has ended after all
+            self._answer.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
-        if self.follow:
+        if self._follow:
             self._call.send(
                 {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
             )
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
-        if self.follow:
+        if self._follow:
             self._call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:
             self._printed.append(text[: self._room])

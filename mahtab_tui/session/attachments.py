@@ -17,8 +17,7 @@ from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Completions
 from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import MOST, EncodedPicture, PictureError
-from mahtab_tui.session import attached as pictures
-from mahtab_tui.session import attached as texts
+from mahtab_tui.session import attached
 from mahtab_tui.session.attached import (
     Mention,
     MentionChip,
@@ -30,7 +29,7 @@ from mahtab_tui.session.private_names import PrivateNames
 
 CELL = "cell"
 """``@cell:3`` mentions the pictures displayed by cell 3."""
-MOST_CHARACTERS = 4 * texts.LONGEST
+MOST_CHARACTERS = 4 * attached.LONGEST
 """Maximum characters of all attachments of a question."""
 _CELLS = 20
 """Maximum number of cells in one mention."""
@@ -62,7 +61,7 @@ class Attachments:
     def __init__(
         self,
         kernel: Kernel,
-        shown: pictures.CellPictures = lambda cell: (),
+        shown: attached.CellPictures = lambda cell: (),
         private: PrivateNames | None = None,
     ) -> None:
         """private: knows which variables must not be sent."""
@@ -178,7 +177,7 @@ class Attachments:
         try:
             path, link_to = self._resolve(mention.name)
             about = os.stat(path)
-            size = pictures.measure_file(path) if stat.S_ISREG(about.st_mode) else None
+            size = attached.measure_file(path) if stat.S_ISREG(about.st_mode) else None
         except (PictureError, ExternalLink) as error:
             return MentionChip(mention.label, str(error), missing=True)
         except (OSError, ValueError) as error:
@@ -198,14 +197,14 @@ class Attachments:
             return MentionChip(mention.label, f"{arrow}folder{here}")
         if not stat.S_ISREG(about.st_mode):
             return MentionChip(mention.label, "not a file", missing=True)
-        size = texts.format_size(about.st_size)
+        size = attached.format_size(about.st_size)
         return MentionChip(
             mention.label, f"{arrow}{'of ' * (mention.start is not None)}{size}{here}"
         )
 
     def _variable_chip(self, mention: Mention, about: str) -> MentionChip:
         try:
-            size = pictures.measure_variable(self._kernel, mention.name)
+            size = attached.measure_variable(self._kernel, mention.name)
         except KernelError:
             size = None
         return (
@@ -223,7 +222,7 @@ class Attachments:
             found = [
                 data for cell in _mentioned_cells(mention) for data in self._cell_pictures(cell)
             ]
-            sizes = [pictures.measure_display(data) for data in found]
+            sizes = [attached.measure_display(data) for data in found]
         except (StoreError, PictureError) as error:
             return MentionChip(mention.label, str(error), missing=True)
         if not sizes:
@@ -269,24 +268,26 @@ class Attachments:
         self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
     ) -> Attachment:
         if mention.kind == "command":
-            text, size = texts.run_command(mention.name, self._kernel.info().local_folder, stopped)
+            text, size = attached.run_command(
+                mention.name, self._kernel.info().local_folder, stopped
+            )
             return Attachment(chip.label, size, text)
         if mention.kind == "variable":
             return self._attach_variable(mention.name, chip)
         path, _ = self._resolve(mention.name)
         if chip.picture:
-            picture, size = pictures.load_file(path)
+            picture, size = attached.load_file(path)
             return Attachment(chip.label, size, picture=picture)
         text, size = (
-            texts.outline(path, stopped)
+            attached.outline(path, stopped)
             if path.is_dir()
-            else texts.read_text(path, mention, chip.size, stopped)
+            else attached.read_text(path, mention, chip.size, stopped)
         )
         return Attachment(chip.label, size, text)
 
     def _attach_cells(self, mention: Mention, chip: MentionChip) -> list[Attachment]:
         found = [
-            pictures.load_display(data)
+            attached.load_display(data)
             for cell in _mentioned_cells(mention)
             for data in self._cell_pictures(cell)
         ]
@@ -305,7 +306,7 @@ class Attachments:
         if not chip.picture:
             return Attachment(chip.label, chip.size, text)
         try:
-            picture, size = pictures.draw_variable(self._kernel, name)
+            picture, size = attached.draw_variable(self._kernel, name)
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
         return Attachment(chip.label, size, text, picture=picture)
@@ -320,7 +321,7 @@ class Attachments:
             detail.source or f"{detail.text}{cut}",
             detail.error,
         ]
-        return texts.shorten_middle("\n".join(part for part in parts if part))
+        return attached.shorten_middle("\n".join(part for part in parts if part))
 
 
 def _mentioned_cells(mention: Mention) -> range:

@@ -13,13 +13,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, stream_key
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
-from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls, JoinedAgent
+from mahtab_tui.kernel.requests import Answers
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls, JoinedAgent
 from mahtab_tui.session.cells import unfinished_cells
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
@@ -303,10 +305,6 @@ def _request_frames(path: Path, op: str, patience: float | None = None) -> Itera
             yield from reader.feed(data)
 
 
-def record_frame(record: Record) -> Frame:
-    return {"op": "record", **as_json(record)}
-
-
 def follow_session(running: RunningSession) -> Iterator[Record]:
     """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
     cannot be reached."""
@@ -425,7 +423,7 @@ class _Connection:
         self._session = server.session
         self._sending = threading.Lock()
         self._agent: JoinedAgent | None = None
-        self._calls: dict[int, AgentCall] = {}
+        self._answers = Answers(self._send)
         self._feed: Feed | None = None
         self._leaving = False
         self._ended = threading.Event()
@@ -476,53 +474,25 @@ class _Connection:
                 target=self._send_records, args=(self._feed,), name="share-watch", daemon=True
             ).start()
         elif frame["op"] == "cancel":
-            if call := self._calls.get(int(frame["id"])):
-                call.cancel()
+            self._answers.cancel(int(frame["id"]))
         elif frame["op"] == "call" and self._agent is not None:
             number = int(frame["id"])
-            call = self._calls[number] = AgentCall(
-                lambda frame: self._send({**frame, "id": number})
-            )
-            arguments = (self._agent, call, number, str(frame["what"]), dict(frame["args"]))
-            threading.Thread(
-                target=self._serve_call, args=arguments, name="share-call", daemon=True
-            ).start()
-
-    def _serve_call(
-        self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]
-    ) -> None:
-        try:
-            answer: Frame = {
-                "op": "answer",
-                "id": number,
-                "value": self._server.calls.serve(agent, call, what, args),
-            }
-        except AgentCallRefused as error:
-            answer = {"op": "refused", "id": number, "text": str(error)}
-        except Exception as error:  # the thread's outermost frame; the agent needs an answer
-            answer = {
-                "op": "refused",
-                "id": number,
-                "text": f"The session failed: {type(error).__name__}: {error}",
-            }
-        self._calls.pop(number, None)
-        self._send(answer)
+            call = AgentCall(self._agent, lambda frame: self._send({**frame, "id": number}))
+            what, args = str(frame["what"]), dict(frame["args"])
+            serve = partial(self._server.calls.serve, call, what, args)
+            self._answers.start(number, serve, call.cancel)
 
     def _send_records(self, feed: Feed) -> None:
         while (record := feed.get()) is not None:
-            self._send(record_frame(record))
+            with contextlib.suppress(FrameError):
+                self._send({"op": "record", **as_json(record)})
 
     def _send(self, frame: Frame) -> None:
+        """Send a frame; ignores a peer that has gone. Raises `FrameError` if it is too large."""
         try:
             data = encode(frame)
         except FrameError as error:
-            data = encode(
-                {
-                    "op": "refused",
-                    "id": frame.get("id", 0),
-                    "text": f"The answer cannot be sent: {error}.",
-                }
-            )
+            raise FrameError(f"The answer cannot be sent: {error}.") from None
         with self._sending:
             try:
                 self._socket.sendall(data)

@@ -190,10 +190,10 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
     """Let an agent run code, on a thread."""
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     done: Future[dict[str, object]] = Future()
-    call = AgentCall(lambda message: None)
+    call = AgentCall(agent, lambda message: None)
     threading.Thread(
         target=lambda: done.set_result(
-            AgentCalls(it.session).serve(agent, call, "run", {"code": code})
+            AgentCalls(it.session).serve(call, "evaluate", {"code": code})
         ),
         daemon=True,
     ).start()
@@ -202,16 +202,16 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
 
 def test_agent_code_follows_the_same_rules(open_session: OpenSession) -> None:
     it = open_session(approval_rules=("allow: read_only", "deny: os.system(*)"))
-    assert by_an_agent(it, "import os\nos.system('touch x')").result(60) == {
-        "declined": "declined: the user's rule deny: os.system(*) forbids it"
-    }
+    assert by_an_agent(it, "import os\nos.system('touch x')").result(60)["declined"] == (
+        "declined: the user's rule deny: os.system(*) forbids it"
+    )
     assert "'output': '1\\n'" in str(by_an_agent(it, "print(1)").result(60)["result"])
     assert approvals(it) == []
     running = by_an_agent(it, "print(1)\nopen('x', 'w')")
     approval = asked(it)
     assert (approval.party, approval.why) == ("codex-3", "wanted to write x")
     it.session.decide(approval.request, Decision("skip"))
-    assert "declined" in running.result(60)
+    assert running.result(60)["declined"]
     assert not Path("x").exists()
 
 
@@ -548,7 +548,7 @@ def test_agent_code_asks_first(open_session: OpenSession) -> None:
     serve = AgentCalls(it.session).serve
     thread = threading.Thread(
         target=lambda: answers.append(
-            serve(agent, AgentCall(lambda message: None), "run", {"code": "items.append(2)"})
+            serve(AgentCall(agent, lambda message: None), "evaluate", {"code": "items.append(2)"})
         )
     )
     thread.start()

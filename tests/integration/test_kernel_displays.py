@@ -36,7 +36,7 @@ def test_show_sends_a_figure_between_earlier_and_later_output(cells: Cells) -> N
         ("display", "<Figure"),
         ("stdout", "after"),
     ]
-    assert [data[:8] for data in pictures(result)] == [PNG]
+    assert [base64.b64decode(data)[:8] for data in pictures(result)] == [PNG]
 
 
 def test_unshown_figure_appears_once_at_the_end_of_its_cell(
@@ -54,7 +54,7 @@ def test_figures_of_a_headless_backend_are_shown(cells: Cells, backend: str) -> 
     assert cells.text(f"{start}\nplt.get_backend().lower()") == f"'{backend.lower()}'\n"
     result = cells.run("plt.plot([1])\nprint('before')\nplt.show()\nprint('after')\nplt.plot([2]);")
     assert [kind for kind, _ in pieces(result)] == ["stdout", "display", "stdout", "display"]
-    assert [data[:8] for data in pictures(result)] == [PNG, PNG]
+    assert [base64.b64decode(data)[:8] for data in pictures(result)] == [PNG, PNG]
     assert cells.text("plt.get_fignums()") == "[]\n"
 
 

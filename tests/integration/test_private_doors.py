@@ -350,7 +350,7 @@ def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
     def serve(what: str, **args: Any) -> str:
         try:
             return json.dumps(
-                calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False
+                calls.serve(AgentCall(guest, frames.append), what, args), ensure_ascii=False
             )
         except Exception as error:
             return str(error)
@@ -362,7 +362,7 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
     frames: list[Any] = []
     serve = serving_agent(it, frames)
     it.run("word", "alias")
-    inside = serve("inside", seen=True)
+    inside = serve("contents", seen=True)
     assert '"private"' in inside
     assert "uses a private variable" in inside
     answers = [inside, *(serve("inspect", name=name) for name in (*NAMES, "alias", "box", "show"))]
@@ -370,10 +370,10 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
         "is private: the user does not share" in answer for answer in answers[1 : len(NAMES) + 2]
     )
     assert NUMBER not in "".join(answers)
-    answers.append(serve("run", code="other = open_one\nprint(other)", follow=True))
+    answers.append(serve("evaluate", code="other = open_one\nprint(other)"))
     assert "anybody may read this" in answers[-1]
     it.allow()
-    answers.append(serve("run", code="y = df\nprint(df, word)\nraise failure", follow=True))
+    answers.append(serve("evaluate", code="y = df\nprint(df, word)\nraise failure"))
     assert "other" in answers[-1]
     assert CANARY not in "".join(answers)
     assert CANARY not in json.dumps(frames)

@@ -217,12 +217,12 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
 
     def serve(what: str, **args: Any) -> str:
         return json.dumps(
-            calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False
+            calls.serve(AgentCall(guest, frames.append), what, args), ensure_ascii=False
         )
 
     it.run(f"mine = {KEY!r}")
-    assert_masked(serve("inside", seen=True))
-    assert_masked(serve("run", code=f"{PRINT_KEY}\nkey", follow=True))
+    assert_masked(serve("contents", seen=True))
+    assert_masked(serve("evaluate", code=f"{PRINT_KEY}\nkey"))
     assert_masked(json.dumps(frames, ensure_ascii=False))
     assert_masked(serve("inspect", name="key"))
     assert_masked(serve("inspect", name="mine"))
@@ -378,7 +378,7 @@ def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
     code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
     run = threading.Thread(
         target=lambda: answers.append(
-            calls.serve(guest, AgentCall(lambda frame: None), "run", {"code": code})
+            calls.serve(AgentCall(guest, lambda frame: None), "evaluate", {"code": code})
         )
     )
     run.start()
@@ -459,8 +459,8 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
         AgentCalls(it.session),
         it.session.joined_agents.join("codex", lambda sentence: None, None),
     )
-    for what, args in (("inside", {"seen": True}), ("inspect", {"name": "API_KEY"})):
-        answer: dict[str, Any] = calls.serve(guest, AgentCall(lambda frame: None), what, args)
+    for what, args in (("contents", {"seen": True}), ("inspect", {"name": "API_KEY"})):
+        answer: dict[str, Any] = calls.serve(AgentCall(guest, lambda frame: None), what, args)
         answer.pop("others", None)
         assert "opensesame" not in json.dumps(answer)
     assert "opensesame" not in str(it.session.complete("passw", 5))

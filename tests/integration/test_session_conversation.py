@@ -404,7 +404,7 @@ def test_call_served_after_its_agent_left_runs_nothing(
     it.session.joined_agents.remove(guest, stop=False)
     with pytest.raises(AgentCallRefused):
         AgentCalls(it.session).serve(
-            guest, AgentCall(lambda message: None), "run", {"code": "x = 1"}
+            AgentCall(guest, lambda message: None), "evaluate", {"code": "x = 1"}
         )
     assert not any(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records)
 
@@ -419,12 +419,12 @@ def test_agent_code_with_hidden_characters_is_not_run(
 ) -> None:
     it = open_session(approval=approval)
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
-    for what, args in (("run", {"code": code}), ("permit", {"action": code})):
+    for what, args in (("evaluate", {"code": code}), ("permit", {"action": code})):
         with pytest.raises(
             AgentCallRefused,
             match=r"^The code was not run\. Line 1 contains the character U\+.*escape \\",
         ):
-            AgentCalls(it.session).serve(guest, AgentCall(lambda message: None), what, args)
+            AgentCalls(it.session).serve(AgentCall(guest, lambda message: None), what, args)
         it.store.wait(tags.NOTICE, level="warning")
     assert not any(
         record.tag in (tags.ASSISTANT_REPL_IN, tags.APPROVAL) for record in it.store.records
@@ -437,7 +437,7 @@ def test_agent_code_has_line_ends_as_python_reads_them(
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     answer = AgentCalls(it.session).serve(
-        guest, AgentCall(lambda message: None), "run", {"code": "x = 1\r\nx"}
+        AgentCall(guest, lambda message: None), "evaluate", {"code": "x = 1\r\nx"}
     )
     assert answer["result"]["status"] == "ok"
     assert answer["edited"] == ""
@@ -457,7 +457,7 @@ def test_inspecting_a_variable_runs_no_code_of_its_class(
     def inspect(name: str) -> str:
         return str(
             AgentCalls(it.session).serve(
-                guest, AgentCall(lambda message: None), "inspect", {"name": name}
+                AgentCall(guest, lambda message: None), "inspect", {"name": name}
             )["text"]
         )
 

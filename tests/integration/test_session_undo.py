@@ -161,7 +161,11 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession)
     serve = AgentCalls(it.session).serve
     thread = threading.Thread(
         target=lambda: answers.append(
-            serve(agent, AgentCall(lambda message: None), "run", {"code": "items.append(9); items"})
+            serve(
+                AgentCall(agent, lambda message: None),
+                "evaluate",
+                {"code": "items.append(9); items"},
+            )
         )
     )
     thread.start()

@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.mcp import connection
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.handlers import (
@@ -29,10 +30,12 @@ from mahtab_tui.mcp.handlers import (
     format_answer,
 )
 from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
+from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.worker.frames import encode
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, wait_for
@@ -64,7 +67,7 @@ async def test_concurrent_calls_share_one_session() -> None:
         first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
         assert first is second
         await first.evaluate("total = 1", None, report)
-        assert (await first.contents(seen=True)).cells == 1
+        assert (await first.call("contents", SessionContents, seen=True)).cells == 1
     assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
 
 
@@ -94,10 +97,14 @@ async def test_call_cancelled_during_startup_leaves_one_session(
 async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
     async with own_session() as own:
         session = await own.connection("codex")
-        before = (await session.kernel()).pid
+        before = (await session.call("kernel", KernelInfo)).pid
         done = await session.evaluate(ENDLESS, 0.2, report)
         after = await session.evaluate(PID, None, report)
-    assert (done.result.status, done.timed_out, done.pictures) == ("interrupted", True, [])
+    assert (done.result.status, done.timed_out, done.result.displays) == (
+        "interrupted",
+        True,
+        (),
+    )
     assert after.result.output == f"{before}\n"
 
 
@@ -118,10 +125,10 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
         session = await own.connection("codex")
         await session.evaluate(f"{code}threading.Thread(target=late).start()", None, report)
         (project / "go").touch()
-        while "late words" not in own._handler._late:
+        while "late words" not in own.output.text:
             await anyio.sleep(0.01)
-        late = own.take_late_output()
-        assert (late, own.take_late_output()) == ("late words\n", "")
+        late = own.output.take()
+        assert (late, own.output.take()) == ("late words\n", "")
         done = replace(await session.evaluate("0", None, report), late=late)
     result = format_answer(
         done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain")
@@ -218,6 +225,21 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
         with pytest.raises(McpToolError, match="The session closed the connection"):
             await SessionConnection.join(None, tmp_path, "codex", Journal())
         await closing
+
+
+async def test_answer_in_another_form_gives_one_sentence() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        welcome = {"op": "session", "name": "moon", "you": "codex", "pid": 1}
+        await asyncio.to_thread(theirs.sendall, encode(welcome))
+        joined = await SessionConnection.connect(ours, "codex", Journal())
+        assert b"join" in await asyncio.to_thread(theirs.recv, 65536)
+        call = asyncio.create_task(joined.call("kernel", KernelInfo))
+        assert b"kernel" in await asyncio.to_thread(theirs.recv, 65536)
+        theirs.sendall(encode({"op": "answer", "id": 1, "value": {"python": 3}}))
+        with pytest.raises(McpToolError, match="The session's answer is invalid: KernelInfo"):
+            await call
+        await joined.close()
 
 
 async def test_agents_worker_log_and_answers_do_not_contain_the_key(

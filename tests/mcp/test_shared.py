@@ -285,12 +285,12 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
 
     def serve(call: AgentCall, what: str) -> None:
         with pytest.raises(AgentCallRefused):
-            calls.serve(guest, call, what, {})
+            calls.serve(call, what, {})
 
     assert len(calls._serve) >= 8
     for what in calls._serve:
         replies: list[Any] = []
-        call = AgentCall(replies.append)
+        call = AgentCall(guest, replies.append)
         serving = threading.Thread(target=serve, args=(call, what))
         serving.start()
         while (

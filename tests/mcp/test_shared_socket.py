@@ -87,8 +87,8 @@ def test_agent_disconnected_while_sending_still_reads_the_reason(share: Share) -
                 {
                     "op": "call",
                     "id": 1,
-                    "what": "run",
-                    "args": {"code": "1", "timeout": None, "follow": False},
+                    "what": "evaluate",
+                    "args": {"code": "1", "timeout": None},
                 }
             )
         )

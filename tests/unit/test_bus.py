@@ -47,13 +47,6 @@ def texts(records: list[Record]) -> list[str]:
     return [record.text for record in records]
 
 
-def test_every_tag_has_a_class() -> None:
-    constants = {
-        value for name, value in vars(tags).items() if name.isupper() and isinstance(value, str)
-    }
-    assert constants == {tag for tag, _ in KINDS}
-
-
 def test_streams_are_not_stored() -> None:
     assert any(tag.endswith("-stream") for tag, _ in KINDS)
     assert not any(kind.in_store for (tag, _), kind in KINDS.items() if tag.endswith("-stream"))

@@ -304,7 +304,7 @@ def test_queued_calls_of_a_paused_agent_are_withdrawn_before_it_leaves() -> None
         guests = guests_of(log, pauses)
         guest = guests.join("codex", lambda text: None, None)
         guests.pause("codex")
-        call = AgentCall(lambda message: None)
+        call = AgentCall(guest, lambda message: None)
         guest.calls.add(call)
         with call.stoppable(lambda: order.append(f"withdrawn while {pauses}")):
             guests.remove(guest, stop=False)
@@ -373,10 +373,13 @@ def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project:
         guest = session.joined_agents.join("codex", lambda text: None, None)
         ran: Future[str] = Future()
         shown = threading.Event()
-        call, request = AgentCall(lambda frame: shown.set()), session.joined_agents.new_call()
+        call, request = (
+            AgentCall(guest, lambda frame: shown.set()),
+            session.joined_agents.new_call(),
+        )
         threading.Thread(
             target=lambda: ran.set_result(
-                session.joined_agents.request_approval(guest, call, request, "x = 1")
+                session.joined_agents.request_approval(call, request, "x = 1")
             ),
             daemon=True,
         ).start()
