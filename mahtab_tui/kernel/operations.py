@@ -73,7 +73,7 @@ class Operations:
     private_use = Operation(PrivateUse, ALL, timeout=15.0)
     # Inspecting and describing have their own time limits of about 2 s; the inspector has 10 s for
     # sorting and the like.
-    inspect = Operation(Detail, "name kind", timeout=10.0)
+    inspect = Operation(Detail, "name", timeout=10.0)
     describe = Operation(dict[str, str])
     inspect_object = Operation(
         dict[str, Any], "step path expression known kind state views picture", timeout=15.0

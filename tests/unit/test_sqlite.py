@@ -439,7 +439,6 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
         import json, resource, sys
         from pathlib import Path
         from mahtab_tui.bus import logger
-from tests import tags
         from mahtab_tui.bus.logger import DisplayHandler
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.bus.logger import close_logging, setup_logging
@@ -453,7 +452,7 @@ from tests import tags
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
         for number in range(30):
             emit(log, UserReplOut(f"{number} " + "x" * 50_000, cell=number))
-        notices = [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
+        notices = [record.text for record in display.pop_records() if record.tag == "notice"]
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         close_logging(log)
         print(json.dumps(notices))
