@@ -42,11 +42,11 @@ Names in your code
 {functions}{tools}
 
 How to work
-- Begin with the query's own words: grep for them, and print how many lines there are and the first few. The text may use other words than
-  the query: try variants with (?i) before you say that something is missing. Example:
+- Begin with the query's own words: find the lines that have them, and print how many there are and the first few. The text may use other words than
+  the query: try variants before you say that something is missing. Example:
   ```python
-  hits = grep(r"(?i)refund|money back", max_matches=None)
-  print(len(hits), *hits[:5], sep="\\n")
+  lines = [line for line in context.splitlines() if "refund" in line.lower()]
+  print(len(lines), *lines[:5], sep="\\n")
   ```
 - Let code count, filter, sort, sum and join, with re and the rest of the standard library: never count by reading, and never type in what
   context holds.
@@ -81,7 +81,6 @@ _REPEATED_CODE = "This is what your code prints; the same block did not run agai
 CUT_OFF_ANSWER = "Your answer broke off inside the code, so nothing ran. Write a shorter block of Python, fenced with ```python and closed with ```."
 
 _SHORT_QUERY = 500
-_REMINDER = "If this shows the answer, call FINAL with it. The query is: {query}"
 _CUT = "Everything after the first block was dropped and did not run."
 _LAST_TURN = "This is your last turn: call FINAL with the best answer you have."
 
@@ -205,8 +204,18 @@ def turn_message(
         _HOW_IT_ENDED.get(result.status, ""),
         _CUT if cut else "",
         _left(left),
-        _REMINDER.format(query=_defused(query)) if 0 < len(query) <= _SHORT_QUERY else "",
+        _reminder(query, failed=result.status == "error"),
     )
+
+
+def _reminder(query: str, *, failed: bool) -> str:
+    """Return what to do next, with the query if it is short; empty if it is not given."""
+    if not 0 < len(query) <= _SHORT_QUERY:
+        return ""
+    begin = (
+        "Write the corrected block." if failed else "If this shows the answer, call FINAL with it."
+    )
+    return f"{begin} The query is: {_defused(query)}"
 
 
 def shortened_turn_message(result: TurnResult) -> str:
@@ -235,7 +244,7 @@ def last_message(why: str, query: str, found: str = "") -> str:
     the model may not have seen."""
     return _joined(
         f"{LAST_CALL} {why}",
-        "Answer the query now in words, from what you have found so far, with figures. Say in a sentence what is still open. Write no code.",
+        "Answer the query now in words and figures, from what you have found so far. Write no code.",
         _tagged(OUTPUT, found) if found else "",
         _tagged(QUERY, query),
     )

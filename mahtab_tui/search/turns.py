@@ -67,6 +67,8 @@ class AnswerCode:
     could only imagine the output."""
     feedback: str = ""
     """Message to the model if there is no code."""
+    words: str = ""
+    """The value of a block that is only a literal: an answer rather than code."""
 
 
 def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
@@ -378,7 +380,7 @@ class Exploration:
                 if turn == 1:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
-            found = extract_code(reply.text, ended=not reply.cut)
+            found = _literal_as_words(extract_code(reply.text, ended=not reply.cut))
             self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
             left = self._left(self._limits.max_turns - turn)
             code = _without_blank_lines(found.code or "")
@@ -389,8 +391,9 @@ class Exploration:
                 self._reply(reply.text, found, prompts.repeated_code(self._node.query), again=True)
                 continue
             if found.code is None:
-                if found.feedback == NO_CODE and (wordy or self._is_printed(reply.text)):
-                    return self._answer_in_words(reply.text, text), ""
+                words = found.words or reply.text
+                if found.feedback == NO_CODE and (wordy or self._is_printed(words)):
+                    return self._answer_in_words(words, text), ""
                 wordy = found.feedback == NO_CODE
                 self._node.found.add_words(reply.text)
                 self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
@@ -530,6 +533,15 @@ class Exploration:
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
         self._calls.budget.hold(wanted.minus(self._reserved))
         self._reserved = wanted
+
+
+def _literal_as_words(found: AnswerCode) -> AnswerCode:
+    """Take a block that is only a literal for words that state an answer."""
+    try:
+        value = ast.literal_eval(found.code or "")
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return found
+    return AnswerCode(None, feedback=NO_CODE, words=str(value))
 
 
 def _without_blank_lines(code: str) -> str:

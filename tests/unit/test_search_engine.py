@@ -548,3 +548,9 @@ def test_large_text_is_recognised_again(bench: Bench) -> None:
 
     assert bench.run(reply, {"large": large}, max_depth=1, plain=2_000_000).text == "read read"
     assert len(bench.story.of(tags.RLM_CALL, event="memo")) == 1
+
+
+def test_a_block_that_is_only_a_literal_is_an_answer(bench: Bench) -> None:
+    block = "```python\n'negative'\n```"
+    found = bench.run(replies({"what?": [block, block]}), {})
+    assert (found.state, found.text, found.usage.calls) == ("done", "negative", 2)

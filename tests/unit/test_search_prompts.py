@@ -132,6 +132,11 @@ def test_turn_message_has_output_and_remaining_budget() -> None:
         result(status="timed out", duration=30.2), BudgetLeft()
     )
     assert "This is your last turn: call FINAL" in turn_message(result(), BudgetLeft(turns=1))
+    failed = turn_message(result(status="error"), BudgetLeft(), query="how many?")
+    assert failed.endswith("Write the corrected block. The query is: how many?")
+    ended = turn_message(result(), BudgetLeft(), query="how many?")
+    assert ended.endswith("If this shows the answer, call FINAL with it. The query is: how many?")
+    assert turn_message(result(), BudgetLeft(), query="x" * 1_000).endswith(f"</{OUTPUT}>")
     assert "Left: 1 turn." in feedback_message("No code.", BudgetLeft(turns=1))
 
 
