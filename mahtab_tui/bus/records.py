@@ -524,7 +524,7 @@ class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPU
 
 
 class Agent(Record, tag="agent"):
-    """What the model is doing."""
+    """The model's current activity."""
 
     state: Word = ""
     """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns" and

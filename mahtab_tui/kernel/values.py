@@ -76,7 +76,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PrivateUse:
-    """Where private variables occur."""
+    """Occurrences of private variables."""
 
     aliases: tuple[str, ...]
     """Other names of the same objects."""
@@ -137,8 +137,8 @@ class CellResult:
     rewritten: bool = False
     """Whether part of the output was overwritten, and is not in `output`."""
     needs: str = ""
-    """What a cell in a locked fork needs beyond the lock, as a clause ("wanted to write out.csv").
-    Then none of its results were kept."""
+    """Clause that names the access a cell in a locked fork lacked ("wanted to write out.csv"). Then
+    none of its results were saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +283,8 @@ class Detail:
     where: str
     """File and line of the source; empty if it has none."""
     error: str
-    """What failed while describing it (a `__repr__` that raised, the time limit); empty if nothing
-    did."""
+    """Failure of the description (a `__repr__` that raised, the time limit); empty if there was
+    none."""
 
 
 @dataclass(frozen=True, slots=True)

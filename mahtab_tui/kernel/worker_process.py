@@ -133,7 +133,7 @@ CLAIMED = "The other terminal now has the kernel and its variables."
 
 
 class DetachState:
-    """What another host would need to know of this one. Any thread may use it, but only the reader
+    """State that a later host of the same kernel needs. Any thread may use it, but only the reader
     thread calls `receive`, `on_cell_end` and `printed_outside`."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
