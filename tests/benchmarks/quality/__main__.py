@@ -1,10 +1,11 @@
 """Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality
-[--model MODEL] [MEGABYTES ...]``.
+[--model MODEL | --forms] [MEGABYTES ...]``.
 
 What a prepared model reads, it reads without a mistake, so this measures the engine: whether what
 is found reaches the answer, at any size and after mistakes, within the limits, and which lines it
 names as evidence. It says nothing about models. With ``--model``, a real one searches instead,
-which may cost money.
+which may cost money. ``--forms`` asks twenty questions about real documents instead, whose answers
+have a given form.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import SearchFailed
+from tests.benchmarks.quality.forms import show_forms
 from tests.benchmarks.quality.peers import engines, policies
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score
@@ -74,9 +76,12 @@ def by_model(name: str, sizes: Sequence[float]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model")
+    parser.add_argument("--forms", action="store_true")
     parser.add_argument("sizes", nargs="*", type=float, metavar="MEGABYTES")
     arguments = parser.parse_args()
-    if arguments.model:
+    if arguments.forms:
+        show_forms()
+    elif arguments.model:
         by_model(arguments.model, arguments.sizes or SIZES[:2])
     else:
         by_prepared_models(arguments.sizes or SIZES)

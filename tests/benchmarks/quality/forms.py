@@ -1,0 +1,148 @@
+"""Twenty questions about real long documents, each to be answered in a given form, with its evidence.
+
+The documents are the language reference that comes with Python, and sources of its standard library.
+A prepared model writes the code that a good model would write, so a wrong answer, or evidence that is
+missing, is a fault of the engine: it refused a natural form, or lost a place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pydoc_data.topics import topics
+from random import Random
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.search.api import rlm
+from mahtab_tui.worker.search import SearchFailed
+from tests.benchmarks.quality.score import Score, score
+from tests.benchmarks.quality.tasks import Span, Task
+from tests.recursion_scripts import ScriptedModel, query_of
+
+ITEMS = 20
+_MODULES = ("argparse", "ast", "asyncio.base_events", "dataclasses", "inspect", "pathlib", "typing")
+_COPY = "Copy the lines of this part that contain the word, without any change: "
+_LETTERS = "ABCD"
+
+
+def documents() -> dict[str, str]:
+    """Return the two documents: about 0.7 and 0.6 million characters."""
+    sources = (inspect.getsource(import_module(name)) for name in _MODULES)
+    return {
+        "reference": "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics)),
+        "sources": "\n\n".join(sources),
+    }
+
+
+def form_tasks() -> Iterator[tuple[Task, str]]:
+    """Make the questions, each with the code of the model that answers it."""
+    texts = documents()
+    for number in range(ITEMS):
+        random = Random(f"form {number}")
+        name, other = sorted(texts, reverse=bool(number % 2))
+        text = texts[name]
+        line, span = _unique_line(text, random)
+        make = (_choice, _line, _rejoined)[number % 3]
+        yield make(text, line, span, _unique_line(texts[other], random)[0])
+
+
+def _unique_line(text: str, random: Random) -> tuple[str, Span]:
+    """Return a line that occurs once, as do its parts that the questions name, and its place."""
+    lines = text.split("\n")
+    counts = Counter(line.strip() for line in lines)
+    once = [line for line in lines if 30 < len(line) < 80 and counts[line.strip()] == 1]
+    while True:
+        line = random.choice(once).strip()
+        if text.count(line) == text.count(line[:25]) == text.count(line[5:30]) == 1:
+            start = text.index(line)
+            return line, (start, start + len(line))
+
+
+def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
+    """Ask which of four lines the text has: the answer is a letter."""
+    right = len(line) % 4
+    options = [foreign, foreign[::-1], f"{foreign} {foreign}"]
+    options.insert(right, line)
+    listed = "\n".join(f"{letter}) {each}" for letter, each in zip(_LETTERS, options, strict=True))
+    task = Task(
+        "choice",
+        f"Which of these lines does the text have?\n{listed}",
+        text,
+        Literal["A", "B", "C", "D"],
+        _LETTERS[right],
+        (span,),
+    )
+    return (
+        task,
+        f"import re\noptions = {options!r}\nfound = [grep(re.escape(line)) for line in options]\n"
+        f"FINAL(next(letter for letter, hits in zip({_LETTERS!r}, found) if hits))",
+    )
+
+
+def _line(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
+    """Ask for the line that begins in some way: the answer is the line."""
+    task = Task("line", f"Give the line that begins with {line[:25]!r}.", text, str, line, (span,))
+    return task, f"import re\nhits = grep(re.escape({line[:25]!r}))\nFINAL(str(hits[0]).strip())"
+
+
+def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
+    """Ask for a line as a list, which readers of the parts give and code puts together."""
+    task = Task(
+        "rejoined", f"List the lines that contain {line[5:30]!r}.", text, list[str], [line], (span,)
+    )
+    code = (
+        f"answers = llm_map({_COPY + line[5:30]!r}, partition(12))\n"
+        "FINAL([line for answer in answers for line in answer.splitlines() if line])"
+    )
+    return task, code
+
+
+def run_form_task(task: Task, code: str) -> Score:
+    """Search with the prepared model."""
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        query = query_of(messages)
+        if not query.startswith(_COPY):
+            return f"```python\n{code}\n```"
+        wanted = query.removeprefix(_COPY)
+        words = re.findall(
+            r"<search-text>\n(.*?)\n</search-text>", str(messages[-1].content), re.DOTALL
+        )[0]
+        return "\n".join(line.strip() for line in words.splitlines() if wanted in line)
+
+    model = ScriptedModel(reply=reply)
+
+    def search(question: str, text: str, returns: Any) -> Any:
+        return rlm(question, text, returns=returns, model=model, yes=True)
+
+    return score(task, search, (SearchFailed,))
+
+
+def show_forms() -> None:
+    """Print a line for each kind and one for all."""
+    scores: dict[str, list[Score]] = {}
+    for task, code in form_tasks():
+        done = run_form_task(task, code)
+        scores.setdefault(task.kind, []).append(done)
+        if not done.exact:
+            print(f"not exact: {json.dumps(task.question)} {done.state}")
+    scores["all"] = [each for some in scores.values() for each in some]
+    for kind, some in scores.items():
+        precision = [each.precision for each in some if each.precision is not None]
+        print(
+            f"{kind:<10}{sum(each.exact for each in some):>3} of {len(some):<3} exact"
+            f"{sum(each.calls for each in some):>5} calls, precision"
+            f" {_mean(precision)}, recall {_mean([each.recall for each in some])}"
+            f" ({len(precision)} answers with evidence), {sum(each.seconds for each in some):.1f} s"
+        )
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.2f}" if values else "-"
