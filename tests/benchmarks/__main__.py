@@ -1,7 +1,8 @@
 """Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m
 tests.benchmarks [NAME ...]``.
 
-``python -m tests.benchmarks answers --help`` and ``searches --help`` say how a real model is judged.
+``python -m tests.benchmarks answers --help`` and ``searches --help`` say how a real model is judged;
+``first_search`` times the first search of a script.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ def main() -> None:
 
         ask_questions(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["first_search"]:
+        from tests.benchmarks.first_search import main as time_first_search
+
+        time_first_search(sys.argv[2:])
+        return
     if sys.argv[1:2] == ["searches"]:  # so do these
         from tests.benchmarks.searches import main as search
 
@@ -61,7 +67,7 @@ def main() -> None:
     wanted = sys.argv[1:] or list(GROUPS)
     if unknown := [name for name in wanted if name not in GROUPS]:
         raise SystemExit(
-            f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}, answers, searches."
+            f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}, answers, searches, first_search."
         )
     print_table(row for name in wanted for row in GROUPS[name]())
 
