@@ -108,7 +108,7 @@ def evidence(text: str) -> None:
 
 def evidence_of_sub_calls(text: str) -> None:
     from mahtab_tui.sandbox.base import Text
-    from mahtab_tui.search.evidence import SubAnswers
+    from mahtab_tui.search.requests import SubAnswers
 
     answers = SubAnswers(Text.root(text))
     for start in range(0, LENGTH, 100):

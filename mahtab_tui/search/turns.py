@@ -27,7 +27,6 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.search import prompts
 from mahtab_tui.search.calls import Amount, BudgetSpent, Calls, Deadline
 from mahtab_tui.search.conversation import Message, Reply
-from mahtab_tui.search.evidence import SubAnswers
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.log import Events
@@ -35,6 +34,7 @@ from mahtab_tui.search.node import BudgetLeft, Intervals
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import (
     Request,
+    SubAnswers,
     Tools,
     read_call,
     read_final,
