@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 MOST_CHARACTERS = 5_000_000
 """Characters of a text that are searched, its beginning: a few hundredths of a second."""
+_LONGEST_QUERY = 2_000
 _MOST_WORDS = 8
+_MOST_TRIED = 30
+"""Words of a query that are looked for."""
 _MOST_LINES = 4
 _LONGEST_LINE = 200
 _EVERYWHERE = 0.9
@@ -47,9 +51,14 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
     text = text[:MOST_CHARACTERS]
     first = text.find("\n") + 1 if header else 0
     size = text.count("\n", first) + 1
+    lower = text.lower()
+    lower = lower if len(lower) == len(text) else ""  # letters may become two
     found: dict[str, list[int]] = {}
-    for word in _words(query):
-        starts, written = _lines_with(word, text, first)
+    for word in islice(_words(query[:_LONGEST_QUERY]), _MOST_TRIED):
+        starts, written = list(_starts(word, text, first)), word
+        if not starts and (starts := list(_starts(word.lower(), lower, first))):
+            at = lower.find(word.lower(), starts[0])
+            written = text[at : at + len(word)]
         if starts and len(starts) < size * _EVERYWHERE and len(found) < _MOST_WORDS:
             found[written] = starts
     if not found:
@@ -86,21 +95,6 @@ def _words(query: str) -> Iterator[str]:
         if word.lower() not in _COMMON and len(word) > 1 and word not in seen:
             seen.add(word)
             yield word
-
-
-def _lines_with(word: str, text: str, first: int) -> tuple[list[int], str]:
-    """Return the starts of the lines that have a word, and how the text writes it: as the query
-    does, or else with other capitals."""
-    if starts := list(_starts(word, text, first)):
-        return starts, word
-    lower = text.lower()
-    if len(lower) != len(text):  # in some languages
-        return [], word
-    starts = list(_starts(word.lower(), lower, first))
-    if not starts:
-        return [], word
-    at = lower.find(word.lower(), starts[0])
-    return starts, text[at : at + len(word)]
 
 
 def _starts(word: str, text: str, first: int) -> Iterator[int]:
@@ -144,7 +138,7 @@ def _related(text: str, best: int, known: set[str], first: int) -> set[int]:
     related: dict[int, None] = {}
     for word in _words(_line(text, best)[:_LONGEST_LINE]):
         if word not in known:
-            starts, _ = _lines_with(word, text, first)
+            starts = list(_starts(word, text, first))
             if 1 < len(starts) <= _RARE:
                 related |= dict.fromkeys(starts)
     return set(list(related)[:_MOST_LINES])

@@ -424,7 +424,9 @@ _CORRECTIONS = 2
 """How often an answer of the wrong form is sent back."""
 _LONGEST = 20_000
 """Characters of an earlier answer that are sent back with it."""
-_FORM = "{query}\n\nAnswer with data of this form, in JSON: {form}. FINAL takes the value itself."
+FORM = "\n\nAnswer with data of this form, in JSON: "
+"""What is added to a query with `returns` begins so."""
+_FORM = f"{{query}}{FORM}{{form}}. FINAL takes the value itself."
 _AGAIN = """{query}
 
 An earlier answer was not of that form: {wrong}
