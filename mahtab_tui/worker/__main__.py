@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import resource
+import select
 import signal
 import sys
 import threading
@@ -25,7 +26,6 @@ from . import magics, toolbox
 from .awaiting import EventLoop, UnawaitedCoroutines
 from .control import (
     Channel,
-    Control,
     Host,
     HostCalls,
     Interrupts,
@@ -34,15 +34,17 @@ from .control import (
     working_directory,
 )
 from .environment import CellEnvironment, Console
-from .executor import Executor
-from .frames import TOKEN_SIZE, Frame
+from .executor import CellAttribution, Executor
+from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
 from .stdlib import bind_library, late_import
 
 if TYPE_CHECKING:
     from .holder import HolderClient
 
 _PR_SET_PDEATHSIG = 1
-_NO_UNDO = "Undo is off: the setting undo_steps is 0."
+
+FLUSH_EVERY = 50
+"""Milliseconds between two flushes of a running cell's output."""
 
 HOST_SIGNAL_DELAY = 0.75
 HANDLER_GRACE = 0.05
@@ -70,41 +72,30 @@ class Worker:
         """Cells that run or wait; the control thread knows of one before the main thread does."""
         self._keeper: Any = None
         self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
-        self._loop = EventLoop()
-        self._interrupts = Interrupts()
-        self._interrupts.cancel_await = self._loop.cancel
-        self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
-        self._channel = Channel(fd, self._interrupts, token=token, holder=holder)
-        self._backlog = None if holder is None else holder.backlog
         self._unsaved = False
         """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
         """The process that saves the namespace while there is no host."""
         self._saver: threading.Thread | None = None
-        self._calls = HostCalls(self._channel.send, self._execute)
-        self._channel.auto_reply = self._auto_reply
-        self._detach_controller: Any = None
+        self._loop = EventLoop()
+        self._interrupts = Interrupts()
+        self._interrupts.cancel_await = self._loop.cancel
+        self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
+        self.holder = holder
         if holder is not None:
-            controller = late_import(f"{__package__}.holder").DetachController
-            self._detach_controller = controller(
-                holder,
-                self._channel,
-                self._hello,
-                lambda: bool(self._open) or self._saving is not None,
-                self._auto_reply,
-                self._on_host_left,
-                self._stop_cells,
-            )
+            holder.worker = self
+        self.channel = Channel(fd, self._interrupts, token=token, holder=holder)
+        self._calls = HostCalls(self.channel.send, self._execute)
         self._console = Console(self._calls.call)
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
-        self._environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
-        self._executor = Executor(main.__dict__, self._environment, self._interrupts, self._loop)
+        self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
+        self._executor = Executor(main.__dict__, self.environment, self._interrupts, self._loop)
         self._executor.never_awaited = UnawaitedCoroutines()
         self._executor.never_awaited.install()
-        self._responder = Responder(
-            self._channel.send,
+        self.responder = Responder(
+            self.channel.send,
             main.__dict__,
             {
                 "variables": lambda frame: self._executor.tracker.listing(),
@@ -119,60 +110,46 @@ class Worker:
             },
             {
                 **dict.fromkeys(
-                    "execute answer preview_undo undo redo keep restore".split(), self._on_message
+                    "execute answer preview_undo undo redo keep restore".split(), self.on_message
                 ),
+                **dict.fromkeys(("stored", "end", "stay"), self._on_detach_message),
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
                 "elsewhere": self._set_remote_host,
-                "functions": lambda frame: self._environment.keep_builtins(
+                "functions": lambda frame: self.environment.keep_builtins(
                     toolbox.add_functions(frame["functions"])
                 ),
                 "servers": self._add_servers,
-                "stored": self._stored,
-                "end": self._end,
-                "stay": self._detach,
             },
-        )
-        self._control = Control(
-            self._channel,
-            self._responder.handle,
-            active=lambda: bool(self._open) or self._loop.used,
-            flush=self._environment.flush,
-            repair=self._environment.repair_builtins,
-            ended=self._on_disconnect,
-            detach_controller=self._detach_controller,
         )
 
     def run(self) -> None:
         """Serve until the host ends the connection."""
-        hello = self._hello()
-        if self._backlog is not None:
-            self._backlog.state.set_hello(hello)
-        threading.Thread(target=self._control.run, daemon=True).start()
-        self._channel.send(hello)
-        while True:
-            job = self._loop.wait(self._jobs)
-            if job is None:
-                break
+        hello = self.hello()
+        if self.holder is not None:
+            self.holder.backlog.state.set_hello(hello)
+        threading.Thread(target=ControlThread(self).run, daemon=True).start()
+        self.channel.send(hello)
+        while (job := self._loop.wait(self._jobs)) is not None:
             if job["op"] == "execute":
                 self._execute(job, None)
                 if self._executor.undo is not None:
                     self._executor.undo.enforce_memory_limit()
-                if self._channel.detached:
-                    self._save_unattended()
+                self._save_unattended()
             elif job["op"] == "keep":
                 self._save(job)
             elif job["op"] == "keep_alone":
                 self._save_unattended()
             else:
                 work = self._restore if job["op"] == "restore" else self._undo
-                self._responder.answer(job, work)
+                self.responder.answer(job, work)
         if self._saver is not None:
             self._saver.join(SAVE_TIMEOUT)
         self._loop.close()
 
-    def _hello(self) -> Frame:
+    def hello(self) -> Frame:
+        """Return the kernel's first frame."""
         return {
             "op": "ready",
             "python": python_version(),
@@ -189,7 +166,7 @@ class Worker:
         self._unsaved = True
         if lock := frame.get("lock"):
             fork = late_import(f"{__package__}.locked").LockedFork(
-                self._executor, self._environment, self._calls
+                self._executor, self.environment, self._calls
             )
             outcome, needs = self._executor.run_in_fork(
                 cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep"
@@ -204,23 +181,67 @@ class Worker:
             "needs": needs,
             **outcome._asdict(),
         }
-        self._channel.send({"op": "done", "seal": seal, **reply})
+        self.channel.send({"op": "done", "seal": seal, **reply})
 
-    def _on_message(self, frame: Frame) -> None:
-        if frame["op"] in ("execute", "restore"):
+    # Called by the control thread, also through the holder
+
+    def on_message(self, frame: Frame) -> None:
+        """Deliver an answer, or queue a job for the main thread."""
+        op = frame["op"]
+        if op in ("execute", "restore"):
             self._open.add(frame["cell"])
-            if self._backlog is not None and frame["op"] == "execute":
-                self._stored(frame)
-                self._backlog.begin(frame)
-        elif frame["op"] == "keep":
+            if self.holder is not None and op == "execute":
+                self._on_detach_message(frame)
+                self.holder.backlog.begin(frame)
+        elif op == "keep":
             self._get_keeper()
-        elif frame["op"] == "answer" and self._backlog is not None:
-            self._backlog.on_answer(frame["id"])
-        if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
+        elif op == "answer" and self.holder is not None:
+            self.holder.backlog.on_answer(frame["id"])
+        if (op == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
-        if frame["op"] != "answer":
-            self._jobs.put(frame)
-            self._loop.wake()
+        if op != "answer":
+            self._queue_job(frame)
+
+    def is_active(self) -> bool:
+        """Return whether anything may print."""
+        return bool(self._open) or self._loop.used or _thread._count() > 1
+
+    def is_busy(self) -> bool:
+        """Return whether a kernel without a host still has something to do."""
+        return bool(self._open) or self._saving is not None
+
+    def on_host_left(self) -> None:
+        """Save the namespace of an idle kernel that has no host now."""
+        if not self._open:
+            self._queue_job({"op": "keep_alone"})
+
+    def on_disconnect(self) -> None:
+        """End, because there is no host any more."""
+        if self._open:
+            self.environment.flush()
+            os._exit(0)
+        self._queue_job(None)
+
+    def interrupt_abandoned_cell(self) -> None:
+        """Interrupt the running cell, because no screen has attached again."""
+        for cell in sorted(self._open)[-1:]:
+            self._interrupt({"cell": cell, "asked": None})
+
+    def _queue_job(self, job: Frame | None) -> None:
+        self._jobs.put(job)
+        self._loop.wake()
+
+    def _on_detach_message(self, frame: Frame) -> None:
+        """Note what the host has stored, or whether the kernel ends with it, or was left on
+        purpose."""
+        if self.holder is None:
+            return
+        if "stored" in frame:
+            self.holder.backlog.on_stored(frame["stored"], frame["heard"])
+        elif frame["op"] == "end":
+            self.holder.is_ending = True
+        elif frame["op"] == "stay":
+            self.holder.on_purpose = True
 
     def _interrupt(self, frame: Frame) -> None:
         cell, asked = frame["cell"], frame["asked"]
@@ -251,17 +272,26 @@ class Worker:
             late_import(f"{__package__}.magic_commands").Reloader() if frame["on"] else None
         )
 
+    def _set_remote_host(self, frame: Frame) -> None:
+        Host.is_remote = True
+
+    def _add_servers(self, frame: Frame) -> None:
+        self._executor.attribution = origins = CellAttribution()
+        self.environment.keep_builtins(toolbox.add_servers(frame["servers"], origins))
+
+    # Undo, and saving the namespace
+
     def _set_undo_limits(self, frame: Frame) -> None:
         """Set how much can be undone: steps and megabytes."""
         history = late_import(f"{__package__}.undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
         self._executor.undo = undo
-        self._environment.watch(late_import(f"{__package__}.side_effects").EVENTS, undo.audit)
+        self.environment.watch(late_import(f"{__package__}.side_effects").EVENTS, undo.audit)
 
     def _undo(self, frame: Frame) -> Frame:
         """Undo, redo or preview, between two cells."""
         if self._executor.undo is None:
-            raise LookupError(_NO_UNDO)
+            raise LookupError("Undo is off: the setting undo_steps is 0.")
         try:
             restoration = self._executor.undo.answer(frame["op"], frame["cell"])
         finally:
@@ -276,7 +306,7 @@ class Worker:
         cloudpickle = frame["cloudpickle"] or os.path.join(
             os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
         )
-        self._environment.cloudpickle = cloudpickle
+        self.environment.cloudpickle = cloudpickle
         self._save_settings = (
             {**frame, "folder": folder, "cloudpickle": cloudpickle},
             dict(self._executor.namespace),
@@ -294,37 +324,32 @@ class Worker:
     def _save(self, frame: Frame) -> None:
         """Fork the process that saves the namespace; the reply is sent once that has ended."""
         self._unsaved = False
-        if self._backlog is not None:
-            self._backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
+        if self.holder is not None:
+            self.holder.backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
         if self._saving is not None:  # it would save an older state
             self._saving.end()
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
             why = f"the kernel cannot be forked ({error.strerror})"
-            self._responder.answer(frame, lambda frame: {"error": why})
+            self.responder.answer(frame, lambda frame: {"error": why})
             return
         finish = late_import(f"{__package__}.saving.keeper").finish
         threading.Thread(
-            target=self._responder.answer, args=(frame, lambda frame: finish(writer)), daemon=True
+            target=self.responder.answer, args=(frame, lambda frame: finish(writer)), daemon=True
         ).start()
 
     def _save_unattended(self) -> None:
-        """Save the namespace without a host to ask for it. The kernel does not end before that."""
-        if (
-            self._backlog is None
-            or not self._channel.detached
-            or not self._unsaved
-            or not self._save_settings[0]
-        ):
+        """Save the namespace if there is no host to ask for it. The kernel does not end before
+        that."""
+        is_needed = self.channel.detached and self._unsaved and self._save_settings[0]
+        if self.holder is None or not is_needed:
             return
         self._unsaved = False
-        saved, keeper = self._backlog.saved, self._get_keeper()
-        carried = (
-            [file["name"] for file in keeper.index()["files"]]
-            if saved["carried"] is None
-            else saved["carried"]
-        )
+        saved, keeper = self.holder.backlog.saved, self._get_keeper()
+        carried = saved["carried"]
+        if carried is None:
+            carried = [file["name"] for file in keeper.index()["files"]]
         with suppress(OSError):
             self._saving = writer = keeper.start_writing(
                 {"carried": carried, "lost": saved["lost"]}
@@ -340,36 +365,6 @@ class Worker:
             self._saver = threading.Thread(target=finish, daemon=True)
             self._saver.start()
 
-    def _auto_reply(self, number: int) -> None:
-        """Answer a call that needs no host, in place of the host."""
-        if self._backlog is not None and number in self._backlog.auto_answered_calls():
-            self._on_message({"op": "answer", "id": number, "value": None})
-
-    def _on_host_left(self) -> None:
-        if not self._open:
-            self._jobs.put({"op": "keep_alone"})
-            self._loop.wake()
-
-    def _stored(self, frame: Frame) -> None:
-        """Note that the host has stored cells, or the output outside cells up to an offset."""
-        if self._backlog is not None and "stored" in frame:
-            self._backlog.on_stored(frame["stored"], frame["heard"])
-
-    def _end(self, frame: Frame) -> None:
-        """End, because the host wants the kernel to end with it."""
-        if self._detach_controller is not None:
-            self._detach_controller.asked_to_end = True
-
-    def _detach(self, frame: Frame) -> None:
-        """Detach, because the user wants the kernel to continue without a screen."""
-        if self._detach_controller is not None:
-            self._detach_controller.on_purpose = True
-
-    def _stop_cells(self) -> None:
-        """Interrupt running cells, because no screen has attached again."""
-        for cell in sorted(self._open)[-1:]:
-            self._interrupt({"cell": cell, "asked": None})
-
     def _restore(self, frame: Frame) -> Frame:
         """Restore saved variables, between two cells."""
         loading = self._keeper.loading(frame["file"])
@@ -380,21 +375,73 @@ class Worker:
         self._open.discard(frame["cell"])
         return {"changes": self._executor.tracker.changes(None), "missing": loading.missing()}
 
-    def _set_remote_host(self, frame: Frame) -> None:
-        Host.is_remote = True
 
-    def _add_servers(self, frame: Frame) -> None:
-        self._executor.attribution = origins = late_import(
-            f"{__package__}.executor"
-        ).CellAttribution()
-        self._environment.keep_builtins(toolbox.add_servers(frame["servers"], origins))
+class ControlThread:
+    """Reads frames of the host and messages of the holder, and flushes the output."""
 
-    def _on_disconnect(self) -> None:
-        if self._open:
-            self._environment.flush()
-            os._exit(0)
-        self._jobs.put(None)
-        self._loop.wake()
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._channel = worker.channel
+        self._holder = worker.holder
+        self._reader = FrameReader()
+        self._host_gone = False
+        """Whether the host closed its connection and everything it sent was read."""
+
+    def run(self) -> None:
+        # The signal is for the main thread, because only there does it end a `sleep`.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        was_busy = False
+        while True:
+            try:
+                busy = self._worker.is_active()
+                # Once more, because a thread may have printed just before its end.
+                active, was_busy = busy or was_busy, busy
+                ready = self._ready(active)
+                if active:
+                    self._worker.environment.flush()
+                if not self._serve(ready):
+                    break
+            except FrameError:  # code has read from the descriptor, or closed it
+                os._exit(CONNECTION_LOST)
+            except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
+                self._worker.environment.repair_builtins()
+        self._worker.on_disconnect()
+
+    def _ready(self, active: bool) -> list[int]:
+        """Wait for the host or the holder; returns the descriptors that can be read."""
+        poll = select.poll()
+        timeout = FLUSH_EVERY if active else None
+        if not self._host_gone:
+            poll.register(self._channel.fd, select.POLLIN)
+        if self._holder is not None:
+            if self._holder.fd >= 0:
+                poll.register(self._holder.fd, select.POLLIN)
+            timeout = timeout or self._holder.poll_timeout()
+        return [fd for fd, _ in poll.poll(timeout)]
+
+    def _serve(self, ready: list[int]) -> bool:
+        """Serve the host; returns whether the kernel continues."""
+        if self._channel.fd in ready and not self._read():
+            return False
+        if self._holder is None:
+            return True
+        if self._holder.fd in ready:
+            # Remaining data from the previous host.
+            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
+                if not self._read():
+                    return False
+            if not self._holder.on_message():
+                return False
+            self._reader, self._host_gone = FrameReader(), self._channel.detached
+        return not self._holder.has_expired()
+
+    def _read(self) -> bool:
+        """Read data from the host; returns whether the kernel continues."""
+        data = os.read(self._channel.fd, 65536)
+        for frame in self._reader.feed(data):
+            self._worker.responder.handle(frame)
+        self._host_gone = not data
+        return bool(data) or (self._holder is not None and self._holder.on_host_closed())
 
 
 def main(fd: int, holder: str = "") -> None:
@@ -405,18 +452,14 @@ def main(fd: int, holder: str = "") -> None:
     token = os.read(fd, TOKEN_SIZE)
     fd = _move_descriptor(fd)
     client: HolderClient | None = None
-    if holder:
-        holder_module, settings = late_import(f"{__package__}.holder"), json.loads(holder)
+    settings = json.loads(holder) if holder else {}
+    if settings:
+        module = late_import(f"{__package__}.holder")
         if "control" in settings:
-            _die_with_parent()
-            client = holder_module.join_station(
-                holder_module.StationSettings(**settings), _move_descriptor
-            )
+            client = module.join_station(module.StationSettings(**settings), _move_descriptor)
         else:
-            client = holder_module.begin_holder(
-                holder_module.HolderSettings(**settings), _move_descriptor
-            )
-    if client is None:
+            client = module.begin_holder(module.HolderSettings(**settings), _move_descriptor)
+    if client is None or "control" in settings:
         _die_with_parent()
     worker = Worker(fd, token, client)
     bind_library()

@@ -1,14 +1,12 @@
-"""Communicates with the host: the control thread, and calls from cells."""
+"""Communicates with the host: calls from cells, interrupts, frames, and answers to requests."""
 
 from __future__ import annotations
 import __future__
 
-import _thread
 import errno
 import itertools
 import os
 import queue
-import select
 import signal
 import sys
 import threading
@@ -16,9 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable
 
-from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
+from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, encode
 from .stdlib import importing_from, late_import
 from .text_tools import mark_as_text
 from .tracebacks import OUR_FOLDER
@@ -44,9 +42,9 @@ class Host:
 
 
 def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
-    """Create the function of a `kernel.base.HostFunction`. A call of it may raise RuntimeError with
-    the host's message."""
-    name, called = described["name"], described["called"]
+    """Create the function of a `kernel.base.HostFunction`. A call of it may raise `RuntimeError`
+    with the host's message."""
+    name = described["name"]
     parameters = [
         f"{each}: {annotation}" + (f" = {default}" if default else "")
         for each, annotation, default in described["parameters"]
@@ -54,9 +52,8 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
 
     def call(arguments: dict[str, Any]) -> str:
-        return mark_as_text(
-            str(Host.call(called, {key: _plain(value) for key, value in arguments.items()}))
-        )
+        plain = {key: _plain(value) for key, value in arguments.items()}
+        return mark_as_text(str(Host.call(described["called"], plain)))
 
     source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
     # A file name in our folder, so that tracebacks hide it.
@@ -85,10 +82,6 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-Serve = Callable[[Frame, Optional[str]], None]
-"""Runs a nested cell, or refuses it with a sentence."""
-
-
 class HostCalls:
     """The open calls of the host. Any thread may make one; nested cells run on the main thread
     while it waits."""
@@ -96,10 +89,11 @@ class HostCalls:
     def __init__(
         self,
         send: Callable[[Frame], None],
-        serve: Serve = lambda frame, refusal: None,
+        serve: Callable[[Frame, str | None], None] = lambda frame, refusal: None,
         error: type[Exception] = RuntimeError,
     ) -> None:
-        """error: raised with the host's message."""
+        """serve: runs a nested cell, or refuses it with a sentence. error: raised with the host's
+        message."""
         self._send = send
         self._serve = serve
         self._error = error
@@ -120,7 +114,10 @@ class HostCalls:
             sys.audit("mahtab_tui.terminal", args["argv"])
         number = next(self._ids)
         inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._open_call(number, inbox)
+        with self._lock:
+            self._open[number] = inbox
+            if threading.get_ident() == self._main:
+                self._waiting.append(inbox)
         try:
             self._send({"op": "call", "id": number, "name": name, "args": args})
             while True:
@@ -154,16 +151,9 @@ class HostCalls:
         with self._lock:
             waiting = self._waiting[-1] if self._waiting else None
             inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting
-            if inbox is None:
-                return False
-            inbox.put(frame)
-            return True
-
-    def _open_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
-        with self._lock:
-            self._open[number] = inbox
-            if threading.get_ident() == self._main:
-                self._waiting.append(inbox)
+            if inbox is not None:
+                inbox.put(frame)
+            return inbox is not None
 
     def _close_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
         with self._lock:
@@ -248,9 +238,6 @@ class Interrupts:
 
 _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
-FLUSH_EVERY = 50
-"""Milliseconds between two flushes of a running cell's output."""
-
 
 class Channel:
     """Sends complete frames, one after the other, from any thread."""
@@ -270,8 +257,6 @@ class Channel:
         """Whether there is no host now."""
         self.link_down = False
         """Whether there is a host that is not connected now."""
-        self.auto_reply: Callable[[int], None] = lambda number: None
-        """Answers a call that needs no host."""
         self._limit = limit
         self._token = token
         self._interrupts = interrupts
@@ -297,8 +282,8 @@ class Channel:
                 self.holder.backlog.record(frame)
             if not self.detached:
                 self._write_all(data)
-        if (self.detached or self.link_down) and frame["op"] == "call":
-            self.auto_reply(frame["id"])
+        if self.holder is not None and (self.detached or self.link_down) and frame["op"] == "call":
+            self.holder.auto_answer()
 
     def _write_all(self, data: bytes) -> None:
         view = memoryview(data)
@@ -335,114 +320,6 @@ class Channel:
         """Close the connection in a forked child, because it belongs to the parent."""
         os.close(self.fd)
         self.fd = -1
-
-
-class DetachController(Protocol):
-    """The interface of `holder.DetachController`, which imports this file."""
-
-    fd: int
-
-    def poll_timeout(self) -> int | None: ...
-
-    def has_expired(self) -> bool: ...
-
-    def on_holder_message(self) -> bool: ...
-
-    def on_host_closed(self) -> bool: ...
-
-
-class Control:
-    """Reads frames from the host, and passes them on."""
-
-    def __init__(
-        self,
-        channel: Channel,
-        handle: Callable[[Frame], None],
-        active: Callable[[], bool],
-        flush: Callable[[], None],
-        repair: Callable[[], None],
-        ended: Callable[[], None],
-        detach_controller: DetachController | None = None,
-    ) -> None:
-        """detach_controller: keeps the kernel alive without a host; None if it ends with its host."""
-        self._channel = channel
-        self._handle = handle
-        self._active = active
-        self._flush = flush
-        self._repair = repair
-        self._ended = ended
-        self._detach_controller = detach_controller
-        self._reader = FrameReader()
-        self._host_gone = False
-        """Whether the host closed its connection and everything it sent was read."""
-
-    def run(self) -> None:
-        # The signal is for the main thread, because only there does it end a `sleep`.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        was_busy = False
-        while True:
-            try:
-                busy = self._active() or _thread._count() > 1
-                # Once more, because a thread may have printed just before its end.
-                active, was_busy = (
-                    busy or was_busy,
-                    busy,
-                )
-                ready = self._ready(active)
-                if active:
-                    self._flush()
-                if not self._serve(ready):
-                    break
-            except FrameError:  # code has read from the descriptor, or closed it
-                os._exit(CONNECTION_LOST)
-            except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
-                self._repair()
-        self._ended()
-
-    def _ready(self, active: bool) -> list[int]:
-        """Wait for the host or the holder; returns the descriptors that can be read."""
-        poll = select.poll()
-        if not self._host_gone:
-            poll.register(self._channel.fd, select.POLLIN)
-        if self._detach_controller is not None and self._detach_controller.fd >= 0:
-            poll.register(self._detach_controller.fd, select.POLLIN)
-        return [
-            fd
-            for fd, _ in poll.poll(
-                FLUSH_EVERY
-                if active
-                else None
-                if self._detach_controller is None
-                else self._detach_controller.poll_timeout()
-            )
-        ]
-
-    def _serve(self, ready: list[int]) -> bool:
-        """Serve the host; returns whether the kernel continues."""
-        if self._channel.fd in ready and not self._read():
-            return False
-        controller = self._detach_controller
-        if controller is None:
-            return True
-        if controller.fd in ready:
-            # Remaining data from the previous host.
-            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
-                if not self._read():
-                    return False
-            if not controller.on_holder_message():
-                return False
-            self._reader, self._host_gone = FrameReader(), self._channel.detached
-        return not controller.has_expired()
-
-    def _read(self) -> bool:
-        """Read data from the host; returns whether the kernel continues."""
-        data = os.read(self._channel.fd, 65536)
-        for frame in self._reader.feed(data):
-            self._handle(frame)
-        self._host_gone = not data
-        return bool(data) or (
-            self._detach_controller is not None and self._detach_controller.on_host_closed()
-        )
 
 
 class Responder:

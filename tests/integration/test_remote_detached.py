@@ -102,7 +102,7 @@ def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> N
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
-    code = "import sys; from mahtab_tui.worker.station.relay import main; main('', sys.argv[1])"
+    code = "import sys; from mahtab_tui.worker.station import main; main('', sys.argv[1])"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as relay:

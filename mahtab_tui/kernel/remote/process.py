@@ -33,10 +33,10 @@ from mahtab_tui.kernel.remote.transport import (
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.kernel.worker_process import RELEASE_SIZE
-from mahtab_tui.worker.spool import PIECE, format_omission, pending_bytes
-from mahtab_tui.worker.station.kernel import (
+from mahtab_tui.worker.link import (
     END,
     EXITED,
+    FOLDER,
     FRAMES,
     LINK_PIECE,
     OFFSET,
@@ -46,7 +46,7 @@ from mahtab_tui.worker.station.kernel import (
     Link,
     LinkError,
 )
-from mahtab_tui.worker.station.station import FOLDER
+from mahtab_tui.worker.spool import PIECE, format_omission, pending_bytes
 
 
 class RemoteOutput:

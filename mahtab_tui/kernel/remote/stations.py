@@ -26,8 +26,8 @@ from mahtab_tui.kernel.remote.transport import (
 )
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.worker.frames import TOKEN_SIZE
+from mahtab_tui.worker.link import EXITED, OUTPUT, Link, LinkError
 from mahtab_tui.worker.spool import HEAD, TAIL
-from mahtab_tui.worker.station.kernel import EXITED, OUTPUT, Link, LinkError
 
 _NOTE_SUFFIX = ".far"
 _MAX_NOTE = 10_000
@@ -132,7 +132,7 @@ def start_remote(
 ) -> ConnectedKernel:
     """Start a remote kernel. Raises `KernelError`, also if it is given up.
 
-    asked: the request, as `worker.station.station` reads it. session: the id of the session that
+    asked: the request, as `worker.station` reads it. session: the id of the session that
     can find it again; empty for none.
     """
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))

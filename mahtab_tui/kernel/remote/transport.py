@@ -29,7 +29,7 @@ from urllib.parse import unquote
 import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import cloudpickle_folder
-from mahtab_tui.worker.station.kernel import LINK_PIECE, MAGIC
+from mahtab_tui.worker.link import LINK_PIECE, MAGIC
 
 Ask = Callable[[str, bool], str | None]
 """Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. Returns None
@@ -168,7 +168,7 @@ def parse(text: str) -> Address:
 def _loader() -> str:
     """Return the loader as an argument that no shell changes. Files next to the user's data do not
     become its modules."""
-    source = Path(worker.__file__).with_name("station").joinpath("loader.py").read_bytes()
+    source = Path(worker.__file__).with_name("station_loader.py").read_bytes()
     own = (
         "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"
     )
