@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import magics, toolbox
-from .awaiting import EventLoop, UnawaitedCoroutines
+from .awaiting import EventLoop, warn_about_unawaited_coroutines
 from .control import (
     Channel,
     Host,
@@ -36,7 +36,7 @@ from .control import (
 from .environment import CellEnvironment, Console
 from .executor import CellAttribution, Executor
 from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
-from .stdlib import bind_library, late_import
+from .stdlib import bind_library, own_module
 
 if TYPE_CHECKING:
     from .holder import HolderClient
@@ -86,23 +86,20 @@ class Worker:
             holder.worker = self
         self.channel = Channel(fd, self._interrupts, token=token, holder=holder)
         self._calls = HostCalls(self.channel.send, self._execute)
+        warn_about_unawaited_coroutines()
         self._console = Console(self._calls.call)
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(main.__dict__, self.environment, self._interrupts, self._loop)
-        self._executor.never_awaited = UnawaitedCoroutines()
-        self._executor.never_awaited.install()
         self.responder = Responder(
             self.channel.send,
             main.__dict__,
             {
                 "variables": lambda frame: self._executor.tracker.listing(),
                 "interrupt_cell": self._interrupt,
-                "cannot_lock": lambda frame: late_import(
-                    f"{__package__}.sandbox.read_only"
-                ).missing(),
+                "cannot_lock": lambda frame: own_module("sandbox.read_only").missing(),
                 "undo_steps": lambda frame: (
                     [] if self._executor.undo is None else self._executor.undo.steps()
                 ),
@@ -165,9 +162,7 @@ class Worker:
         cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
         self._unsaved = True
         if lock := frame.get("lock"):
-            fork = late_import(f"{__package__}.locked").LockedFork(
-                self._executor, self.environment, self._calls
-            )
+            fork = own_module("locked").LockedFork(self._executor, self.environment, self._calls)
             outcome, needs = self._executor.run_in_fork(
                 cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep"
             )
@@ -268,9 +263,7 @@ class Worker:
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
-        magics.Reloading.reloader = (
-            late_import(f"{__package__}.magic_commands").Reloader() if frame["on"] else None
-        )
+        magics.Reloading.reloader = own_module("magic_commands").Reloader() if frame["on"] else None
 
     def _set_remote_host(self, frame: Frame) -> None:
         Host.is_remote = True
@@ -283,10 +276,10 @@ class Worker:
 
     def _set_undo_limits(self, frame: Frame) -> None:
         """Set how much can be undone: steps and megabytes."""
-        history = late_import(f"{__package__}.undo.history").UndoHistory
+        history = own_module("undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
         self._executor.undo = undo
-        self.environment.watch(late_import(f"{__package__}.side_effects").EVENTS, undo.audit)
+        self.environment.watch(own_module("side_effects").EVENTS, undo.audit)
 
     def _undo(self, frame: Frame) -> Frame:
         """Undo, redo or preview, between two cells."""
@@ -316,7 +309,7 @@ class Worker:
         """Return the namespace's keeper, created on the control thread when a host asks for it, so
         that no cell waits for it."""
         if self._keeper is None:
-            self._keeper = late_import(f"{__package__}.saving.keeper").Keeper(
+            self._keeper = own_module("saving.keeper").Keeper(
                 self._executor.namespace, *self._save_settings, self._console.hidden_lines
             )
         return self._keeper
@@ -334,7 +327,7 @@ class Worker:
             why = f"the kernel cannot be forked ({error.strerror})"
             self.responder.answer(frame, lambda frame: {"error": why})
             return
-        finish = late_import(f"{__package__}.saving.keeper").finish
+        finish = own_module("saving.keeper").finish
         threading.Thread(
             target=self.responder.answer, args=(frame, lambda frame: finish(writer)), daemon=True
         ).start()
@@ -356,7 +349,7 @@ class Worker:
             )
 
             def finish() -> None:
-                late_import(f"{__package__}.saving.keeper").finish(writer)
+                own_module("saving.keeper").finish(writer)
                 if self._saving is writer:
                     self._saving = None
 
@@ -454,7 +447,7 @@ def main(fd: int, holder: str = "") -> None:
     client: HolderClient | None = None
     settings = json.loads(holder) if holder else {}
     if settings:
-        module = late_import(f"{__package__}.holder")
+        module = own_module("holder")
         if "control" in settings:
             client = module.join_station(module.StationSettings(**settings), _move_descriptor)
         else:

@@ -10,11 +10,11 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import CodeType, CoroutineType, TracebackType
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
-from .tracebacks import CELL, OUR_FOLDER, format_safely
+from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,18 +40,19 @@ class EventLoop:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the loop current while a cell's code runs, so that `create_task` works in plain code
-        too."""
+        """Make the loop current in this context, so that `create_task` works in plain code, too."""
         if self._thread:
             yield
             return
         self._thread = threading.get_ident()
         try:
-            if "asyncio" not in sys.modules:
-                if self._loop is None:
-                    _remove_partial_import()
-            elif "asyncio.events" in sys.modules:
-                self.make_current()
+            if "asyncio" in sys.modules:
+                if "asyncio.events" in sys.modules:
+                    self.make_current()
+            elif self._loop is None and "asyncio.base_events" in sys.modules:
+                # Left by an interrupted import, and would prevent another one.
+                for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
+                    del sys.modules[name]
             yield
         finally:
             self._thread = 0
@@ -73,27 +74,19 @@ class EventLoop:
             return
         with suppress(Exception):  # raised by an event loop policy of the user's
             loop, events, process = self._get(asyncio), asyncio.events, os.getpid()
-            get_running, set_running = self._own_functions = (
-                events._get_running_loop,
-                events._set_running_loop,
-            )
+            get_running, set_running = events._get_running_loop, events._set_running_loop
+            self._own_functions = get_running, set_running
 
             def get_really_running() -> Any:
                 running = get_running()
                 return None if running is loop and not loop.is_running() else running
 
             def set_running_or_current(running: Any) -> None:
-                ours = (
-                    running is None
-                    and threading.get_ident() == self._thread
-                    and os.getpid() == process
-                )
-                set_running(loop if ours else running)
+                ours = threading.get_ident() == self._thread and os.getpid() == process
+                set_running(loop if running is None and ours else running)
 
-            events._get_running_loop, events._set_running_loop = (
-                get_really_running,
-                set_running_or_current,
-            )
+            events._get_running_loop = get_really_running
+            events._set_running_loop = set_running_or_current
             set_running(loop)
 
     def _leave_current(self) -> None:
@@ -147,10 +140,7 @@ class EventLoop:
                 if not task.cancelled():
                     task.exception()  # so that asyncio does not report it a second time
             # A task has a copy of the context, but its variables belong to the cell.
-            for (
-                variable,
-                value,
-            ) in context.items():
+            for variable, value in context.items():
                 if variable.get(None) is not value:
                     variable.set(value)
 
@@ -190,7 +180,7 @@ class EventLoop:
         """Note that a job was queued. Called by the control thread."""
         waiter, loop = self._waiter, self._loop
         if waiter is not None and loop is not None:
-            loop.call_soon_threadsafe(_finish, waiter)
+            loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
 
     def close(self) -> None:
         """Cancel all tasks and let them clean up."""
@@ -219,67 +209,16 @@ class EventLoop:
         return self._loop
 
 
-def _finish(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:
+    frame = sys._getframe().f_back
+    # Undo, `Out` and tracebacks keep values for many cells; when these are released, no code of the
+    # user's is to blame.
+    if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
+        text = f"coroutine {coroutine.__qualname__!r} was never awaited"
+        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
-def _remove_partial_import() -> None:
-    """Remove parts of asyncio left by an interrupted import, because with them it could not be
-    imported again."""
-    if "asyncio.base_events" in sys.modules:
-        for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
-            del sys.modules[name]
-
-
-class UnawaitedCoroutines:
-    """Warns about coroutines that were never awaited, once each, at a line of the user's code."""
-
-    def __init__(self) -> None:
-        self._reported: dict[int, CodeType] = {}
-        """Code by identity of the coroutine, which lives until its traceback is freed."""
-
-    def install(self) -> None:
-        """Replace the interpreter's function that warns when it frees such a coroutine."""
-        warnings._warn_unawaited_coroutine = self._on_free  # type: ignore[attr-defined]
-
-    def report(self, traceback: TracebackType | None, namespace: dict[str, Any]) -> None:
-        """Warn about coroutines that a failed call has not used. The traceback keeps them alive, so
-        they would be freed during a later cell."""
-        asyncio = sys.modules.get("asyncio")
-        if asyncio is None:
-            return
-        needed = {id(value) for value in list(namespace.values())}
-        with suppress(Exception):  # there is no loop, or a task has a class of the user's
-            needed.update(
-                id(task.get_coro()) for task in asyncio.all_tasks(asyncio.get_running_loop())
-            )
-        file, line = "<unknown>", 0
-        while traceback is not None:
-            frame = traceback.tb_frame
-            if frame.f_code.co_filename.startswith(CELL):
-                file, line = frame.f_code.co_filename, traceback.tb_lineno
-            if not frame.f_code.co_filename.startswith(OUR_FOLDER):
-                for value in list(frame.f_locals.values()):
-                    if type(value) is CoroutineType and id(value) not in needed and _is_new(value):
-                        self._warn(value, file, line)
-                        self._reported[id(value)] = value.cr_code
-            traceback = traceback.tb_next
-
-    def _on_free(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
-        frame = sys._getframe().f_back
-        if self._reported.pop(id(coroutine), None) is coroutine.cr_code:
-            return
-        # Undo and `Out` keep values for many cells; when these are released, no code of the user's
-        # is to blame.
-        if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
-            self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)
-
-    def _warn(self, coroutine: CoroutineType[Any, Any, Any], file: str, line: int) -> None:
-        warnings.warn_explicit(
-            f"coroutine {coroutine.__qualname__!r} was never awaited", RuntimeWarning, file, line
-        )
-
-
-def _is_new(coroutine: CoroutineType[Any, Any, Any]) -> bool:
-    return bool(late_import("inspect").getcoroutinestate(coroutine) == "CORO_CREATED")
+def warn_about_unawaited_coroutines() -> None:
+    """Replace the interpreter's function that warns when it frees a coroutine that was never
+    awaited: only the user's code is blamed."""
+    warnings._warn_unawaited_coroutine = _warn_unawaited  # type: ignore[attr-defined]

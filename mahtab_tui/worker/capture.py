@@ -79,16 +79,21 @@ class LimitedOutput(io.TextIOBase):
         return getattr(self._stream, name)
 
 
+def open_stdout(fd: int) -> io.TextIOWrapper:
+    """Open stdout on a pipe, block-buffered in C, because a write per print costs twenty times as
+    much."""
+    return io.TextIOWrapper(_open(fd), "utf-8", "backslashreplace", "\n")
+
+
+def _open(fd: int) -> io.BufferedWriter:
+    return io.BufferedWriter(io.FileIO(fd, "w", closefd=False))
+
+
 class ErrorStream(io.TextIOWrapper):
     """stderr, which flushes stdout before each write, so that the output stays in order."""
 
-    def __init__(self, stdout: TextIO, fd: int) -> None:
-        super().__init__(
-            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
-            encoding="utf-8",
-            errors="backslashreplace",
-            newline="\n",
-        )
+    def __init__(self, fd: int, stdout: TextIO) -> None:
+        super().__init__(_open(fd), "utf-8", "backslashreplace", "\n")
         self._stdout = stdout
 
     def write(self, text: str) -> int:
@@ -97,15 +102,6 @@ class ErrorStream(io.TextIOWrapper):
         count = super().write(text)
         self.flush()
         return count
-
-
-def open_stdout(fd: int) -> io.TextIOWrapper:
-    """Open stdout on a pipe, block-buffered in C, because a write per print costs twenty times as
-    much."""
-    raw = io.FileIO(fd, "w", closefd=False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n"
-    )
 
 
 def flush(*streams: TextIO | None) -> None:

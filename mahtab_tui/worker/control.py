@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable
 
 from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, encode
-from .stdlib import importing_from, late_import
+from .stdlib import importing_from, late_import, own_module
 from .text_tools import mark_as_text
 from .tracebacks import OUR_FOLDER
 
@@ -44,21 +44,20 @@ class Host:
 def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     """Create the function of a `kernel.base.HostFunction`. A call of it may raise `RuntimeError`
     with the host's message."""
-    name = described["name"]
-    parameters = [
+    name, parameters = described["name"], described["parameters"]
+    signature = ", ".join(
         f"{each}: {annotation}" + (f" = {default}" if default else "")
-        for each, annotation, default in described["parameters"]
-    ]
-    given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
+        for each, annotation, default in parameters
+    )
+    given = ", ".join(f"{each!r}: {each}" for each, _, _ in parameters)
 
     def call(arguments: dict[str, Any]) -> str:
         plain = {key: _plain(value) for key, value in arguments.items()}
         return mark_as_text(str(Host.call(described["called"], plain)))
 
-    source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
     # A file name in our folder, so that tracebacks hide it.
     code = compile(
-        source,
+        f"def {name}({signature}) -> str:\n    return __call__({{{given}}})",
         f"{OUR_FOLDER}/host_functions/{name}",
         "exec",
         __future__.annotations.compiler_flag,
@@ -66,8 +65,8 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     )
     made: dict[str, Any] = {"__call__": call, "__name__": __name__}
     exec(code, made)
-    made[name].__doc__ = described["doc"]
     function: Callable[..., str] = made[name]
+    function.__doc__ = described["doc"]
     return function
 
 
@@ -112,8 +111,7 @@ class HostCalls:
             return self.fork_handler(name, args)
         if name == "terminal":
             sys.audit("mahtab_tui.terminal", args["argv"])
-        number = next(self._ids)
-        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        number, inbox = next(self._ids), queue.SimpleQueue[Frame]()
         with self._lock:
             self._open[number] = inbox
             if threading.get_ident() == self._main:
@@ -172,8 +170,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.running = False
         """Whether a cell's code (or a `__repr__` of the user's) is running."""
-        self._shielded = False
-        self._pending = False
+        self._shielded = self._pending = False
         self.handled_at = 0.0
         """When an interrupt last reached the user's code, on the clock of `now`."""
         self.requested: int | None = None
@@ -252,11 +249,11 @@ class Channel:
     ) -> None:
         """holder: the holder with which the kernel may outlive its host; None for none."""
         self.fd = fd
-        self.holder = holder
         self.detached = False
         """Whether there is no host now."""
         self.link_down = False
         """Whether there is a host that is not connected now."""
+        self._holder = holder
         self._limit = limit
         self._token = token
         self._interrupts = interrupts
@@ -278,12 +275,13 @@ class Channel:
             raise RuntimeError("a forked process cannot reach the session")
         with self._lock:
             data = encode(frame, self._limit, self._token)  # with the token of the current host
-            if self.holder is not None:
-                self.holder.backlog.record(frame)
+            if self._holder is not None:
+                self._holder.backlog.record(frame)
             if not self.detached:
                 self._write_all(data)
-        if self.holder is not None and (self.detached or self.link_down) and frame["op"] == "call":
-            self.holder.auto_answer()
+        is_absent = self.detached or self.link_down
+        if self._holder is not None and is_absent and frame["op"] == "call":
+            self._holder.auto_answer()
 
     def _write_all(self, data: bytes) -> None:
         view = memoryview(data)
@@ -291,7 +289,7 @@ class Channel:
             while view:
                 view = view[os.write(self.fd, view) :]
         except OSError as error:
-            if self.holder is None or error.errno not in _HOST_GONE:
+            if self._holder is None or error.errno not in _HOST_GONE:
                 os._exit(CONNECTION_LOST)
             self.detached = True
 
@@ -311,10 +309,9 @@ class Channel:
             os.dup2(fd, self.fd, inheritable=False)
             os.close(fd)
             self._token, self.detached = token, False
-            assert self.holder is not None
-            self._write_all(
-                encode({**hello, "story": self.holder.backlog.to_frame()}, self._limit, token)
-            )
+            assert self._holder is not None
+            story = self._holder.backlog.to_frame()
+            self._write_all(encode({**hello, "story": story}, self._limit, token))
 
     def _close_in_child(self) -> None:
         """Close the connection in a forked child, because it belongs to the parent."""
@@ -340,15 +337,15 @@ class Responder:
         self._inspection_lock = threading.Lock()
         self._side_threads = {
             "inspect": self._describe,
-            "describe": lambda frame: late_import(f"{__package__}.description").describe(
+            "describe": lambda frame: own_module("description").describe(
                 namespace, frame["names"], frame["limit"]
             ),
             "inspect_object": self._inspect,
-            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
+            "complete": lambda frame: own_module("completion.complete").complete(
                 namespace, frame["code"], frame["cursor"]
             ),
             "explain": self._explain,
-            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
+            "private_use": lambda frame: own_module("private_use").private_use(
                 namespace, frame["names"], frame["codes"]
             ),
             "installed": _is_installed,
@@ -390,19 +387,16 @@ class Responder:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return late_import(f"{__package__}.detail").describe(
-            self._namespace, name, run_code=frame["run_code"]
-        )
+        return own_module("detail").describe(self._namespace, name, run_code=frame["run_code"])
 
     def _inspect(self, frame: Frame) -> Any:
-        module = late_import(f"{__package__}.inspection.inspection")
         with self._inspection_lock:
             if self._inspection is None:
-                self._inspection = module.Inspection(self._namespace)
+                self._inspection = own_module("inspection.inspection").Inspection(self._namespace)
         return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
-        found = late_import(f"{__package__}.completion.cursor").explain_at(
+        found = own_module("completion.cursor").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
         return None if found is None else found._asdict()
@@ -428,8 +422,7 @@ def _is_installed(frame: Frame) -> bool:
 
 
 def _set_size(frame: Frame) -> None:
-    """Tell the user's libraries how wide the screen is, in variables that
-    `shutil.get_terminal_size` checks first."""
+    # `shutil.get_terminal_size` checks these first.
     os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
 
 

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
 from .control import Interrupts
-from .stdlib import is_ours, late_import
+from .stdlib import is_ours, late_import, own_module
 from .tracebacks import CELL, OUR_FOLDER, format_safely
 
-Ask = Callable[[str, dict[str, Any]], Any]
 AuditHandler = Callable[[str, tuple[Any, ...]], None]
 
 
@@ -37,10 +36,10 @@ class CellExit(SystemExit):
 
 
 class Console:
-    """Reads lines from the user. ask: `HostCalls.call`."""
+    """Reads lines from the user."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, call_host: Callable[[str, dict[str, Any]], Any]) -> None:
+        self._call_host = call_host
         self.hidden_lines: list[str] = []
         """Lines typed hidden."""
 
@@ -73,7 +72,7 @@ class Console:
         return answer
 
     def leave(self, code: object = None) -> NoReturn:
-        self._ask("quit", {})
+        self._call_host("quit", {})
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
@@ -92,19 +91,19 @@ class Console:
 
     def _line(self, prompt: str, password: bool) -> str | None:
         sys.stdout.flush()
-        answer = self._ask("input", {"prompt": prompt, "password": password})
+        answer = self._call_host("input", {"prompt": prompt, "password": password})
         return None if answer is None else str(answer)
 
 
 class HostInput(io.TextIOBase):
     """A `sys.stdin` that asks the user for each line."""
 
+    encoding = "utf-8"
+
     def __init__(self, ask_line: Callable[[], str | None]) -> None:
         super().__init__()
         self._ask_line = ask_line
         self._rest = ""
-
-    encoding = "utf-8"
 
     def readable(self) -> bool:
         return True
@@ -122,12 +121,10 @@ class HostInput(io.TextIOBase):
         return line
 
     def read(self, size: int | None = -1, /) -> str:
-        text = ""
-        while size is None or size < 0 or len(text) < size:
-            line = self.readline(-1 if size is None or size < 0 else size - len(text))
-            if not line:
-                break
+        left, text = -1 if size is None else size, ""
+        while left and (line := self.readline(left)):
             text += line
+            left -= len(line) if left > 0 else 0
         return text
 
 
@@ -153,18 +150,16 @@ class _Help:
 
     def __call__(self, *args: object, **named: object) -> None:
         pydoc: Any = late_import("pydoc")
-        pager = pydoc.pager
-        pydoc.pager = _show_page
+
+        def show_page(text: str, title: str = "") -> None:
+            # Without bold by overstriking: each letter, a backspace, the letter again.
+            own_module("displays").show_help(pydoc.plain(text))
+
+        pager, pydoc.pager = pydoc.pager, show_page
         try:
             pydoc.help(*args, **named)
         finally:
             pydoc.pager = pager
-
-
-def _show_page(text: str, title: str = "") -> None:
-    """Replaces `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter
-    again."""
-    late_import(f"{__package__}.displays").show_help(late_import("pydoc").plain(text))
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
@@ -176,13 +171,6 @@ def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
     debugger.set_trace(sys._getframe().f_back)
 
 
-def loaded_pdb() -> Any:
-    """Import pdb with our `set_trace`."""
-    pdb: Any = late_import("pdb")
-    pdb.set_trace = set_trace
-    return pdb
-
-
 def post_mortem(traceback: TracebackType) -> None:
     """Start Python's debugger where an exception was raised."""
     debugger = _debugger()
@@ -190,8 +178,14 @@ def post_mortem(traceback: TracebackType) -> None:
     debugger.interaction(None, traceback)
 
 
+def _load_pdb() -> Any:
+    pdb: Any = late_import("pdb")
+    pdb.set_trace = set_trace
+    return pdb
+
+
 def _debugger() -> Any:
-    pdb: Any = loaded_pdb()
+    pdb: Any = _load_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
         """A pdb that hides the frames outside the cell, and finds the source of cells."""
@@ -206,9 +200,7 @@ def _debugger() -> Any:
             chosen = stack[current]
             ours = [entry[0].f_code.co_filename.startswith(OUR_FOLDER) for entry in stack]
             below = ours.index(True) if True in ours else 0
-            frames = [
-                entry for index, entry in enumerate(stack) if index >= below and not ours[index]
-            ]
+            frames = [entry for entry, is_own in list(zip(stack, ours))[below:] if not is_own]
             return frames, frames.index(chosen) if chosen in frames else len(frames) - 1
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])
@@ -282,13 +274,15 @@ class CellEnvironment:
         return CellStreams(before, limited)
 
     def leave(self, stage: CellStreams, nested: bool) -> None:
-        # First restore the builtins, which the code below needs and the cell may have removed.
-        self._builtins_now.update(self._builtins)
+        # First, because the code below needs builtins that the cell may have removed.
+        self.repair_builtins()
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         self._c_library.fflush(None)
         flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
-        self._restore_descriptors()
+        for fd in (1, 2):
+            if _identity(fd) != self._pipe_identity:
+                os.dup2(self._pipe, fd)
         self.flush()
         if nested:
             sys.stdout, sys.stderr = stage.before
@@ -334,12 +328,12 @@ class CellEnvironment:
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
-        """Restore builtins for the control thread, which must survive a cell that removes them."""
+        """Restore builtins that a cell has removed or replaced. Any thread may call it."""
         self._builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:
         self._out: TextIO = open_stdout(1)
-        self._err: TextIO = ErrorStream(self._out, 2)
+        self._err: TextIO = ErrorStream(2, self._out)
         sys.__stdout__, sys.__stderr__ = self._out, self._err  # type: ignore[misc]
 
     def _set_streams(self) -> None:
@@ -347,14 +341,8 @@ class CellEnvironment:
             self._open_streams()
         sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
 
-    def _restore_descriptors(self) -> None:
-        for fd in (1, 2):
-            if _identity(fd) != self._pipe_identity:
-                os.dup2(self._pipe, fd)
-
     def _add_audit_hook(self) -> None:
-        """Listen to relevant audit events only. Some others are very frequent, and each call of a
-        method would cost a microsecond."""
+        # Some events are very frequent, and each call of a method would cost a microsecond.
         handlers = self._audit_handlers
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -386,20 +374,17 @@ class CellEnvironment:
 
     def _prepare_import(self, event: str, args: tuple[Any, ...]) -> None:
         name = args[0]
-        package = name.partition(".")[0]
         if name.startswith("matplotlib."):  # before pyplot has chosen a backend
-            late_import(f"{__package__}.displays").choose_backend()
+            own_module("displays").choose_backend()
         elif name.startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
-        elif package == "asyncio" and self._interrupts.running:
+        elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
         elif name in _STARTERS:
-            late_import(f"{__package__}.saving.pickling").install(
-                self._main.__dict__, self.cloudpickle
-            )
+            own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):
-            loaded_pdb()
+            _load_pdb()
 
     def _reset_child(self) -> None:
         """Set up a forked child, which has no control thread that flushes."""
@@ -416,11 +401,8 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _fit_pandas() -> bool:
-    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while
-    pandas is loading.
-
-    Returns False if pandas does not have its options yet, early in its import.
-    """
+    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Returns False
+    if pandas does not have its options yet, early in its import."""
     config: Any = sys.modules.get("pandas._config")
     try:
         if config.get_option("display.width") == 80:  # its own default

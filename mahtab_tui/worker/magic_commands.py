@@ -13,18 +13,24 @@ import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any, Callable
 
-from . import magics
+from . import environment
 from .compiling import compile_callable
 from .displays import LARGEST_TEXT, Display, show
-from .magics import LINES, SHELL, SUMMARIES, MagicContext
+from .magics import LINES, SHELL, SUMMARIES, MagicContext, Reloading, transform
 from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
 from .tracebacks import OUR_FOLDER
 from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = late_import("shlex").split(text)
+    return words
 
 
 class CapturedOutput:
@@ -48,14 +54,11 @@ class CapturedOutput:
         sys.stderr.write(self.stderr)
 
 
-def capture(rest: str, caller: MagicContext) -> None:
+def _capture(rest: str, caller: MagicContext) -> None:
     """Run the lines below without showing their output and value; the first line may name a
-    variable for the output.
-
-    Exceptions are still raised, after the variable has been set.
-    """
+    variable for the output, which is set even if an exception is raised."""
     first, _, code = rest.partition("\n")
-    words = late_import("shlex").split(first)
+    words = _words(first)
     names = [word for word in words if not word.startswith("-")]
     unknown = set(words) - set(names) - {"--no-stdout", "--no-stderr", "--no-display"}
     if len(names) > 1 or not all(map(str.isidentifier, names)) or unknown:
@@ -72,68 +75,58 @@ def capture(rest: str, caller: MagicContext) -> None:
         try:
             run()
         finally:
-            caller.namespace.update(
-                dict.fromkeys(names, CapturedOutput(stdout.getvalue(), stderr.getvalue()))
-            )
+            captured = CapturedOutput(stdout.getvalue(), stderr.getvalue())
+            caller.namespace.update(dict.fromkeys(names, captured))
 
 
-def _shown_as(mime: str, text: str) -> None:
+def _show_as(mime: str, text: str) -> None:
     text = text if text.endswith("\n") else text + "\n"
     show(Display(mime if len(text) <= LARGEST_TEXT else "", text, text))
 
 
-def html(rest: str, caller: MagicContext) -> None:
-    _shown_as("text/html", rest.partition("\n")[2])
+def _html(rest: str, caller: MagicContext) -> None:
+    _show_as("text/html", rest.partition("\n")[2])
 
 
-def markdown(rest: str, caller: MagicContext) -> None:
-    _shown_as("text/markdown", rest.partition("\n")[2])
+def _markdown(rest: str, caller: MagicContext) -> None:
+    _show_as("text/markdown", rest.partition("\n")[2])
 
 
-def latex(rest: str, caller: MagicContext) -> None:
-    _shown_as("text/markdown", f"```latex\n{rest.partition(chr(10))[2].strip()}\n```")
+def _latex(rest: str, caller: MagicContext) -> None:
+    _show_as("text/markdown", f"```latex\n{rest.partition(chr(10))[2].strip()}\n```")
 
 
-def _unsupported(name: str) -> Callable[[str, MagicContext], None]:
-    def explain(rest: str, caller: MagicContext) -> None:
-        print(f"\x1b[2m%%{name} does nothing here: a terminal cannot run or draw it.\x1b[22m")
-
-    return explain
+def _print_dim(text: str) -> None:
+    print(f"\x1b[2m{text}\x1b[22m")
 
 
-svg, javascript = _unsupported("svg"), _unsupported("javascript")
-HTML, SVG, js = html, svg, javascript
+def _refuse(name: str, rest: str, caller: MagicContext) -> None:
+    _print_dim(f"%%{name} does nothing here: a terminal cannot run or draw it.")
 
 
-def script(rest: str, caller: MagicContext) -> None:
-    """Run a program with the cell as its input."""
+def _run_program(program: str, rest: str, caller: MagicContext) -> None:
+    """Run a program with the cell as its input. program: its command line, or empty for the one in
+    the first line."""
     first, _, code = rest.partition("\n")
     words = [
-        word
-        for word in late_import("shlex").split(first)
-        if word not in ("--no-raise-error", "--bg")
+        word for word in _words(f"{program} {first}") if word not in ("--no-raise-error", "--bg")
     ]
     if not words:
         raise ValueError("%%script needs a program, as in %%script perl")
-    subprocess = late_import("subprocess")
     try:
-        ended = subprocess.run(words, input=code.encode(), check=False)
+        ended = late_import("subprocess").run(words, input=code.encode(), check=False)
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no program {words[0]}.") from None
-    if ended.returncode:
-        print(f"exit code {ended.returncode}")
+    _print_exit(ended.returncode)
 
 
-def _program(*words: str) -> Callable[[str, MagicContext], None]:
-    def run(rest: str, caller: MagicContext) -> None:
-        first, _, code = rest.partition("\n")
-        script(f"{late_import('shlex').join(words)} {first}\n{code}", caller)
-
-    return run
+def _run_python(rest: str, caller: MagicContext) -> None:
+    _run_program(late_import("shlex").join([sys.executable, "-"]), rest, caller)
 
 
-perl, ruby = _program("perl"), _program("ruby")
-python = python3 = _program(sys.executable, "-")
+def _print_exit(code: int) -> None:
+    if code:
+        print(f"exit code {code}")
 
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
@@ -150,42 +143,7 @@ def _show_setting(name: str, value: str) -> str:
     return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
 
 
-def _names(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    """List the variables, optionally of some types only, without modules, functions and private
-    names, like the namespace pane."""
-    types = rest.split()
-    public = [
-        (name, value)
-        for name, value in list(caller.namespace.items())
-        if type(name) is str and name not in HIDDEN and name[:1] != "_"
-    ]
-    listed = [describe_variable(name, value) for name, value in public]
-    return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
-
-
-def who(rest: str, caller: MagicContext) -> None:
-    print("  ".join(each["name"] for each in _names(rest, caller)) or "There are no variables.")
-
-
-def who_ls(rest: str, caller: MagicContext) -> list[str]:
-    return sorted(each["name"] for each in _names(rest, caller))
-
-
-def whos(rest: str, caller: MagicContext) -> None:
-    rows = [(each["name"], each["type"], each["summary"]) for each in _names(rest, caller)]
-    if not rows:
-        print("There are no variables.")
-        return
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, kind, summary in rows:
-        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
-
-
-def lsmagic(rest: str, caller: MagicContext) -> None:
-    print("\n".join(SUMMARIES.values()))
-
-
-def env(rest: str, caller: MagicContext) -> Any:
+def _env(rest: str, caller: MagicContext) -> str | None:
     name, sign, value = rest.strip().partition("=")
     if not sign:
         name, sign, value = rest.strip().partition(" ")
@@ -202,17 +160,54 @@ def env(rest: str, caller: MagicContext) -> Any:
     return None
 
 
-def history(rest: str, caller: MagicContext) -> None:
+def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
+    """List the variables, optionally of some types only, without modules, functions and private
+    names, like the namespace pane."""
+    types = rest.split()
+    listed = [
+        describe_variable(name, value)
+        for name, value in list(caller.namespace.items())
+        if type(name) is str and name not in HIDDEN and name[:1] != "_"
+    ]
+    return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
+
+
+def _who(rest: str, caller: MagicContext) -> None:
+    names = "  ".join(each["name"] for each in _list_variables(rest, caller))
+    print(names or "There are no variables.")
+
+
+def _who_ls(rest: str, caller: MagicContext) -> list[str]:
+    return sorted(each["name"] for each in _list_variables(rest, caller))
+
+
+def _whos(rest: str, caller: MagicContext) -> None:
+    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(rest, caller)]
+    if not rows:
+        print("There are no variables.")
+        return
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, kind, summary in rows:
+        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
+
+
+def _lsmagic(rest: str, caller: MagicContext) -> None:
+    print("\n".join(SUMMARIES.values()))
+
+
+def _history(rest: str, caller: MagicContext) -> None:
     for number, source in enumerate(builtins.__dict__["In"]):
         if source:
             print(f"{number}: {source}" if "-n" in rest.split() else source)
 
 
-def pwd(rest: str, caller: MagicContext) -> str:
+def _pwd(rest: str, caller: MagicContext) -> str:
     return os.getcwd()
 
 
-set_env, hist = env, history
+def _cd(rest: str, caller: MagicContext) -> None:
+    os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
+    print(os.getcwd())
 
 
 _INSTEAD = {
@@ -220,7 +215,6 @@ _INSTEAD = {
     "colors": "the theme sets the colours (F10)",
     "config": "this is not IPython",
     "gui": "figures are shown automatically",
-    "matplotlib": "figures are shown automatically",
     "pdb": "use %debug after an error",
     "precision": "numbers are shown as Python formats them",
     "reset": "F9 restarts the kernel, and Delete in the namespace pane deletes a variable",
@@ -228,30 +222,36 @@ _INSTEAD = {
     "unload_ext": "extensions are a feature of IPython",
     "xmode": "`f` on an error shows its frames with the source",
 }
-_NOT_NEEDED = frozenset(("autosave", "gui", "matplotlib"))
 
 
-def _explain(name: str) -> Callable[[str, MagicContext], None]:
-    def explain(rest: str, caller: MagicContext) -> None:
-        needed = "is not needed" if name in _NOT_NEEDED else "does nothing here"
-        print(f"\x1b[2m%{f'{name} {rest}'.strip()} {needed}: {_INSTEAD[name]}.\x1b[22m")
-
-    return explain
+def _explain(name: str, rest: str, caller: MagicContext) -> None:
+    needed = "is not needed" if name in ("autosave", "gui") else "does nothing here"
+    _print_dim(f"%{f'{name} {rest}'.strip()} {needed}: {_INSTEAD[name]}.")
 
 
-def _show_figures(rest: str, caller: MagicContext) -> None:
+def _matplotlib(rest: str, caller: MagicContext) -> None:
     """Select the backend that shows figures here, even if MPLBACKEND or `matplotlib.use` selected
     another one."""
-    plots = late_import(f"{__package__}.displays")
     try:
-        importlib.import_module("matplotlib").use(plots.BACKEND)
+        importlib.import_module("matplotlib").use("agg")
     except ImportError:
-        print("\x1b[2mmatplotlib is not installed: %pip install matplotlib.\x1b[22m")
+        _print_dim("matplotlib is not installed: %pip install matplotlib.")
     else:
-        _explain("matplotlib")(rest, caller)
+        _print_dim(
+            f"%{f'matplotlib {rest}'.strip()} is not needed: figures are shown automatically."
+        )
 
 
-globals().update({name: _explain(name) for name in _INSTEAD}, matplotlib=_show_figures)
+def _pylab(rest: str, caller: MagicContext) -> None:
+    """Import the names that IPython's pylab imports, without hiding Python's own functions."""
+    own: dict[str, Any] = {}
+    if "--no-import-all" not in rest.split():
+        exec("from matplotlib.pylab import *", own)
+        own = {name: value for name, value in own.items() if name not in builtins.__dict__}
+    names = "import numpy, matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp = numpy\nplt = pyplot\n"
+    exec(names, own)
+    del own["__builtins__"]
+    caller.namespace.update(own)
 
 
 _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
@@ -265,19 +265,19 @@ class Reloader:
         """everywhere: include modules outside the working directory, except installed packages.
         automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
-        self._everywhere = everywhere
+        self.everywhere = everywhere
         self.automatic = automatic
 
     def note(self) -> None:
         """Remember the files of modules loaded since the last call."""
-        for name, _, path in _own_modules(everywhere=self._everywhere):
+        for name, _, path in self._modules():
             if name not in self._seen:
                 self._seen[name] = _changed(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
         """Reload changed modules and replace their functions and classes in the namespace. Failures
         are printed."""
-        for name, module, path in _own_modules(everywhere=self._everywhere):
+        for name, module, path in self._modules():
             now = _changed(path)
             if name in self._seen and now and now != self._seen[name]:
                 self._seen[name] = now
@@ -290,67 +290,23 @@ class Reloader:
                 else:
                     print(f"{name} has changed and was reloaded")
 
-
-def autoreload(rest: str, caller: magics.MagicContext) -> None:
-    """Turn reloading on or off, or reload changed modules once, like IPython's extension."""
-    mode = rest.strip().lower()
-    loaded = magics.Reloading.reloader
-    reloader = (
-        loaded
-        if isinstance(loaded, Reloader) and loaded._everywhere
-        else Reloader(everywhere=True, automatic=False)
-    )
-    if mode in ("", "now"):
-        reloader.reload(caller.namespace)
-    elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
-        reloader.automatic = mode not in ("0", "off")
-    else:
-        raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
-    magics.Reloading.reloader = reloader
-
-
-def load_ext(rest: str, caller: magics.MagicContext) -> None:
-    """Start watching modules for %autoreload; other extensions do not exist here."""
-    if rest.strip() == "autoreload":
-        magics.Reloading.reloader = magics.Reloading.reloader or Reloader(
-            everywhere=True, automatic=False
-        )
-    else:
-        print(
-            f"\x1b[2m%load_ext {rest.strip()} does nothing here: extensions are a feature of IPython.\x1b[22m"
-        )
-
-
-reload_ext = load_ext
-
-
-def aimport(rest: str, caller: magics.MagicContext) -> None:
-    """Import modules, which are reloaded like all others when their file has changed."""
-    for name in filter(None, rest.replace(",", " ").split()):
-        if not name.startswith("-"):
-            importlib.import_module(name)
-            caller.namespace[name.partition(".")[0]] = sys.modules[name.partition(".")[0]]
-    magics.Reloading.reloader = magics.Reloading.reloader or Reloader(everywhere=True)
-
-
-def _own_modules(*, everywhere: bool) -> Iterator[tuple[str, ModuleType, str]]:
-    try:
-        project = "" if everywhere else os.path.join(os.path.realpath(os.getcwd()), "")
-    except OSError:  # the working directory was deleted
-        return
-    for name, module in list(sys.modules.items()):
-        path = (
-            own_dict(module).get("__file__") if is_module(module) and name != "__main__" else None
-        )
-        if (
-            type(path) is not str
-            or not path.endswith(".py")
-            or "site-packages" in path
-            or path.startswith((_STANDARD, OUR_FOLDER))
-        ):
-            continue
-        if os.path.realpath(path).startswith(project):
-            yield name, module, path
+    def _modules(self) -> Iterator[tuple[str, ModuleType, str]]:
+        try:
+            project = "" if self.everywhere else os.path.join(os.path.realpath(os.getcwd()), "")
+        except OSError:  # the working directory was deleted
+            return
+        for name, module in list(sys.modules.items()):
+            if name == "__main__" or not is_module(module):
+                continue
+            path = own_dict(module).get("__file__")
+            if (
+                type(path) is str
+                and path.endswith(".py")
+                and "site-packages" not in path
+                and not path.startswith((_STANDARD, OUR_FOLDER))
+                and os.path.realpath(path).startswith(project)
+            ):
+                yield name, module, path
 
 
 def _changed(path: str) -> int:
@@ -369,14 +325,48 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
     before = dict(own_dict(module))
     after = own_dict(importlib.reload(module))
     for name, value in list(namespace.items()):
-        for attribute in (name, *(other for other, old in before.items() if old is value)):
-            if (
-                before.get(attribute) is value
-                and variable_kind(value) in ("function", "class")
-                and attribute in after
-            ):
+        if variable_kind(value) not in ("function", "class"):
+            continue
+        attributes = [name, *before] if before.get(name) is value else before
+        for attribute in attributes:
+            if before[attribute] is value and attribute in after:
                 namespace[name] = after[attribute]
                 break
+
+
+def _autoreload(rest: str, caller: MagicContext) -> None:
+    """Turn reloading on or off, or reload changed modules once, like IPython's extension."""
+    mode = rest.strip().lower()
+    reloader = Reloading.reloader
+    if not (isinstance(reloader, Reloader) and reloader.everywhere):
+        reloader = Reloader(everywhere=True, automatic=False)
+    if mode in ("", "now"):
+        reloader.reload(caller.namespace)
+    elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
+        reloader.automatic = mode not in ("0", "off")
+    else:
+        raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
+    Reloading.reloader = reloader
+
+
+def _load_ext(rest: str, caller: MagicContext) -> None:
+    """Start watching modules for %autoreload; other extensions do not exist here."""
+    if rest.strip() == "autoreload":
+        Reloading.reloader = Reloading.reloader or Reloader(everywhere=True, automatic=False)
+    else:
+        _print_dim(
+            f"%load_ext {rest.strip()} does nothing here: extensions are a feature of IPython."
+        )
+
+
+def _aimport(rest: str, caller: MagicContext) -> None:
+    """Import modules, which are reloaded like all others when their file has changed."""
+    for name in filter(None, rest.replace(",", " ").split()):
+        if not name.startswith("-"):
+            importlib.import_module(name)
+            package = name.partition(".")[0]
+            caller.namespace[package] = sys.modules[package]
+    Reloading.reloader = Reloading.reloader or Reloader(everywhere=True)
 
 
 PIP = """\
@@ -389,10 +379,40 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 Python 3.11.)"""
 
 
-def run(rest: str, caller: MagicContext) -> None:
+def _pip(rest: str, caller: MagicContext) -> None:
+    """Run pip for this interpreter's environment, or uv if the environment has no pip."""
+    subprocess, words = late_import("subprocess"), _words(rest)
+    command = [sys.executable, "-c", PIP, *words]
+    folder = os.getcwd()
+    with importing_from([entry for entry in sys.path if entry not in ("", ".", folder)]):
+        has_pip = late_import("importlib.util").find_spec("pip") is not None
+    if not has_pip:
+        uv = late_import("shutil").which("uv")
+        if uv is None:
+            raise RuntimeError(
+                f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
+            )
+        command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
+    # Read and printed here, because in the caller's own process the direct output of a child
+    # process does not belong to the cell.
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as child:
+        for line in child.stdout:
+            print(line, end="", flush=True)
+    importlib.invalidate_caches()
+    _print_exit(child.returncode)
+
+
+def _run(rest: str, caller: MagicContext) -> None:
     """Run a script as `__main__`, and copy its names into the namespace, even if it fails. A
     notebook's cells run in the namespace itself."""
-    words = late_import("shlex").split(rest)
+    words = _words(rest)
     if not words:
         raise ValueError("%run needs a file, as in %run script.py")
     path = os.path.abspath(os.path.expanduser(words[0]))
@@ -421,10 +441,6 @@ def run(rest: str, caller: MagicContext) -> None:
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
     """Run the code cells of a notebook without showing their values, like IPython."""
-    lines, compiling = (
-        late_import(f"{__package__}.magics"),
-        late_import(f"{__package__}.compiling"),
-    )
     with open(path, encoding="utf-8") as file:
         try:
             notebook = late_import("json").load(file)
@@ -442,73 +458,36 @@ def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
         raise ValueError(f"{name} is a notebook for {language}, not for Python")
     for number, source in enumerate(sources, 1):
         where = f"<{os.path.basename(path)}, code cell {number}>"
-        compiling.compile_callable(lines.transform(source), where, *caller)()
+        compile_callable(transform(source), where, *caller)()
 
 
-def cd(rest: str, caller: MagicContext) -> None:
-    """Change the working directory, by default to the home folder."""
-    os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
-    print(os.getcwd())
-
-
-def pip(rest: str, caller: MagicContext) -> None:
-    """Run pip for this interpreter's environment, or uv if the environment has no pip."""
-    subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
-    command = [sys.executable, "-c", PIP, *words]
-    folder = os.getcwd()
-    with importing_from([entry for entry in sys.path if entry not in ("", ".", folder)]):
-        has_pip = late_import("importlib.util").find_spec("pip") is not None
-    if not has_pip:
-        uv = late_import("shutil").which("uv")
-        if uv is None:
-            raise RuntimeError(
-                f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
-            )
-        command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
-    # Read and printed here, because in the caller's own process the direct output of a child
-    # process does not belong to the cell.
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as child:
-        for line in child.stdout:
-            print(line, end="", flush=True)
-    importlib.invalidate_caches()
-    if child.returncode:
-        print(f"exit code {child.returncode}")
-
-
-def debug(rest: str, caller: MagicContext) -> None:
+def _debug(rest: str, caller: MagicContext) -> None:
     """Start Python's debugger where the last exception was raised; it reads commands like
     `input`."""
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None:
         raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")
-    late_import(f"{__package__}.environment").post_mortem(traceback)
+    environment.post_mortem(traceback)
 
 
-def ls(rest: str, caller: MagicContext) -> None:
-    builtins.__dict__[SHELL](f"ls {rest}", caller.namespace)
+def _bash(rest: str, caller: MagicContext) -> None:
+    shell = "bash" if late_import("shutil").which("bash") else "sh"
+    _print_exit(late_import("subprocess").call([shell, "-c", rest]))
 
 
-def bash(rest: str, caller: MagicContext) -> None:
-    if code := late_import("subprocess").call(
-        ["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]
-    ):
-        print(f"exit code {code}")
+def _run_command(command: str, rest: str, caller: MagicContext) -> None:
+    builtins.__dict__[SHELL](f"{command} {rest}", caller.namespace)
 
 
-sh = bash
+def _system(rest: str, caller: MagicContext) -> object:
+    """Return the lines printed by a command."""
+    return builtins.__dict__[LINES](rest, caller.namespace)
 
 
-def writefile(rest: str, caller: MagicContext) -> None:
+def _writefile(rest: str, caller: MagicContext) -> None:
     """Write the lines after the first to the file that it names; -a appends them."""
     first, _, text = rest.partition("\n")
-    words = late_import("shlex").split(first)
+    words = _words(first)
     paths = [word for word in words if word != "-a"]
     if len(paths) != 1 or not text.strip():
         raise ValueError(
@@ -521,56 +500,10 @@ def writefile(rest: str, caller: MagicContext) -> None:
     print(f"{'added to' if adds and existed else 'replaced' if existed else 'wrote'} {paths[0]}")
 
 
-file = writefile
-
-
-def pylab(rest: str, caller: MagicContext) -> None:
-    """Import the names that IPython's pylab imports, without hiding Python's own functions."""
-    code = "import numpy\nimport matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp = numpy\nplt = pyplot\n"
-    own: dict[str, Any] = {}
-    exec(code, own)
-    if "--no-import-all" not in rest.split():
-        pylab_names = {
-            name: value for name, value in vars(own["pylab"]).items() if not name.startswith("_")
-        }
-        own = {
-            **{name: value for name, value in pylab_names.items() if name not in builtins.__dict__},
-            **own,
-        }
-    caller.namespace.update((name, value) for name, value in own.items() if name != "__builtins__")
-
-
-_COMMANDS = {"less": "cat", "more": "cat", "ll": "ls -l", "man": "man -P cat"}
-"""Programs to run instead, because a pager would wait for keys."""
-
-
-def _shell(name: str) -> Callable[[str, MagicContext], None]:
-    def run(rest: str, caller: MagicContext) -> None:
-        builtins.__dict__[SHELL](f"{_COMMANDS.get(name, name)} {rest}", caller.namespace)
-
-    return run
-
-
-globals().update(
-    {name: _shell(name) for name in ("cat", "mkdir", "cp", "mv", "rm", "rmdir", *_COMMANDS)}
-)
-
-
-def system(rest: str, caller: MagicContext) -> object:
-    """Return the lines printed by a command."""
-    return builtins.__dict__[LINES](rest, caller.namespace)
-
-
-sx = system
-
-
-_NAME = "<%time>"
-
-
-def time(source: str, caller: MagicContext) -> Any:
+def _time(source: str, caller: MagicContext) -> Any:
     """Run code, which may await, print its duration, and return the value of its last
     expression."""
-    run = compile_callable(source, _NAME, *caller)
+    run = compile_callable(source, "<%time>", *caller)
     wall, processor = perf_counter(), process_time()
     try:
         return run()
@@ -579,9 +512,9 @@ def time(source: str, caller: MagicContext) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
-def timeit(source: str, caller: MagicContext) -> None:
+def _timeit(source: str, caller: MagicContext) -> None:
     """Run code many times and print the duration of one run."""
-    loops, repeats, code = _options(source)
+    loops, repeats, code = _timeit_options(source)
     timer = late_import("timeit").Timer(code, globals=caller.namespace)
     if not loops:
         loops, _ = timer.autorange()
@@ -592,22 +525,7 @@ def timeit(source: str, caller: MagicContext) -> None:
     )
 
 
-def prun(source: str, caller: MagicContext) -> Any:
-    """Run code and print the time spent in each function, longest first."""
-    words = source.lstrip().split(" ")
-    rows, sort = 30, "tottime"
-    while words[:1] and words[0] in ("-l", "-s") and len(words) > 1:
-        rows, sort = (int(words[1]), sort) if words[0] == "-l" else (rows, words[1])
-        del words[:2]
-    run = compile_callable(" ".join(words), "<%prun>", *caller)
-    profile = late_import("cProfile").Profile()
-    try:
-        return profile.runcall(run)
-    finally:
-        late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort).print_stats(rows)
-
-
-def _options(source: str) -> tuple[int, int, str]:
+def _timeit_options(source: str) -> tuple[int, int, str]:
     """Parse the number of loops (0: choose automatically), of repeats, and the code."""
     numbers = {"-n": 0, "-r": 7}
     rest = source.lstrip()
@@ -622,6 +540,21 @@ def _options(source: str) -> tuple[int, int, str]:
     return numbers["-n"], numbers["-r"], rest.strip("\n")
 
 
+def _prun(source: str, caller: MagicContext) -> Any:
+    """Run code and print the time spent in each function, longest first."""
+    words = source.lstrip().split(" ")
+    rows, sort = 30, "tottime"
+    while words[:1] and words[0] in ("-l", "-s") and len(words) > 1:
+        rows, sort = (int(words[1]), sort) if words[0] == "-l" else (rows, words[1])
+        del words[:2]
+    run = compile_callable(" ".join(words), "<%prun>", *caller)
+    profile = late_import("cProfile").Profile()
+    try:
+        return profile.runcall(run)
+    finally:
+        late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort).print_stats(rows)
+
+
 def duration(seconds: float) -> str:
     """Format a duration: ``1.23 ms``, ``45.6 ns``, ``1 min 2 s``."""
     if seconds >= 60:
@@ -630,3 +563,63 @@ def duration(seconds: float) -> str:
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+Command = Callable[[str, MagicContext], Any]
+
+_ANY: dict[str, Command] = {"time": _time, "timeit": _timeit, "prun": _prun}
+
+LINE_COMMANDS: dict[str, Command] = {
+    **_ANY,
+    **{name: partial(_explain, name) for name in _INSTEAD},
+    **{
+        name: partial(_run_command, name)
+        for name in ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
+    },
+    # A pager would wait for keys.
+    "less": partial(_run_command, "cat"),
+    "ll": partial(_run_command, "ls -l"),
+    "man": partial(_run_command, "man -P cat"),
+    "more": partial(_run_command, "cat"),
+    "aimport": _aimport,
+    "autoreload": _autoreload,
+    "cd": _cd,
+    "debug": _debug,
+    "env": _env,
+    "hist": _history,
+    "history": _history,
+    "load_ext": _load_ext,
+    "lsmagic": _lsmagic,
+    "matplotlib": _matplotlib,
+    "pip": _pip,
+    "pwd": _pwd,
+    "pylab": _pylab,
+    "reload_ext": _load_ext,
+    "run": _run,
+    "set_env": _env,
+    "sx": _system,
+    "system": _system,
+    "who": _who,
+    "who_ls": _who_ls,
+    "whos": _whos,
+}
+"""The ``%`` commands, by name."""
+
+CELL_COMMANDS: dict[str, Command] = {
+    **_ANY,
+    **{name: partial(_run_program, name) for name in ("perl", "ruby")},
+    **{name: partial(_refuse, name) for name in ("javascript", "js", "svg", "SVG")},
+    "bash": _bash,
+    "capture": _capture,
+    "file": _writefile,
+    "html": _html,
+    "HTML": _html,
+    "latex": _latex,
+    "markdown": _markdown,
+    "python": _run_python,
+    "python3": _run_python,
+    "script": partial(_run_program, ""),
+    "sh": _bash,
+    "writefile": _writefile,
+}
+"""The ``%%`` commands, by name."""
