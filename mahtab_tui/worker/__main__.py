@@ -44,16 +44,13 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 
 FLUSH_EVERY = 50
-"""Milliseconds between two flushes of a running cell's output."""
 
 HOST_SIGNAL_DELAY = 0.75
 HANDLER_GRACE = 0.05
-"""Seconds after which the host may have sent the signal itself, and seconds that the main thread's
-handler then gets to start."""
+"""When the host may have sent the signal itself, and how long a handler may take to start."""
 
 SAVE_TIMEOUT = 4.0
-"""Seconds that a kernel without a host, which must end, gives to the process that saves its
-namespace."""
+"""Seconds for saving the namespace of a kernel that has no host and must end."""
 
 REPEAT_SIGNAL_AFTER = 1.0
 """Seconds after which an unresponsive cell is signalled once more."""
@@ -63,7 +60,7 @@ class Worker:
     """Assembles the parts of a kernel process."""
 
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
-        """holder: the holder with which the kernel may outlive its host; None for none."""
+        """holder: with which the kernel may outlive its host; None for none."""
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
@@ -75,7 +72,6 @@ class Worker:
         self._unsaved = False
         """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
-        """The process that saves the namespace while there is no host."""
         self._saver: threading.Thread | None = None
         self._loop = EventLoop()
         self._interrupts = Interrupts()
@@ -122,7 +118,6 @@ class Worker:
         )
 
     def run(self) -> None:
-        """Serve until the host ends the connection."""
         hello = self.hello()
         if self.holder is not None:
             self.holder.backlog.state.set_hello(hello)
@@ -146,7 +141,6 @@ class Worker:
         self._loop.close()
 
     def hello(self) -> Frame:
-        """Return the kernel's first frame."""
         return {
             "op": "ready",
             "python": python_version(),
@@ -206,19 +200,16 @@ class Worker:
         return bool(self._open) or self._saving is not None
 
     def on_host_left(self) -> None:
-        """Save the namespace of an idle kernel that has no host now."""
         if not self._open:
             self._queue_job({"op": "keep_alone"})
 
     def on_disconnect(self) -> None:
-        """End, because there is no host any more."""
         if self._open:
             self.environment.flush()
             os._exit(0)
         self._queue_job(None)
 
     def interrupt_abandoned_cell(self) -> None:
-        """Interrupt the running cell, because no screen has attached again."""
         for cell in sorted(self._open)[-1:]:
             self._interrupt({"cell": cell, "asked": None})
 
@@ -257,8 +248,8 @@ class Worker:
             again.start()
 
     def _repeat_interrupt(self, cell: int, asked: float) -> None:
-        """Signal again, because a child process that had not started at the first signal did not
-        get it, and the cell waits for the child."""
+        """Signal child processes that had not started at the first signal, and for which a cell
+        waits."""
         if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
             os.killpg(0, signal.SIGINT)
 
@@ -275,14 +266,12 @@ class Worker:
     # Undo, and saving the namespace
 
     def _set_undo_limits(self, frame: Frame) -> None:
-        """Set how much can be undone: steps and megabytes."""
         history = own_module("undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
         self._executor.undo = undo
         self.environment.watch(own_module("side_effects").EVENTS, undo.audit)
 
     def _undo(self, frame: Frame) -> Frame:
-        """Undo, redo or preview, between two cells."""
         if self._executor.undo is None:
             raise LookupError("Undo is off: the setting undo_steps is 0.")
         try:
@@ -292,7 +281,7 @@ class Worker:
         return {"restoration": restoration, "cwd": working_directory()}
 
     def _prepare_saving(self, frame: Frame) -> None:
-        """Prepare saving the namespace. The code for this is loaded on demand, not at the start."""
+        """Note how to save the namespace. The code for this is loaded on demand."""
         folder = os.path.expanduser(frame["folder"])
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
@@ -306,8 +295,8 @@ class Worker:
         )
 
     def _get_keeper(self) -> Any:
-        """Return the namespace's keeper, created on the control thread when a host asks for it, so
-        that no cell waits for it."""
+        """Return the namespace's keeper. It is created on the control thread, so that no cell
+        waits."""
         if self._keeper is None:
             self._keeper = own_module("saving.keeper").Keeper(
                 self._executor.namespace, *self._save_settings, self._console.hidden_lines
@@ -333,8 +322,7 @@ class Worker:
         ).start()
 
     def _save_unattended(self) -> None:
-        """Save the namespace if there is no host to ask for it. The kernel does not end before
-        that."""
+        """Save the namespace if there is no host to ask for it."""
         is_needed = self.channel.detached and self._unsaved and self._save_settings[0]
         if self.holder is None or not is_needed:
             return
@@ -359,7 +347,6 @@ class Worker:
             self._saver.start()
 
     def _restore(self, frame: Frame) -> Frame:
-        """Restore saved variables, between two cells."""
         loading = self._keeper.loading(frame["file"])
         with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
             loading.run()
@@ -401,7 +388,6 @@ class ControlThread:
         self._worker.on_disconnect()
 
     def _ready(self, active: bool) -> list[int]:
-        """Wait for the host or the holder; returns the descriptors that can be read."""
         poll = select.poll()
         timeout = FLUSH_EVERY if active else None
         if not self._host_gone:
@@ -429,7 +415,6 @@ class ControlThread:
         return not self._holder.has_expired()
 
     def _read(self) -> bool:
-        """Read data from the host; returns whether the kernel continues."""
         data = os.read(self._channel.fd, 65536)
         for frame in self._reader.feed(data):
             self._worker.responder.handle(frame)
@@ -464,8 +449,7 @@ def main(fd: int, holder: str = "") -> None:
 
 
 def _move_descriptor(fd: int) -> int:
-    """Move the socket to a descriptor that child processes do not inherit, and that a cell does not
-    hit by writing to small numbers."""
+    """Move a descriptor to a number that child processes do not inherit and cells do not hit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
     lowest = 40 + int.from_bytes(os.urandom(2), "big") % max(1, most - 80)

@@ -176,8 +176,7 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
 
 
 def _only_value(wanted: Any, text: str) -> str | None:
-    """Return the only number, or the only choice, that an answer in words names; None if it names
-    none or several, or another form is wanted."""
+    """Return the only number or choice that an answer in words names; None if there is not one."""
     bare = _strip_annotations(wanted)
     if get_origin(bare) is Literal:
         names = [str(_value(each)) for each in get_args(bare)]
@@ -195,8 +194,6 @@ def _only_value(wanted: Any, text: str) -> str | None:
 
 
 def _parse(text: str) -> Iterator[Any]:
-    """Yield the text as JSON, as a Python literal and as a string, as far as it can be read as
-    such."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare.partition("\n")[2][:-3]
@@ -254,8 +251,7 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
-    """Return the choice that an answer is, or that it means if case, quotes and a full stop are
-    ignored."""
+    """Return the choice that an answer means if case, quotes and a full stop are ignored."""
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -289,7 +285,6 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _read_object(wanted: Any, data: Any, path: str) -> Any:
-    """Read a pydantic model, a dataclass, a `NamedTuple` or a `TypedDict`."""
     if hasattr(wanted, "model_validate"):
         try:
             return wanted.model_validate(data)
@@ -315,10 +310,7 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
-    """Return the name and type of each field of a class, and whether it is required.
-
-    Raises `TypeError` if the class is not a dataclass, `NamedTuple` or `TypedDict`.
-    """
+    """Return each field of a class: name, type, and whether it is required. Raises `TypeError`."""
     if not isinstance(wanted, type):
         raise _unsupported_form(wanted)
     try:
@@ -348,7 +340,7 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
 
 
 def _strip_annotations(wanted: Any) -> Any:
-    """Strip a type of its qualifiers: `Annotated`, `NotRequired`, `NewType`, and aliases."""
+    """Strip `Annotated`, `NotRequired`, `NewType`, and aliases from a type."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
@@ -390,9 +382,7 @@ def _unsupported_form(wanted: Any) -> TypeError:
 
 
 _CORRECTIONS = 2
-"""How often an answer of the wrong form is sent back."""
 _LONGEST = 20_000
-"""Characters of an earlier answer that are sent back with it."""
 _FORM = "{query}\n\nAnswer with data of this form, in JSON: {form}. FINAL takes the value itself."
 _AGAIN = """{query}
 
@@ -402,20 +392,14 @@ If only its form is wrong, give it anew at once. It was:
 
 
 class SearchUsage(NamedTuple):
-    """The usage of a search."""
-
     calls: int
-    """Model calls."""
     tokens: int
-    """Read and written."""
     usd: float
     """US dollars of the calls whose price is known."""
     seconds: float
 
 
 class Result(NamedTuple):
-    """The result of a search."""
-
     text: str
     partial: bool
     why: str
@@ -423,7 +407,6 @@ class Result(NamedTuple):
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
     packed: Packed = b""
-    """The log."""
 
 
 class Answer(Logged, str):

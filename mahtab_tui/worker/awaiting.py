@@ -32,7 +32,6 @@ class EventLoop:
         self._current_task: Callable[[Any], Any] = lambda loop: None
         """asyncio's original function, even if a cell replaces it."""
         self._thread = 0
-        """The thread that is running a cell."""
         self._own_functions: tuple[Any, Any] | None = None
         """asyncio's original functions, while the loop is current."""
         self.used = False
@@ -177,13 +176,11 @@ class EventLoop:
         return self._waiter is not None
 
     def wake(self) -> None:
-        """Note that a job was queued. Called by the control thread."""
         waiter, loop = self._waiter, self._loop
         if waiter is not None and loop is not None:
             loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
 
     def close(self) -> None:
-        """Cancel all tasks and let them clean up."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -196,8 +193,8 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
-        """Drop a loop that fails by itself, because it would fail again at once: a cell has
-        replaced something it needs."""
+        """Drop a loop in which a cell has replaced something it needs, because it would fail
+        again."""
         # Raised to say that a task has stopped the loop.
         if isinstance(error, Exception) and not isinstance(error, RuntimeError):
             self._loop = None

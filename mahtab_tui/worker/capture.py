@@ -105,7 +105,6 @@ class ErrorStream(io.TextIOWrapper):
 
 
 def flush(*streams: TextIO | None) -> None:
-    """Flush streams if possible; user code may have closed or broken them."""
     for stream in streams:
         if stream is not None:
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -121,5 +120,4 @@ def shorten(text: str, keep: int) -> str:
 
 
 def omission(count: int) -> str:
-    """Return the line that replaces `count` characters of output."""
     return f"\n… {count:,} characters left out …\n"

@@ -13,7 +13,6 @@ from typing import Any, Callable
 from .objects import ATOMS, address_of
 
 CO_COROUTINE = 0x80
-"""Flag of code objects that await."""
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 """All compiler flags of `from __future__ import …`."""
 

@@ -26,12 +26,9 @@ _SAMPLE_SIZE = 8_192
 """Bytes that decide whether a file is text."""
 _FILES = 10_000
 _NOTICES = 10
-"""Maximum number of notices about the files of a folder."""
 _LONGEST_NAME = 1_000
-"""Texts of more characters are not taken for file names."""
 _MOST_NAMED = 100
 _COLUMNS = 100
-"""Maximum number of a table's columns to list."""
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
     " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
@@ -61,11 +58,9 @@ class NamedContext(NamedTuple):
 
     name: str
     kind: str
-    """``str``, ``list`` or ``dict``."""
     start: int
     end: int
     parts: tuple[tuple[str, int, int], ...] = ()
-    """As in `ContextText`, within the whole text."""
     about: str = ""
 
 
@@ -73,13 +68,10 @@ class ContextText(NamedTuple):
     """The text of a context, with notices for the user."""
 
     text: str
-    """The whole text; documents are joined by line breaks."""
     kind: str = "str"
-    """Original type of the context: ``str``, ``list`` or ``dict``."""
     parts: tuple[tuple[str, int, int], ...] = ()
     """Name (a dict's key, or a number), start and end of each document."""
     about: str = ""
-    """A description, in addition to its size."""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
     """If there are several by name; then the context is a ``dict`` of them."""
@@ -174,8 +166,8 @@ def read_contexts(
 
 
 def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
-    """Return the reason why a keyword is not accepted as a context, which a model would read; empty
-    if it is."""
+    """Return why a keyword is not accepted as a context, which a model would read; empty if it
+    is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
@@ -254,7 +246,6 @@ def _read(path: Path) -> bytes:
 
 
 def _folder(path: Path) -> ContextText:
-    """Read the text files of a folder, except hidden ones, as documents by name."""
     notices: list[str] = []
 
     def on_error(error: OSError) -> None:
@@ -286,7 +277,6 @@ def _folder(path: Path) -> ContextText:
 
 
 def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files of a folder. on_error: called for each folder that cannot be opened."""
     count = 0
     for folder, folders, names in os.walk(path, onerror=on_error):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -303,8 +293,8 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
 
 
 def _is_regular_file(path: Path) -> bool:
-    """Return whether this is a regular file; True if permission is denied, so that reading it
-    reports that."""
+    """Return whether a file is regular; True without permission, so that reading it reports
+    that."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
@@ -344,7 +334,6 @@ def _table(frame: Any) -> ContextText:
 
 
 def _document(value: Any) -> str:
-    """Return the text of a document."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -361,7 +350,6 @@ def _document(value: Any) -> str:
 
 
 def _known_text(value: Any) -> str | None:
-    """Return the text in a known key or attribute of a document."""
     for key in _KEYS:
         text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
         if isinstance(text, str):

@@ -71,8 +71,8 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON: numbers of other libraries to numbers; other objects, such as
-    paths, to strings."""
+    """Convert a value for JSON: library numbers to numbers, other objects, such as paths, to
+    texts."""
     if type(value) in _JSON:
         return value
     try:
@@ -102,7 +102,6 @@ class HostCalls:
         self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self._waiting: list[queue.SimpleQueue[Frame]] = []
         self.fork_handler: Callable[[str, dict[str, Any]], Any] | None = None
-        """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Call the host and wait for the result (JSON values both ways). Raises the error with the
@@ -136,7 +135,6 @@ class HostCalls:
 
     @property
     def waiting(self) -> int:
-        """Number of open nested calls of the main thread."""
         return len(self._waiting)
 
     def interrupt(self) -> None:
@@ -250,7 +248,6 @@ class Channel:
         """holder: the holder with which the kernel may outlive its host; None for none."""
         self.fd = fd
         self.detached = False
-        """Whether there is no host now."""
         self.link_down = False
         """Whether there is a host that is not connected now."""
         self._holder = holder
@@ -294,7 +291,6 @@ class Channel:
             self.detached = True
 
     def detach_host(self) -> None:
-        """Note that the host has ended, so that all later events are for the next one."""
         with self._lock:
             self.detached = True
 
@@ -314,7 +310,6 @@ class Channel:
             self._write_all(encode({**hello, "story": story}, self._limit, token))
 
     def _close_in_child(self) -> None:
-        """Close the connection in a forked child, because it belongs to the parent."""
         os.close(self.fd)
         self.fd = -1
 
@@ -356,7 +351,6 @@ class Responder:
         self._handlers = {**handlers, "size": _set_size}
 
     def handle(self, frame: Frame) -> None:
-        """Answer a frame, or let a handler do it."""
         try:
             op = frame["op"]
             if op in self._side_threads:
@@ -408,8 +402,7 @@ def _change_directory(frame: Frame) -> str:
 
 
 def _is_installed(frame: Frame) -> bool:
-    """Return whether a module can be imported from anywhere except the working directory; on
-    request, also import it."""
+    """Return whether a module can be imported, but not from the working directory, or import it."""
     here = working_directory()
     try:
         with importing_from([each for each in sys.path if each not in ("", ".", here)]):

@@ -38,7 +38,6 @@ def _show_figure(manager: Any) -> None:
 
 
 def show_all() -> None:
-    """Show pyplot's open figures."""
     if _draws_on_no_screen():
         pyplot: Any = sys.modules["matplotlib.pyplot"]
         for number in pyplot.get_fignums():
@@ -69,19 +68,16 @@ def draw_png(figure: Any, side: int) -> bytes:
 LARGEST_PICTURE = 5_000_000
 """Maximum bytes of a picture to send."""
 LARGEST_TEXT = 300_000
-"""Maximum characters of HTML or Markdown to send."""
 
 _SIDES = (2_000, 1_000)
-"""Pixels of the longer side to which a picture is scaled down; the second value if its file is
-still too large."""
+"""Pixels of the longer side of a picture; the second value if its file is too large."""
 _FIGURE_SIDES = (3_000, 1_000)
 
 _SHOWN_TABLES, _SHOWN_BYTES = 20, 100_000_000
 """Number of displayed tables that can still be opened, and the bytes they may use; beyond that, the
 oldest are released."""
 _COLUMNS = 200
-"""Maximum number of a table's columns to send, instead of the fewer that pandas would choose for a
-narrow screen."""
+"""Maximum number of a table's columns to send."""
 
 _METHODS = {
     "image/png": "_repr_png_",
@@ -94,8 +90,6 @@ MIMES = tuple(_METHODS)
 
 
 class Display(NamedTuple):
-    """A displayed value."""
-
     mime: str
     """One of `MIMES`; ``text/plain`` for help, which is shown from its start; empty for other
     text."""
@@ -263,7 +257,7 @@ def _from_methods(value: Any) -> tuple[str, str] | None:
 
 
 def _all_columns() -> AbstractContextManager[object]:
-    """Let pandas write the columns that the screen can scroll to, unless the user has set their
+    """Let pandas write the columns that the screen can scroll to, unless the user chose a
     number."""
     pandas = sys.modules["pandas"]
     # The option's defaults with and without a terminal.
@@ -274,8 +268,7 @@ def _all_columns() -> AbstractContextManager[object]:
 
 
 def _shape(value: Any) -> str:
-    """Return the shape of a pandas table, which pandas shows only for truncated tables; empty if
-    the user has changed that option."""
+    """Return the shape of a pandas table, unless the user has changed that option."""
     if sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
         return ""
     rows, columns = value.shape
@@ -283,8 +276,8 @@ def _shape(value: Any) -> str:
 
 
 def _encode(mime: str, data: object) -> tuple[str, str] | None:
-    """Prepare data for sending, pictures as base64; None if it is too large, or if it is HTML
-    without a table."""
+    """Prepare data for sending, pictures as base64; None if it is too large, or HTML with no
+    table."""
     if mime.startswith("image/"):
         base64 = late_import("base64")
         picture = base64.b64decode(data, validate=True) if isinstance(data, str) else data
@@ -297,7 +290,6 @@ def _encode(mime: str, data: object) -> tuple[str, str] | None:
 
 
 def _render_with_rich(value: object) -> str | None:
-    """Render a value with rich, in colour; None if rich is not loaded or fails."""
     if "rich" not in sys.modules:
         return None
     file = io.StringIO()

@@ -24,8 +24,6 @@ AuditHandler = Callable[[str, tuple[Any, ...]], None]
 
 
 class Replacement(NamedTuple):
-    """A name in a module, and its replacement."""
-
     module: ModuleType
     name: str
     value: Any
@@ -36,12 +34,9 @@ class CellExit(SystemExit):
 
 
 class Console:
-    """Reads lines from the user."""
-
     def __init__(self, call_host: Callable[[str, dict[str, Any]], Any]) -> None:
         self._call_host = call_host
         self.hidden_lines: list[str] = []
-        """Lines typed hidden."""
 
     def input(self, prompt: object = "", /) -> str:
         """Read a line from the user, like Python's `input`."""
@@ -76,7 +71,6 @@ class Console:
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
-        """Return the replacements for Python's own names."""
         found = [
             Replacement(builtins, "input", self.input),
             Replacement(getpass, "getpass", self.getpass),
@@ -129,8 +123,6 @@ class HostInput(io.TextIOBase):
 
 
 class _Quitter:
-    """`exit` and `quit`, which can be called or displayed like Python's own."""
-
     def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
         self._name = name
         self._leave = leave
@@ -172,7 +164,6 @@ def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
 
 
 def post_mortem(traceback: TracebackType) -> None:
-    """Start Python's debugger where an exception was raised."""
     debugger = _debugger()
     debugger.reset()
     debugger.interaction(None, traceback)
@@ -212,7 +203,6 @@ _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
 """Modules that start processes without inheriting `__main__`."""
 _LOADED = 500
-"""Maximum number of files opened by cells to remember."""
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
 _DEEP_ENOUGH = 400
@@ -318,13 +308,11 @@ class CellEnvironment:
         self._set_streams()
 
     def flush(self) -> None:
-        """Flush the output of Python code. Any thread may call it."""
         flush(self._out, self._err)
 
     _builtins_now: dict[str, Any] = builtins.__dict__
 
     def keep_builtins(self, added: dict[str, Any]) -> None:
-        """Restore these builtins, too, after each cell."""
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
@@ -387,7 +375,6 @@ class CellEnvironment:
             _load_pdb()
 
     def _reset_child(self) -> None:
-        """Set up a forked child, which has no control thread that flushes."""
         self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -401,8 +388,8 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _fit_pandas() -> bool:
-    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Returns False
-    if pandas does not have its options yet, early in its import."""
+    """Make pandas use the terminal's width. Returns False while it does not have its options
+    yet."""
     config: Any = sys.modules.get("pandas._config")
     try:
         if config.get_option("display.width") == 80:  # its own default

@@ -48,7 +48,6 @@ class CellAttribution:
         self._running.append((cell, self._cell.set(cell)))
 
     def end(self) -> None:
-        """End the innermost cell."""
         cell, before = self._running.pop()
         self._note(cell)
         self._cell.reset(before)
@@ -79,18 +78,14 @@ _PLAIN = frozenset(
         *(list, tuple, dict, set, frozenset, range, type),
     )
 )
-"""Types whose values are only text."""
 
 Piece = tuple[str, str]
 """Kind and text, such as ("value", "42\\n")."""
 
 
 class Compiled(NamedTuple):
-    """A compiled cell."""
-
     tree: ast.Module
     body: CodeType
-    """The statements."""
     last: CodeType | None
     """The last expression, if its value is shown."""
 
@@ -112,7 +107,6 @@ class Report(NamedTuple):
 
     outcome: Outcome
     values: dict[str, Any]
-    """The names that it bound."""
     deleted: list[str]
     fork_only: list[str]
     """Names whose changes stayed in the fork."""
@@ -127,8 +121,7 @@ class Environment(Protocol):
         """Redirect the streams to the cell's output; returns the argument for `leave`, with the
         limited stream as `limited`."""
 
-    def leave(self, stage: Any, nested: bool) -> None:
-        """Restore what the cell replaced."""
+    def leave(self, stage: Any, nested: bool) -> None: ...
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process here if it is a child process forked by the cell."""
@@ -297,8 +290,8 @@ class Executor:
         return Compiled(tree, body, last)
 
     def _evaluate(self, compiled: Compiled) -> Any:
-        """Run the statements, and return the last expression's value. Code after an `await` in the
-        statements runs in its task."""
+        """Run a cell; returns the last value. Code after an `await` in the statements runs in its
+        task."""
         if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)

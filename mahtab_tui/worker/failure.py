@@ -31,23 +31,17 @@ from .variables import one_line, summary, type_name
 _ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__traceback__"]
 """These bypass attributes of the exception's own class."""
 _FRAMES = 200
-"""Maximum number of frames to examine, from the last one on."""
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
-"""Variables of library functions, and attributes of their objects, that contain the object in
-question."""
+"""Names of the object in question, as variables of library functions or attributes."""
 _COMPARED = 2_000
 """Maximum number of names to compare with a misspelt one."""
 _LIST = 300
-"""Maximum characters of a list of names."""
 _MESSAGE = 2_000
-"""Maximum characters of a message to read."""
 _LINES = 10_000
-"""Maximum lines of a file that is parsed as a whole."""
+"""Maximum lines of a file to parse as a whole."""
 
 
 class Frame(NamedTuple):
-    """A frame that an error has passed through."""
-
     frame: FrameType
     line: int
     instruction: int
@@ -57,7 +51,6 @@ class Failure:
     """An error, and what is known about the place where it was raised."""
 
     def __init__(self, error: BaseException, shown: str) -> None:
-        """shown: the text of its traceback."""
         self.error = error
         self.shown = shown
         self.kind = name_of(type(error))
@@ -69,11 +62,8 @@ class Failure:
         frames = list(_frames(_TRACEBACK.__get__(error)))[-_FRAMES:]
         users = [index for index, each in enumerate(frames) if _is_users(each.frame.f_code)]
         self.user = frames[users[-1]] if users else None
-        """The last frame of the user's code."""
         self.inside = frames[users[-1] + 1 :] if users else []
-        """The library frames called from it."""
         self.names: dict[str, Any] = {}
-        """The variables of the user's line."""
         if self.user is not None:
             self.names.update(dict.items(self.user.frame.f_globals))
             self.names.update(frame_locals(self.user.frame))
@@ -129,8 +119,6 @@ class Failure:
         return MISSING if type(value) is Instance else value
 
     def objects(self) -> Iterator[Any]:
-        """Yield the objects that the error may be about: those of the library frames, innermost
-        first, then those of the user's line."""
         seen: set[int] = set()
         for value in self._objects():
             if id(value) not in seen:
@@ -156,7 +144,6 @@ class Failure:
         )
 
     def find_name(self, value: object) -> str:
-        """Return the name of a variable that refers to an object; empty if there is none."""
         return next(
             (
                 name
@@ -186,8 +173,7 @@ class Failure:
 
 
 def frame_locals(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's variables; empty if they are in a custom mapping, as in some class
-    bodies."""
+    """Return a copy of a frame's variables; empty if they are in a custom mapping."""
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))
@@ -197,7 +183,6 @@ def frame_locals(frame: FrameType) -> dict[str, Any]:
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three similar names, most similar first."""
     known = list(islice((each for each in names if each != name), _COMPARED))
     plain = {each: _plain(each) for each in known}
     wanted = _plain(name)
@@ -224,8 +209,8 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 
 def list_names(names: Iterable[str], room: int = _LIST) -> str:
-    """List names as far as there is room, and say how many there are in total. Blanks at the ends
-    of a name are shown by quotes."""
+    """List names as far as there is room, and their number. Blanks at their ends are shown by
+    quotes."""
     shown: list[str] = []
     every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
     for name in every:
@@ -268,8 +253,7 @@ def _end(node: ast.expr) -> tuple[int, int]:
 
 
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the start and end of the code that failed, as line and column; an empty range if
-    unknown."""
+    """Return the start and end of the code that failed, as line and column."""
     if sys.version_info >= (3, 11):
         line, end_line, column, end_column = next(
             islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4

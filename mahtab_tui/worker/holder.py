@@ -39,7 +39,6 @@ class HolderSettings(NamedTuple):
     """The host's settings for the holder."""
 
     listener: int
-    """The socket on which hosts connect."""
     pipe: int
     """The read end of the pipe for descriptors 1 and 2."""
     spool: int
@@ -55,7 +54,6 @@ class StationSettings(NamedTuple):
     """Settings of a station, which is the holder of a remote kernel."""
 
     control: int
-    """The socket for its messages."""
     pipe: int
     spool: int
     page: int
@@ -86,7 +84,6 @@ class HolderClient:
         limit."""
         self._control = socket.socket(fileno=hide(control))
         self._seconds = settings.hours * 3600
-        """How long an idle kernel waits for a host."""
         self._absent_since: float | None = None
         self._idle_since: float | None = None
         self._stopping_since: float | None = None
@@ -95,7 +92,6 @@ class HolderClient:
 
     @property
     def fd(self) -> int:
-        """The descriptor on which messages arrive; -1 once the holder is gone."""
         return self._control.fileno()
 
     def poll_timeout(self) -> int | None:
@@ -117,8 +113,7 @@ class HolderClient:
         return self._stopping_since is not None or now - self._idle_since >= limit
 
     def _interrupt_abandoned_cell(self, absent: float, now: float) -> bool:
-        """Interrupt a cell whose screen went away long ago without detaching; returns True if it
-        does not end."""
+        """Interrupt a cell whose screen is gone for too long; returns True if it does not end."""
         if self.on_purpose or absent < self._seconds:
             return False
         if self._stopping_since is None:
@@ -146,7 +141,6 @@ class HolderClient:
         return False
 
     def on_host_closed(self) -> bool:
-        """Handle a closed connection; returns whether the kernel waits for another host."""
         if self.is_ending or self.fd < 0 or not self.backlog.state.has_run:
             return False
         self.worker.channel.detach_host()
@@ -185,7 +179,6 @@ def begin_holder(settings: HolderSettings, hide: Hide) -> HolderClient | None:
 
 
 def join_station(settings: StationSettings, hide: Hide) -> HolderClient:
-    """Use a station as the holder."""
     page = mmap.mmap(settings.page, PAGE)
     os.close(settings.page)
     return HolderClient(settings.control, settings, page, hide)
@@ -195,21 +188,18 @@ CLAIMED = b"t"
 """Message to a host from which the kernel is taken."""
 
 KEY_SUFFIX = ".key"
-"""Suffix of the key's file."""
 
 LAST_OUTPUT_SUFFIX = ".last"
 """Suffix of the file that keeps the last output of a kernel that ended in a cell without a host. It
 starts with the cell's number on a line of its own."""
 
 VISITOR_TIMEOUT = 5.0
-"""Seconds within which a connection must have sent everything, and within which a kernel that must
-end has to end."""
+"""Seconds for a connection to send everything, and for a kernel to end."""
 
 RELEASE_TIMEOUT = 0.5
-"""Seconds within which a host from which the kernel is taken must release it."""
 
 MAX_VISITORS = 16
-"""Maximum number of connections; the oldest that has not sent everything is closed first."""
+"""Maximum number of connections that have not sent everything."""
 
 _LARGEST = 4096
 
@@ -221,8 +211,6 @@ def is_same_user(connection: socket.socket) -> bool:
 
 
 class _Visitor:
-    """A connection that has not sent everything yet."""
-
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.until = time.monotonic() + VISITOR_TIMEOUT
@@ -236,7 +224,6 @@ class _Visitor:
 
 
 def run_holder(kernel: int, settings: HolderSettings, control: int, state: SharedState) -> NoReturn:
-    """Run until the kernel ends. control: the connection to it."""
     gc.enable()
     # Interrupts are for the kernel, but reach its whole process group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -276,7 +263,6 @@ class _Holder:
         self._ends_at = 0.0
         """When to kill a kernel that should end."""
         self._printing = True
-        """Whether anything can still print."""
         control.setblocking(False)
         self._listener.setblocking(False)
 
@@ -356,7 +342,6 @@ class _Holder:
         return _compare_digest(given, self._key.encode())
 
     def _answer(self, number: int, frame: Frame) -> None:
-        """Answer a message. Raises `OSError`."""
         visitor, is_held = self._visitors[number], self._host is not None
         reply = {
             "op": "kernel",

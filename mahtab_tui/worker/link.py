@@ -13,7 +13,6 @@ MAGIC = "mahtab-far-1"
 """The first word sent by the loader. The number is the version of the protocol."""
 
 FOLDER = "~/.mahtab/elsewhere"
-"""Folder for the variables of remote sessions."""
 
 FRAMES = b"f"
 """Bytes of the kernel's connection, in either direction."""
@@ -33,7 +32,6 @@ EXITED = b"x"
 _RECEIVED = b"a"
 """The number of messages handled by this end, which is in the header."""
 _ALIVE = b"p"
-"""A sign of life."""
 
 LINK_PIECE = 65_536
 """Bytes to read at a time, and so the usual length of a message."""
@@ -50,8 +48,6 @@ class LinkError(ValueError):
 
 
 class Message(NamedTuple):
-    """A message: its kind and its data."""
-
     kind: bytes
     data: bytes
 
@@ -73,7 +69,6 @@ class Link:
 
     @property
     def settled(self) -> bool:
-        """Whether the other end has received everything."""
         return not self._unconfirmed
 
     def send(self, kind: bytes, data: bytes = b"") -> None:
@@ -84,12 +79,10 @@ class Link:
         self._write(kind, self._sent, data)
 
     def alive(self) -> None:
-        """Send a sign of life."""
         self._write(_ALIVE, 0)
 
     def connect(self, received: int) -> None:
-        """Start using a new connection. received: the number of messages that the other end reports
-        as handled. Raises `LinkError`."""
+        """Use a new connection. received: how many messages the other end has handled."""
         self.disconnect()
         self._confirm(received)
         self._connected = True
@@ -97,7 +90,6 @@ class Link:
             self._write(message.kind, number, message.data)
 
     def disconnect(self) -> None:
-        """Forget the connection, and any partial message."""
         self._connected = False
         self.outgoing.clear()
         self._incoming.clear()

@@ -34,8 +34,6 @@ def _words(text: str) -> list[str]:
 
 
 class CapturedOutput:
-    """The captured output of a cell."""
-
     def __init__(self, stdout: str, stderr: str) -> None:
         self.stdout = stdout
         self.stderr = stderr
@@ -49,14 +47,12 @@ class CapturedOutput:
         )
 
     def show(self) -> None:
-        """Print the output again."""
         sys.stdout.write(self.stdout)
         sys.stderr.write(self.stderr)
 
 
 def _capture(rest: str, caller: MagicContext) -> None:
-    """Run the lines below without showing their output and value; the first line may name a
-    variable for the output, which is set even if an exception is raised."""
+    """Run the lines below without output; the first line may name a variable for it."""
     first, _, code = rest.partition("\n")
     words = _words(first)
     names = [word for word in words if not word.startswith("-")]
@@ -105,8 +101,7 @@ def _refuse(name: str, rest: str, caller: MagicContext) -> None:
 
 
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
-    """Run a program with the cell as its input. program: its command line, or empty for the one in
-    the first line."""
+    """Run a program with the cell as its input. program: empty for the one in the first line."""
     first, _, code = rest.partition("\n")
     words = [
         word for word in _words(f"{program} {first}") if word not in ("--no-raise-error", "--bg")
@@ -136,7 +131,6 @@ _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 def _show_setting(name: str, value: str) -> str:
-    """Format an environment variable, hiding possible secrets."""
     secret = name != "PWD" and (
         looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
     )
@@ -161,8 +155,7 @@ def _env(rest: str, caller: MagicContext) -> str | None:
 
 
 def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    """List the variables, optionally of some types only, without modules, functions and private
-    names, like the namespace pane."""
+    """List the variables, optionally of some types only, like the namespace pane."""
     types = rest.split()
     listed = [
         describe_variable(name, value)
@@ -230,8 +223,7 @@ def _explain(name: str, rest: str, caller: MagicContext) -> None:
 
 
 def _matplotlib(rest: str, caller: MagicContext) -> None:
-    """Select the backend that shows figures here, even if MPLBACKEND or `matplotlib.use` selected
-    another one."""
+    """Select the backend that shows figures here, even if another one was selected."""
     try:
         importlib.import_module("matplotlib").use("agg")
     except ImportError:
@@ -310,7 +302,6 @@ class Reloader:
 
 
 def _changed(path: str) -> int:
-    """Return a file's modification time in nanoseconds; 0 if it is gone."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -410,8 +401,6 @@ def _pip(rest: str, caller: MagicContext) -> None:
 
 
 def _run(rest: str, caller: MagicContext) -> None:
-    """Run a script as `__main__`, and copy its names into the namespace, even if it fails. A
-    notebook's cells run in the namespace itself."""
     words = _words(rest)
     if not words:
         raise ValueError("%run needs a file, as in %run script.py")
@@ -462,8 +451,6 @@ def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
 
 
 def _debug(rest: str, caller: MagicContext) -> None:
-    """Start Python's debugger where the last exception was raised; it reads commands like
-    `input`."""
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None:
         raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")
@@ -501,8 +488,6 @@ def _writefile(rest: str, caller: MagicContext) -> None:
 
 
 def _time(source: str, caller: MagicContext) -> Any:
-    """Run code, which may await, print its duration, and return the value of its last
-    expression."""
     run = compile_callable(source, "<%time>", *caller)
     wall, processor = perf_counter(), process_time()
     try:
@@ -513,7 +498,6 @@ def _time(source: str, caller: MagicContext) -> Any:
 
 
 def _timeit(source: str, caller: MagicContext) -> None:
-    """Run code many times and print the duration of one run."""
     loops, repeats, code = _timeit_options(source)
     timer = late_import("timeit").Timer(code, globals=caller.namespace)
     if not loops:
@@ -603,7 +587,6 @@ LINE_COMMANDS: dict[str, Command] = {
     "who_ls": _who_ls,
     "whos": _whos,
 }
-"""The ``%`` commands, by name."""
 
 CELL_COMMANDS: dict[str, Command] = {
     **_ANY,
@@ -622,4 +605,3 @@ CELL_COMMANDS: dict[str, Command] = {
     "sh": _bash,
     "writefile": _writefile,
 }
-"""The ``%%`` commands, by name."""

@@ -12,7 +12,6 @@ from typing import Any, Callable, ClassVar, NamedTuple
 from .stdlib import own_module
 
 HISTORY = 1_000
-"""Maximum number of values in `Out`."""
 
 
 class CellHistory:
@@ -144,22 +143,16 @@ SUMMARIES = {
 
 
 class MagicContext(NamedTuple):
-    """The context of a magic command."""
-
     namespace: dict[str, Any]
     await_: Callable[[Any], Any]
     """Runs a coroutine to its end."""
 
 
 class Reloading:
-    """The kernel's current reloader, selected by the setting `reload` and by %autoreload."""
-
     reloader: ClassVar[Any] = None
 
 
 class UnknownMagicError(Exception):
-    """A magic command does not exist."""
-
     __module__ = "builtins"  # so that tracebacks name it without the path of this file
 
 

@@ -26,13 +26,10 @@ from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_ow
 SHORTEST = 8
 """Texts of fewer characters are not sent, because they would be found everywhere."""
 _WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
-"""Matches a single word such as ``customer`` or ``Country_name``, which may also occur anywhere."""
+"""A single word such as ``customer`` or ``Country_name``, which may occur anywhere."""
 _ROWS, _COLUMNS = 1_000, 200
-"""Maximum rows and columns of a table whose texts are sent."""
 _MOST = 500_000
-"""Maximum characters to send."""
 _OBJECTS = 20_000
-"""Maximum number of objects to walk through."""
 _SECONDS = 0.1
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -88,8 +85,7 @@ def mentioned_names(code: str) -> frozenset[str]:
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    """Return whether names in code, such as ``globals``, let it reach variables that it does not
-    name."""
+    """Return whether names such as ``globals`` let code reach variables that it does not name."""
     return not _ANYWHERE.isdisjoint(names)
 
 
@@ -126,8 +122,7 @@ def _used(
     reach: Callable[[str], frozenset[str]],
     code: str,
 ) -> list[str]:
-    """Return the private names that code can reach: by name, through functions in the namespace, or
-    inside other variables."""
+    """Return the private names that code can reach by name, through functions, or inside others."""
     found = set(mentioned_names(code))
     for name in list(found):
         value = namespace.get(name)
@@ -140,7 +135,6 @@ def _used(
 
 
 def _strings(code: types.CodeType) -> Iterator[str]:
-    """Yield the words in the strings of compiled code."""
     for constant in code.co_consts:
         if type(constant) is str:
             yield from _NAME.findall(constant)
@@ -149,8 +143,8 @@ def _strings(code: types.CodeType) -> Iterator[str]:
 
 
 def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield an object and the objects it contains, nearest first, without the namespace, classes
-    and modules."""
+    """Yield an object and those inside it, nearest first, but not the namespace, classes,
+    modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
     pending = deque([root])
     ends = time.monotonic() + _SECONDS
@@ -165,7 +159,6 @@ def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
 
 
 def _contained(value: Any) -> list[Any]:
-    """Return the objects that an object contains; of a large collection, the first ones."""
     for kind in (list, tuple, set, frozenset, dict):
         if is_subclass(type(value), kind):
             break
@@ -189,7 +182,6 @@ def _is_shared(value: Any) -> bool:
 
 
 def _texts(values: Any) -> list[str]:
-    """Return the texts in objects that are long enough to be recognised."""
     found: dict[str, None] = {}
     room = _MOST
     seen: set[int] = set()
@@ -214,8 +206,7 @@ def _texts(values: Any) -> list[str]:
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return labels and cells of a known library's table, or items of its array; otherwise an empty
-    list."""
+    """Return labels and cells of a known library's table, or items of its array."""
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):

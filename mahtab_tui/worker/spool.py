@@ -37,12 +37,10 @@ _NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
 
 
 def format_omission(count: int) -> bytes:
-    """Say how many bytes are left out here."""
     return f"\n… {count:,} bytes left out …\n".encode()
 
 
 def pending_bytes(pipe: int) -> int:
-    """Return the number of bytes waiting in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
 
@@ -54,9 +52,7 @@ class Spool:
         self.pipe = pipe
         self.file = file
         self._start: int | None = None
-        """Offset of the first byte that is still available."""
         self._omitted_until = self.start + HEAD
-        """End of the last omission."""
         self._library: Any = None
 
     @property
@@ -100,8 +96,7 @@ class Spool:
         return self._start
 
     def next_byte(self, offset: int) -> int:
-        """Return the next offset at which there is, or will be, a byte; anything before it was left
-        out."""
+        """Return the next offset at which there is, or will be, a byte."""
         try:
             return os.lseek(self.file, offset, os.SEEK_DATA)
         except OSError as error:
@@ -182,11 +177,9 @@ class SharedState:
     because code may keep the kernel from answering."""
 
     def __init__(self, page: Any) -> None:
-        """page: a shared `mmap`."""
         self._page = page
 
     def set_hello(self, hello: Frame) -> None:
-        """Store the kernel's first frame."""
         data = json.dumps(hello).encode()[: PAGE - _HELLO]
         self._page[_HELLO : _HELLO + len(data)] = data
 
@@ -213,8 +206,7 @@ class SharedState:
         return bool(_STATE.unpack_from(self._page)[2])
 
     def as_frame(self) -> Frame:
-        """Return the running cell (0 for none), since when (in seconds since the epoch), whether
-        any cell has run, and the kernel's first frame."""
+        """Return the state for a host, with times in seconds since the epoch."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
         return {
@@ -279,7 +271,6 @@ class EventBacklog:
         return shown if self._display_room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
 
     def on_answer(self, number: int) -> None:
-        """Note that a call was answered."""
         with self._lock:
             self._calls.pop(number, None)
 
@@ -302,7 +293,6 @@ class EventBacklog:
                     return
 
     def auto_answered_calls(self) -> list[int]:
-        """Return the waiting calls that need no host."""
         with self._lock:
             return [
                 number for number, frame in self._calls.items() if frame["name"] in AUTO_ANSWERED

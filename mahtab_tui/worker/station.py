@@ -43,7 +43,6 @@ from .link import (
 from .spool import PAGE, SharedState, Spool
 
 _MAX_RELAYED_LINE = 65_536
-"""Maximum bytes of the host's first line."""
 _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
@@ -86,8 +85,7 @@ def _write_line(answer: dict[str, Any]) -> None:
 
 
 def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
-    """Fork the station, and return a connection to it. name: of the socket for further
-    connections."""
+    """Fork the station, and return a connection to it. name: of its socket."""
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o077)
     listener.bind(name)
@@ -188,21 +186,17 @@ class Kernel:
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
         self._offset = 0
-        """The offset of the next byte to pass on."""
         page = _anonymous_file("mahtab-state")
         os.ftruncate(page, PAGE)
         self.state = SharedState(mmap.mmap(page, PAGE))
         self.unread = bytearray()
-        """Messages that the kernel has not read."""
         self._input_closed = False
-        """Whether the host sends nothing more."""
         self._backlog_left = 0
         """Missing bytes of a new host's first frame, which contains the backlog, or of its
         length."""
         self._length: bytes | None = None
         """The length of that frame, while it is being read."""
         self.all_printed = False
-        """Whether nothing can print any more."""
         self.control, control = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         )
@@ -237,8 +231,8 @@ class Kernel:
         os.close(page)
 
     def attach(self, token: str) -> None:
-        """Connect the kernel to a new host. token: the new host's token, in hexadecimal. Raises
-        `OSError` and `ValueError`."""
+        """Connect the kernel to a new host. token: in hexadecimal. Raises `OSError` and
+        `ValueError`."""
         new, theirs = _open_channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
@@ -248,7 +242,6 @@ class Kernel:
         self._input_closed, self._offset = False, 0
 
     def detach(self) -> None:
-        """Close the current host's connection."""
         for each in (self.channel, self._previous_channel):
             if each is not None:
                 each.close()
@@ -256,7 +249,6 @@ class Kernel:
         self.unread.clear()
 
     def send_bytes(self, data: bytes) -> None:
-        """Send frames to the kernel; if it leaves too much unread, it is killed."""
         self.unread += data
         if len(self.unread) > MAX_UNREAD:
             self.signal(signal.SIGKILL)
@@ -266,7 +258,6 @@ class Kernel:
         self.send()
 
     def send(self) -> None:
-        """Send as much as the kernel can read now."""
         if self.channel is None:
             return
         with suppress(BlockingIOError, ConnectionError):
@@ -278,7 +269,7 @@ class Kernel:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a new host has not received the whole backlog yet."""
+        """Whether a new host still lacks a part of the backlog."""
         return self._backlog_left > 0
 
     def receive(self) -> bytes:
@@ -315,18 +306,15 @@ class Kernel:
                 return
 
     def release_output(self, offset: int) -> None:
-        """Note that a host has stored the output before an offset."""
         self.spool.release(min(offset, self._offset))
 
     def signal(self, number: int) -> None:
-        """Send a signal to the kernel and its children."""
         if self._child is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
 
     def reap(self) -> int:
-        """Return the exit code. A kernel that closed its connection but lives on is killed,
-        together with its children."""
+        """Return the exit code. A kernel that closed its connection but lives on is killed."""
         if self._child is None:
             return 127
         try:
@@ -346,7 +334,6 @@ def _open_channel(token: str) -> tuple[socket.socket, socket.socket]:
 
 
 def _anonymous_file(name: str) -> int:
-    """Return the descriptor of a file that nobody else sees."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:
@@ -354,7 +341,6 @@ def _anonymous_file(name: str) -> int:
 
 
 def _nearest_folder(folder: str) -> str:
-    """Return the folder, or the nearest parent that can be entered."""
     while folder != os.path.dirname(folder) and not (
         os.path.isdir(folder) and os.access(folder, os.X_OK)
     ):
@@ -363,8 +349,7 @@ def _nearest_folder(folder: str) -> str:
 
 
 def _interpreter(python: str, cwd: str) -> str:
-    """Return the chosen interpreter: ours, that of a virtual environment's folder, a file, or a
-    name on the PATH."""
+    """Find the interpreter: ours, a folder's, a file, or a name on the PATH."""
     if not python:
         return sys.executable
     path = os.path.join(cwd, os.path.expanduser(python))
@@ -383,17 +368,13 @@ MAX_WAITING_DISPLAYS = 64 * 2**20
 """Bytes for a disconnected host, from which on displays wait for it."""
 
 _MAX_FIRST_LINE = 4096
-"""Maximum bytes of a connection's first line."""
 _FIRST_LINE_TIMEOUT = 5.0
 _STOP_TIMEOUT = 6.0
-"""Seconds for an idle kernel to end, because it saves its variables."""
 _FIRST_WIRE_TIMEOUT = 60.0
-"""Seconds to wait for the first connection."""
 _EXIT_RETENTION = 600.0
 """Seconds for which a kernel's end is kept for the host; if a cell ended with it, as long as an
 idle kernel waits."""
 _HEARTBEAT = 5.0
-"""Seconds between two signs of life."""
 
 _Watched = tuple[Union[socket.socket, int], int, Callable[[], None]]
 """A file, the events of `select.poll` to wait for, and what handles them."""
@@ -408,7 +389,6 @@ class Station:
         self._listener = listener
         self._token = str(request["token"])
         self._host = str(request["host"])
-        """The host of the link."""
         self._idle_limit = float(request["start"]["keep"])
         self._link = Link()
         self._wire: socket.socket | None = None
@@ -427,7 +407,6 @@ class Station:
         self._code: int | None = None
         """The kernel's exit code; None while it runs."""
         self._had_wire = False
-        """Whether there has been a connection."""
         self._kernel = Kernel(request["start"], folder)
 
     def run(self, first: socket.socket) -> None:
@@ -491,8 +470,6 @@ class Station:
     # The kernel
 
     def _update_kernel(self) -> None:
-        """Kill a kernel that has not ended in time, and tell it whether its displays are
-        confirmed."""
         if self._code is not None:
             return
         if self._ends_at and time.monotonic() >= self._ends_at:
@@ -546,7 +523,6 @@ class Station:
             self._kernel.control.send(END_KERNEL)
 
     def _on_kernel_exit(self) -> None:
-        """Handle a kernel that has ended, or has closed its connection."""
         if self._code is not None:
             return
         with suppress(BlockingIOError):
@@ -623,7 +599,6 @@ class Station:
         self._forward_output()
 
     def _stop(self, new: socket.socket) -> None:
-        """End the kernel for a connection, which is then notified."""
         self._stopped = True
         if self._code is not None:
             self._send_end(new)
@@ -640,8 +615,8 @@ class Station:
         )
 
     def _send_end(self, new: socket.socket) -> None:
-        """Notify a connection that requested the kernel's end, adding data that a connected host
-        does not get."""
+        """Report the end to a connection that requested it, with data that no connected host
+        gets."""
         if self._kernel.state.cell and self._wire is None:
             answer = self._send_last()
             self._link.connect(0)
@@ -652,7 +627,7 @@ class Station:
         new.close()
 
     def _attach(self, host: str, token: str) -> dict[str, Any]:
-        """Attach another host to the kernel; returns the information for it. Raises `OSError` and
+        """Attach another host; returns the information for it. Raises `OSError` and
         `ValueError`."""
         self._close_wire()
         self._kernel.attach(token)

@@ -26,15 +26,13 @@ _NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
 _bound: dict[str, ModuleType] = {}
 """The library as seen by our modules, by name; empty if they see it like everybody else."""
 _builtins: dict[str, Any] = {}
-"""The builtins of our modules that are loaded later."""
 
 
 class _PathOfThread(threading.local):
-    """A finder that lets one thread import from other folders. `sys.path` itself is not changed,
-    because cells use it at the same time."""
+    """A finder that lets one thread import from other folders, while cells use `sys.path`."""
 
     name = __name__.partition(".")[0]
-    """Our package, with which the finder is removed from a Jupyter kernel."""
+    """Used to remove the finder from a Jupyter kernel."""
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -115,7 +113,6 @@ _import = builtins.__import__
 def _import_bound(
     name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
 ) -> ModuleType:
-    """Import a module for one of our modules, like `__import__`."""
     if level == 0 and name in _bound:
         return _bound[name if wanted else name.partition(".")[0]]
     return _import(name, names, local_names, wanted or (), level)
@@ -134,13 +131,12 @@ def late_import(name: str) -> ModuleType:
 
 
 def own_module(name: str) -> Any:
-    """Import one of our modules, by its name in the package, that is not needed at the start."""
+    """Import one of our modules late, by its name in the package."""
     return late_import(_OURS + name)
 
 
 def load_package(name: str, folder: str) -> ModuleType:
-    """Load the package in a folder under a name of ours, so that it is not mistaken for the user's
-    package with that name."""
+    """Load a package under a name of ours, so that it is not mistaken for the user's."""
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -173,7 +169,6 @@ def importing_from(path: list[str]) -> Iterator[None]:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether the user's import of a module gives the same module as `late_import`, not
-    their own module with that name."""
+    """Return whether the user's import of a module gives the same module as `late_import`."""
     ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
     return ours is not None and theirs is not None and ours.origin == theirs.origin

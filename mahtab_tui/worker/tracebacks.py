@@ -18,13 +18,11 @@ CELL = "In ["
 """The start of cells' file names."""
 
 _HEAD, _TAIL = 12, 20
-"""Number of frames to show of a long traceback, at its start and end."""
 
 _MOST_FRAMES = 200
-"""Maximum number of frames listed with a traceback, counted from the last one."""
+"""Maximum number of frames listed with a traceback."""
 
 _LONGEST_NAME = 4_096
-"""Maximum characters of a name to keep; no file has a longer one."""
 
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)", re.DOTALL)
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -46,11 +44,8 @@ class TracebackFrame(NamedTuple):
 
 
 class Traceback(NamedTuple):
-    """The text of a traceback, and the locations in it."""
-
     text: str
     frames: list[TracebackFrame]
-    """In the order of the text."""
 
     def with_last_line(self, line: str) -> Traceback:
         """Return the traceback with a line added after the error."""
@@ -84,8 +79,7 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 
 
 class _ShortStack(traceback.StackSummary):
-    """A stack that counts library frames instead of showing them, and leaves out the middle if it
-    is long, as in a recursion."""
+    """A stack that counts library frames instead of showing them, and shortens a recursion."""
 
     folds = True
 
@@ -106,7 +100,6 @@ class _ShortStack(traceback.StackSummary):
 
 
 def _fold(frames: list[traceback.FrameSummary]) -> str:
-    """Return the line for several library frames, with the marks of all of them."""
     libraries = list(dict.fromkeys(library_name(frame.filename, frame.name) for frame in frames))
     names = ", ".join(libraries[:3]) + (", …" if len(libraries) > 3 else "")
     marks = "".join(frame.name[frame.name.rfind("\0", 0, -1) :] for frame in frames)
@@ -137,8 +130,7 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
 
 
 def _drop_repeated(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    """Remove each exception inside a library whose message is repeated by the one that followed it;
-    returns its frames."""
+    """Remove library exceptions whose message is repeated by the next one; returns their frames."""
     repeated: list[traceback.FrameSummary] = []
     for one in _linked_exceptions(described):
         while (
@@ -179,7 +171,6 @@ def describe_safely(error: BaseException) -> Traceback:
 
 
 def format_safely(error: BaseException) -> str:
-    """Return the text of `describe_safely`."""
     return describe_safely(error).text
 
 
@@ -202,8 +193,7 @@ def _format(
     locations: dict[tuple[str, int, str], str] = {}
 
     def mark(file: str, line: int | None, function: str) -> str:
-        """Return the mark of a location, always the same one, because `traceback` shortens repeated
-        frames by comparing names."""
+        """Return the mark of a location, always the same, because `traceback` compares names."""
         location = (file, max(0, line or 0), function)
         return locations.setdefault(location, f"\0{lot}:{len(locations)}\0")
 
@@ -237,8 +227,7 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 def _linked_exceptions(
     described: traceback.TracebackException,
 ) -> Iterator[traceback.TracebackException]:
-    """Yield an exception and all its linked exceptions, which `traceback` has turned into a tree
-    even if they were circular."""
+    """Yield an exception and its linked exceptions, which are a tree even if they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
         one = waiting.pop()

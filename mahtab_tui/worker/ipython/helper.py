@@ -28,7 +28,6 @@ class HostCalls:
     def __init__(
         self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
     ) -> None:
-        """run: runs a nested cell, and returns its result."""
         self._kernel = kernel
         self._token = token
         self._session = session
@@ -73,8 +72,7 @@ class HostCalls:
             self._send({"op": "done", "cell": cell, **reply})
 
     def _send(self, frame: dict[str, Any]) -> None:
-        """Send a frame to the host, in order with the output. Other clients ignore messages that
-        they do not know."""
+        """Send a frame to the host, in order with the output."""
         content = {"token": self._token, "frame": json.dumps(frame)}
         self._kernel.session.send(
             self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
@@ -82,7 +80,6 @@ class HostCalls:
 
 
 TARGET = "mahtab-tui"
-"""The comm for the host's requests."""
 
 _NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
 _MISSING = object()
@@ -115,8 +112,6 @@ class Reply:
 
 
 class Helper:
-    """Everything that we add to the kernel, for one host."""
-
     def __init__(self, shell: Any, token: str, session: str) -> None:
         """token: marks messages for the host. session: the host's session in the headers of its
         messages."""
@@ -128,7 +123,6 @@ class Helper:
         """Running cells, outermost first, with their changes so far."""
         self._done: list[dict[str, Any]] = []
         self._comm: Any = None
-        """Leads to the host once that has opened it."""
         self._responder = Responder(
             lambda frame: self._comm.send({"frame": json.dumps(frame)}),
             shell.user_ns,
@@ -263,7 +257,6 @@ class Helper:
             return None, ()
 
     def _run_nested(self, source: str) -> dict[str, Any]:
-        """Run a cell inside one that waits for the host."""
         result = self._shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
         status = (
@@ -283,7 +276,6 @@ class _Current:
 
 
 def begin(token: str, session: str) -> Reply:
-    """Serve a host; one at a time."""
     from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
 
     if _Current.helper is not None:
