@@ -87,34 +87,30 @@ class Failure:
         tree = _parse("".join(lines)) if len(lines) <= _LINES else None
         if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
             tree = _parse("\n" * (line - 1) + lines[line - 1].strip())
-        found = (
-            [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
-        )
-        found = [node for node in found if node.lineno <= line <= (node.end_lineno or 0)]
+        found = [
+            node
+            for node in ([] if tree is None else ast.walk(tree))
+            if isinstance(node, ast.expr) and node.lineno <= line <= (node.end_lineno or 0)
+        ]
         start, end = _position(self.user)
         return [
-            node for node in found if start <= (node.lineno, node.col_offset) and _end(node) <= end
+            node
+            for node in found
+            if start <= (node.lineno, node.col_offset)
+            and (node.end_lineno or 0, node.end_col_offset or 0) <= end
         ] or found
 
     def evaluate(self, node: ast.expr) -> Any:
         """Return the value of an expression; `MISSING` if it cannot be known without running
         code."""
-        if (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.slice, ast.Constant)
-            and type(node.slice.value) is str
-        ):
-            table = as_library_type(self.evaluate(node.value))
+        key = node.slice if isinstance(node, ast.Subscript) else None
+        if isinstance(key, ast.Constant) and type(key.value) is str:
+            table = as_library_type(self.evaluate(node.value))  # type: ignore[attr-defined]
             if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
-                columns = islice(table.columns, _COMPARED)
-                return next(
-                    (
-                        table.iloc[:, index]
-                        for index, name in enumerate(columns)
-                        if type(name) is str and name == node.slice.value
-                    ),
-                    MISSING,
-                )
+                for index, name in enumerate(islice(table.columns, _COMPARED)):
+                    if type(name) is str and name == key.value:
+                        return table.iloc[:, index]
+                return MISSING
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
@@ -144,30 +140,25 @@ class Failure:
         )
 
     def find_name(self, value: object) -> str:
-        return next(
-            (
-                name
-                for name, each in self.names.items()
-                if each is value and type(name) is str and name[:1] != "_"
-            ),
-            "",
-        )
+        for name, each in self.names.items():
+            if each is value and type(name) is str and name[:1] != "_":
+                return name
+        return ""
 
     def tables(self, like: str) -> list[str]:
         """Describe up to five tables of the namespace, those with a similar name first, such as
         ``cars (DataFrame, 406 × 9)``."""
         kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
-        found = [
-            name
+        found = {
+            name: value
             for name, value in self.names.items()
             if type(name) is str
             and name[:1] != "_"
             and any(is_one_of(as_library_type(value), *kind) for kind in kinds)
-        ]
-        first = nearest(like, found)
-        names = [*first, *(name for name in reversed(found) if name not in first)][:5]
+        }
+        names = list(dict.fromkeys([*nearest(like, found), *reversed(found)]))[:5]
         return [
-            f"{one_line(name, 40)} ({type_name(self.names[name])}, {summary(self.names[name])})"
+            f"{one_line(name, 40)} ({type_name(found[name])}, {summary(found[name])})"
             for name in names
         ]
 
@@ -188,18 +179,13 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
     wanted = _plain(name)
     if equal := [each for each in known if plain[each] == wanted]:
         return equal[:3]
-    near = late_import("difflib").get_close_matches(
-        wanted, set(plain.values()), 3, 0.6 if len(wanted) > 3 else 0.75
-    )
-    part = [
-        each
-        for each in known
-        if min(len(wanted), len(plain[each])) >= 3
-        and (wanted in plain[each] or plain[each] in wanted)
-    ]
-    return list(
-        dict.fromkeys([*(each for value in near for each in known if plain[each] == value), *part])
-    )[:3]
+    cutoff = 0.6 if len(wanted) > 3 else 0.75
+    near = late_import("difflib").get_close_matches(wanted, set(plain.values()), 3, cutoff)
+    found = [each for value in near for each in known if plain[each] == value]
+    for each, short in plain.items():
+        if min(len(wanted), len(short)) >= 3 and (wanted in short or short in wanted):
+            found.append(each)
+    return list(dict.fromkeys(found))[:3]
 
 
 def did_you_mean(names: Iterable[str]) -> str:
@@ -216,9 +202,8 @@ def list_names(names: Iterable[str], room: int = _LIST) -> str:
     for name in every:
         room -= len(name) + 2
         if room < 0:
-            return f"{', '.join(shown)}, …" + (
-                f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
-            )
+            total = f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
+            return f"{', '.join(shown)}, …{total}"
         shown.append(name)
     return ", ".join(shown)
 
@@ -248,21 +233,12 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-def _end(node: ast.expr) -> tuple[int, int]:
-    return node.end_lineno or 0, node.end_col_offset or 0
-
-
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the start and end of the code that failed, as line and column."""
     if sys.version_info >= (3, 11):
-        line, end_line, column, end_column = next(
-            islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4
-        )
-        if (
-            line is not None
-            and end_line is not None
-            and column is not None
-            and end_column is not None
-        ):
+        positions = failed.frame.f_code.co_positions()
+        found = next(islice(positions, failed.instruction // 2, None), (None,) * 4)
+        line, end_line, column, end_column = (-1 if each is None else each for each in found)
+        if min(line, end_line, column, end_column) >= 0:
             return (line, column), (end_line, end_column)
     return (1, 0), (0, 0)

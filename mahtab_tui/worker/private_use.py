@@ -43,7 +43,9 @@ _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
 _BYTES = Classes(bytes, bytearray)
 _TEXTLESS = (type, types.ModuleType, types.FunctionType, types.CodeType)
-_MATCHES = frozenset(("MatchAs", "MatchStar"))
+_NAMED = frozenset(
+    ("FunctionDef", "AsyncFunctionDef", "ClassDef", "ExceptHandler", "MatchAs", "MatchStar")
+)
 
 
 def private_use(
@@ -99,20 +101,14 @@ def _names_in_tree(tree: ast.AST) -> Iterator[str]:
             if node.attr in _ANYWHERE:
                 yield node.attr
         elif isinstance(node, ast.Constant):
-            if isinstance(node.value, (str, bytes)):
-                yield from _NAME.findall(
-                    node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-                )
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if isinstance(text, str):
+                yield from _NAME.findall(text)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
         elif isinstance(node, ast.alias):
             yield from (node.name.partition(".")[0], node.asname or "")
-        elif (
-            isinstance(
-                node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
-            )
-            or type(node).__name__ in _MATCHES
-        ):
+        elif type(node).__name__ in _NAMED:
             yield getattr(node, "name", None) or ""
 
 
@@ -159,22 +155,19 @@ def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
 
 
 def _contained(value: Any) -> list[Any]:
-    for kind in (list, tuple, set, frozenset, dict):
-        if is_subclass(type(value), kind):
-            break
-    else:
+    kinds = (list, tuple, set, frozenset, dict)
+    kind: Any = next((kind for kind in kinds if is_subclass(type(value), kind)), None)
+    if kind is None:
         return gc.get_referents(value)
     try:
-        first = list(itertools.islice(kind.__iter__(value), _OBJECTS))
-        # For a dict with only string keys, the collector only knows the values.
-        inside = list(itertools.islice(dict.values(value), _OBJECTS)) if kind is dict else []
+        found = list(itertools.islice(kind.__iter__(value), _OBJECTS))
+        if kind is dict:  # of one with only string keys, the collector only knows the values
+            found += itertools.islice(dict.values(value), _OBJECTS)
     except RuntimeError:  # another thread changes it
         return []
-    return (
-        first
-        + inside
-        + ([] if kind.__len__(value) > _OBJECTS or type(value) is kind else gc.get_referents(value))
-    )
+    if kind.__len__(value) <= _OBJECTS and type(value) is not kind:
+        found += gc.get_referents(value)
+    return found
 
 
 def _is_shared(value: Any) -> bool:
@@ -211,29 +204,21 @@ def _cells(value: Any) -> list[Any]:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
             rows = value.iloc[:_ROWS]
-            columns = (
-                [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))]
-                if value.ndim == 2
-                else [rows]
-            )
-            labels = value.columns[:_COLUMNS].tolist() if value.ndim == 2 else [value.name]
-            return [
-                *labels,
-                *rows.index.tolist(),
-                *(item for column in columns if _holds_texts(column) for item in column.tolist()),
-            ]
+            if value.ndim == 2:
+                labels = value.columns[:_COLUMNS].tolist()
+                columns = [rows.iloc[:, number] for number in range(len(labels))]
+            else:
+                labels, columns = [value.name], [rows]
+            texts = [item for each in columns if _holds_texts(each) for item in each.tolist()]
+            return [*labels, *rows.index.tolist(), *texts]
         if is_one_of(value, "polars", "DataFrame", "Series"):
             rows = value.slice(0, _ROWS)
-            columns = (
-                rows.get_columns()[:_COLUMNS] if is_one_of(value, "polars", "DataFrame") else [rows]
-            )
+            is_table = is_one_of(value, "polars", "DataFrame")
+            columns = rows.get_columns()[:_COLUMNS] if is_table else [rows]
             return [item for column in columns for item in (column.name, *column.to_list())]
         if is_one_of(value, "pyarrow", "Table"):
             table = value.slice(0, _ROWS).to_pydict()
-            return [
-                *table,
-                *(item for column in list(table.values())[:_COLUMNS] for item in column),
-            ]
+            return [*table, *itertools.chain(*list(table.values())[:_COLUMNS])]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())
     except Exception:  # a library's object in an unforeseen state

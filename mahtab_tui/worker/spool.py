@@ -130,33 +130,21 @@ class Spool:
             self._omitted_until = max(self._omitted_until, offset + HEAD)
 
     def _punch(self, start: int, end: int) -> None:
-        if sys.platform != "linux":  # the file keeps its size
-            return
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
-        if start < end:
-            if self._library is None:
-                self._library = ctypes.CDLL(None)
+        if start < end and sys.platform == "linux":  # elsewhere, the file keeps its size
+            self._library = self._library or ctypes.CDLL(None)
             self._library.fallocate(
                 self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
             )
 
 
 def _splice(pipe: int, file: int, offset: int) -> int:
-    if sys.platform != "linux":
-        if not select.select([pipe], [], [], 0)[0]:
-            raise BlockingIOError(errno.EAGAIN, "nothing was printed")
-        return os.pwrite(file, os.read(pipe, PIECE), offset)
     if hasattr(os, "splice"):
         return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
-    position = ctypes.c_int64(offset)  # Python 3.9
-    library = ctypes.CDLL(None, use_errno=True)
-    count = int(
-        library.splice(pipe, None, file, ctypes.byref(position), ctypes.c_size_t(PIECE), _NONBLOCK)
-    )
-    if count < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return count
+    # Python 3.9, and systems other than Linux.
+    if not select.select([pipe], [], [], 0)[0]:
+        raise BlockingIOError(errno.EAGAIN, "nothing was printed")
+    return os.pwrite(file, os.read(pipe, PIECE), offset)
 
 
 MAX_DISPLAY_CHARS = 50_000_000
@@ -255,9 +243,11 @@ class EventBacklog:
             elif frame["op"] == "call":
                 self._calls[frame["id"]] = frame
                 if frame["name"] == "display":
-                    self._events.append(
-                        {"shown": self._limit_display(frame["args"]), "at": self._output_offset()}
-                    )
+                    shown = frame["args"]
+                    self._display_room -= len(shown["data"])
+                    if self._display_room < 0:
+                        shown = {"mime": "", "data": "", "text": shown["text"]}
+                    self._events.append({"shown": shown, "at": self._output_offset()})
             elif frame["op"] == "cancelled":
                 self._calls.pop(frame["id"], None)
 
@@ -265,10 +255,6 @@ class EventBacklog:
         with suppress(OSError):  # code has closed descriptors that are not its own
             self._last = self._spool.printed_size()
         return self._last
-
-    def _limit_display(self, shown: Frame) -> Frame:
-        self._display_room -= len(shown["data"])
-        return shown if self._display_room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
 
     def on_answer(self, number: int) -> None:
         with self._lock:
@@ -279,18 +265,16 @@ class EventBacklog:
         not be sent again. offset: the end of the stored output outside cells."""
         with self._lock:
             self._acknowledged = max(self._acknowledged, offset)
-            running = self._open[0] if self._open else None
-            for index in range(len(self._events) - 1, -1, -1):
-                done = self._events[index].get("done")
-                if done is None or done["cell"] not in cells:
-                    continue
-                if running is None or all(
-                    event.get("begin") != running for event in self._events[:index]
-                ):
-                    self._acknowledged = max(self._acknowledged, self._events[index]["at"])
-                    del self._events[: index + 1]
-                    self._display_room = MAX_DISPLAY_CHARS
-                    return
+            running, stored = self._open[:1], 0
+            for number, event in enumerate(self._events, 1):
+                if event.get("begin") in running:  # a running cell has all events since its start
+                    break
+                if "done" in event and event["done"]["cell"] in cells:
+                    stored = number
+            if stored:
+                self._acknowledged = max(self._acknowledged, self._events[stored - 1]["at"])
+                del self._events[:stored]
+                self._display_room = MAX_DISPLAY_CHARS
 
     def auto_answered_calls(self) -> list[int]:
         with self._lock:

@@ -38,7 +38,7 @@ NAME = "_mahtab_tui"
 """The name of our package in the kernel."""
 TARGET = "mahtab-tui"
 """The comm for requests to the helper."""
-_HELPER = f"__import__('sys').modules['{NAME}.ipython.helper']"
+_HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 """The expression that returns the changes made by the last cell."""
 
@@ -50,7 +50,7 @@ def loader_expressions(token: str, session: str) -> dict[str, str]:
 
 @functools.cache
 def _loader() -> str:
-    source = Path(worker.__file__).with_name("ipython").joinpath("loader.py").read_bytes()
+    source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
     call = f"\n\nload({NAME!r}, {base64.b64encode(bundle().data).decode()!r})\n"
     code = base64.b64encode(source + call.encode()).decode()
     return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"

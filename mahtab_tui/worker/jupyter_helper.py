@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from .. import toolbox
-from ..control import Host, Responder, python_version, working_directory
-from ..executor import CellAttribution
-from ..frames import Frame
-from ..stdlib import late_import
-from ..text_tools import forget_short_texts, text_form
-from ..variables import NamespaceTracker, merge_changes
+from . import toolbox
+from .control import Host, Responder, python_version, working_directory
+from .executor import CellAttribution
+from .frames import Frame
+from .stdlib import own_module
+from .text_tools import forget_short_texts, text_form
+from .variables import NamespaceTracker, merge_changes
 
 
 class HostCalls:
@@ -218,13 +218,9 @@ class Helper:
 
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
         """Show an error as IPython does, with a hint after it."""
-        package = __package__.rpartition(".")[0]
-        hint = (
-            late_import(f"{package}.hints").hint_for(error, "\n".join(lines))
-            if type(lines) is list
-            else ""
-        )
-        self._show_error_before(kind, error, [*lines, hint] if hint else lines)
+        if type(lines) is list and (hint := own_module("hints").hint_for(error, "\n".join(lines))):
+            lines = [*lines, hint]
+        self._show_error_before(kind, error, lines)
 
     # Before and after a cell. IPython prints exceptions raised here, and continues.
 
