@@ -28,6 +28,7 @@ class HostCalls:
     def __init__(
         self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
     ) -> None:
+        """run: runs a nested cell, and returns its result."""
         self._kernel = kernel
         self._token = token
         self._session = session
@@ -36,23 +37,6 @@ class HostCalls:
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Call the host and wait for the result (JSON values both ways). Raises `RuntimeError` with
         the host's message."""
-        self._check(name)
-        question = {"op": "call", "name": name, "args": args}
-        try:
-            while True:
-                answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
-                if answer["op"] == "execute":
-                    self._nested(answer["cell"], answer["code"])
-                    question = {"op": "wait"}
-                elif "error" in answer:
-                    raise RuntimeError(answer["error"])
-                else:
-                    return answer["value"]
-        except (KeyboardInterrupt, EOFError):
-            self._send({"op": "cancelled"})
-            raise
-
-    def _check(self, name: str) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(
                 f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task."
@@ -62,8 +46,22 @@ class HostCalls:
             raise RuntimeError(
                 f"{name}() can only be called in a cell of the session that offers it."
             )
+        question = {"op": "call", "name": name, "args": args}
+        try:
+            while True:
+                answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
+                if answer["op"] == "execute":
+                    self._run_nested(answer["cell"], answer["code"])
+                    question = {"op": "wait"}
+                elif "error" in answer:
+                    raise RuntimeError(answer["error"])
+                else:
+                    return answer["value"]
+        except (KeyboardInterrupt, EOFError):
+            self._send({"op": "cancelled"})
+            raise
 
-    def _nested(self, cell: int, code: str) -> None:
+    def _run_nested(self, cell: int, code: str) -> None:
         self._send({"op": "begin", "cell": cell})
         reply: dict[str, Any] = {"status": "error", "changes": [], "cwd": ""}
         try:
@@ -112,12 +110,13 @@ class Reply:
 
 
 class Helper:
+    """Everything that we add to the kernel, for one host."""
+
     def __init__(self, shell: Any, token: str, session: str) -> None:
         """token: marks messages for the host. session: the host's session in the headers of its
         messages."""
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
-        self._calls = HostCalls(shell.kernel, token, session, self._run_nested)
         self._watch = Watch(shell)
         self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
         """Running cells, outermost first, with their changes so far."""
@@ -138,7 +137,7 @@ class Helper:
             {},
         )
         Host.is_remote = True  # the host and the kernel exchange no files
-        toolbox.install(self._calls.call)
+        toolbox.install(HostCalls(shell.kernel, token, session, self._run_nested).call)
         if "display" in self._builtins:  # users know IPython's own `display`
             builtins.__dict__["display"] = self._builtins["display"]
         self._added = [
@@ -168,26 +167,26 @@ class Helper:
         return {"changes": changes, "cwd": working_directory()}
 
     def _opened(self, comm: Any, message: Any) -> None:
+        def answer(message: Any) -> None:
+            self._responder.handle(json.loads(message["content"]["data"]["frame"]))
+
         self._comm = comm
         # Not `on_msg`, because IPython's events run around that, and would show and close the
         # figures of a running cell.
-        comm.handle_msg = self._asked
-
-    def _asked(self, message: Any) -> None:
-        self._responder.handle(json.loads(message["content"]["data"]["frame"]))
+        comm.handle_msg = answer
 
     def _add(self, names: Iterable[str]) -> None:
         self._added += names
 
     def _leave(self, frame: Frame) -> None:
         """Restore the kernel to its original state."""
+        global _helper
         self.withdraw()
-        _Current.helper = None
-        package = __package__.partition(".")[0]
+        _helper = None
         sys.meta_path[:] = [
-            finder for finder in sys.meta_path if getattr(finder, "name", None) != package
+            finder for finder in sys.meta_path if getattr(finder, "name", None) != __package__
         ]
-        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
             del sys.modules[name]
 
     def withdraw(self) -> None:
@@ -230,10 +229,14 @@ class Helper:
         if self._open:
             tree, changes = self._open[-1]
             changes += self._watch.changes(tree)
-        tree, codes = self._compiled(info.raw_cell)
-        self._open.append((tree, []))
-        if tree is not None:
-            self._watch.before_cell(tree, codes)
+        tree = code = None
+        with suppress(Exception):  # IPython itself reports the error
+            plain, flags = self._shell.transform_cell(info.raw_cell), ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | flags)
+            code = compile(tree, "cell", "exec", flags)
+        self._open.append((tree if code else None, []))
+        if tree is not None and code is not None:
+            self._watch.before_cell(tree, (code,))
 
     def _after(self, result: Any) -> None:
         if self._open and threading.current_thread() is threading.main_thread():
@@ -241,44 +244,29 @@ class Helper:
             self._done = merge_changes(changes + self._watch.changes(tree))
             forget_short_texts()
 
-    def _compiled(self, source: str) -> tuple[ast.Module | None, tuple[Any, ...]]:
-        try:
-            plain = self._shell.transform_cell(source)
-            tree = compile(
-                plain, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            )
-            assert isinstance(tree, ast.Module)
-            return tree, (compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),)
-        except Exception:  # IPython itself reports the error
-            return None, ()
-
     def _run_nested(self, source: str) -> dict[str, Any]:
         result = self._shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        status = (
-            "ok"
-            if error is None
-            else "interrupted"
-            if isinstance(error, KeyboardInterrupt)
-            else "error"
-        )
+        status = "error"
+        if error is None or isinstance(error, KeyboardInterrupt):
+            status = "ok" if error is None else "interrupted"
         return {"status": status, **self.ended()}
 
 
-class _Current:
-    """The helper of this kernel, once a host is connected."""
-
-    helper: Helper | None = None
+_helper: Helper | None = None
+"""The helper of this kernel, once a host is connected."""
 
 
 def begin(token: str, session: str) -> Reply:
+    """Serve a host; one at a time."""
     from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
 
-    if _Current.helper is not None:
-        _Current.helper.withdraw()
-    _Current.helper = Helper(get_ipython(), token, session)
-    return Reply(_Current.helper.hello())
+    global _helper
+    if _helper is not None:
+        _helper.withdraw()
+    _helper = Helper(get_ipython(), token, session)
+    return Reply(_helper.hello())
 
 
 def ended() -> Reply:
-    return Reply({} if _Current.helper is None else _Current.helper.ended())
+    return Reply({} if _helper is None else _helper.ended())

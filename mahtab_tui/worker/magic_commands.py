@@ -236,14 +236,12 @@ def _matplotlib(rest: str, caller: MagicContext) -> None:
 
 def _pylab(rest: str, caller: MagicContext) -> None:
     """Import the names that IPython's pylab imports, without hiding Python's own functions."""
+    everything = "" if "--no-import-all" in rest.split() else "from matplotlib.pylab import *\n"
     own: dict[str, Any] = {}
-    if "--no-import-all" not in rest.split():
-        exec("from matplotlib.pylab import *", own)
-        own = {name: value for name, value in own.items() if name not in builtins.__dict__}
-    names = "import numpy, matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp = numpy\nplt = pyplot\n"
-    exec(names, own)
-    del own["__builtins__"]
-    caller.namespace.update(own)
+    exec(f"{everything}import numpy, matplotlib\nfrom matplotlib import pylab, mlab, pyplot", own)
+    own.update(np=own["numpy"], plt=own["pyplot"])
+    hidden = {"__builtins__", *builtins.__dict__}
+    caller.namespace.update({name: value for name, value in own.items() if name not in hidden})
 
 
 _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
@@ -421,11 +419,9 @@ def _run(rest: str, caller: MagicContext) -> None:
             print(f"{words[0]} ended with exit code {error.code}")
     finally:
         sys.argv, sys.path[:] = before
-        caller.namespace.update(
-            (name, value)
-            for name, value in own.items()
-            if not (name.startswith("__") and name.endswith("__"))
-        )
+        for name, value in own.items():
+            if not (name.startswith("__") and name.endswith("__")):
+                caller.namespace[name] = value
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
@@ -436,11 +432,8 @@ def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
             cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
             sources = ["".join(cell["source"]) for cell in cells]
             about = notebook.get("metadata", {})
-            language = (
-                about.get("kernelspec", {}).get("language")
-                or about.get("language_info", {}).get("name")
-                or "python"
-            )
+            language = about.get("kernelspec", {}).get("language")
+            language = language or about.get("language_info", {}).get("name") or "python"
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{name} is not a notebook in Jupyter's format 4") from None
     if str(language).lower() not in ("python", "ipython"):
@@ -498,10 +491,15 @@ def _time(source: str, caller: MagicContext) -> Any:
 
 
 def _timeit(source: str, caller: MagicContext) -> None:
-    loops, repeats, code = _timeit_options(source)
-    timer = late_import("timeit").Timer(code, globals=caller.namespace)
-    if not loops:
-        loops, _ = timer.autorange()
+    numbers = {"-n": 0, "-r": 7}
+    while found := re.match(r"\s*(-[nr])\s*(\d*)[ \t]*", source):
+        if not found[2] or int(found[2]) < 1:
+            raise ValueError(f"%timeit: {found[1]} needs a number, as in {found[1]} 10")
+        numbers[found[1]], source = int(found[2]), source[found.end() :]
+    if not source.strip():
+        raise ValueError("%timeit needs code, as in %timeit sum(range(100))")
+    timer = late_import("timeit").Timer(source.strip("\n"), globals=caller.namespace)
+    loops, repeats = numbers["-n"] or timer.autorange()[0], numbers["-r"]
     runs = [took / loops for took in timer.repeat(repeats, loops)]
     spread = statistics.pstdev(runs)
     print(
@@ -509,34 +507,18 @@ def _timeit(source: str, caller: MagicContext) -> None:
     )
 
 
-def _timeit_options(source: str) -> tuple[int, int, str]:
-    """Parse the number of loops (0: choose automatically), of repeats, and the code."""
-    numbers = {"-n": 0, "-r": 7}
-    rest = source.lstrip()
-    while rest[:2] in numbers:
-        option, rest = rest[:2], rest[2:].lstrip()
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        if not digits or int(digits) < 1:
-            raise ValueError(f"%timeit: {option} needs a number, as in {option} 10")
-        numbers[option], rest = int(digits), rest[len(digits) :].lstrip(" \t")
-    if not rest.strip():
-        raise ValueError("%timeit needs code, as in %timeit sum(range(100))")
-    return numbers["-n"], numbers["-r"], rest.strip("\n")
-
-
 def _prun(source: str, caller: MagicContext) -> Any:
     """Run code and print the time spent in each function, longest first."""
-    words = source.lstrip().split(" ")
-    rows, sort = 30, "tottime"
-    while words[:1] and words[0] in ("-l", "-s") and len(words) > 1:
-        rows, sort = (int(words[1]), sort) if words[0] == "-l" else (rows, words[1])
-        del words[:2]
-    run = compile_callable(" ".join(words), "<%prun>", *caller)
+    options = {"-l": "30", "-s": "tottime"}
+    while found := re.match(r"\s*(-[ls]) (\S+) ", source):
+        options[found[1]], source = found[2], source[found.end() :]
+    run = compile_callable(source, "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:
         return profile.runcall(run)
     finally:
-        late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort).print_stats(rows)
+        statistic = late_import("pstats").Stats(profile).strip_dirs().sort_stats(options["-s"])
+        statistic.print_stats(int(options["-l"]))
 
 
 def duration(seconds: float) -> str:

@@ -61,21 +61,20 @@ def main(folder: str, above: str) -> None:
     if "clean" in asked:
         _write_line({"received": 0, **clean(above)})
         return
-    name, station = f"{asked['session']}.sock", socket.socket(socket.AF_UNIX)
+    name, station = f"{asked.pop('session')}.sock", socket.socket(socket.AF_UNIX)
     try:
         if "start" in asked:
             asked["start"]["cwd"] = asked["start"]["cwd"] or here
             station = _start(name, folder, asked)
-    except OSError as error:  # a full disk, too many processes
-        _write_line({"error": f"no kernel can be started there: {error.strerror}"})
-        return
-    try:
-        if "start" not in asked:
+            del asked["start"]
+        else:
             station.connect(name)
-        wanted = {key: asked[key] for key in asked if key not in ("start", "session")}
-        station.sendall(json.dumps(wanted).encode() + b"\n")
-    except OSError:
-        os.write(1, _GONE)
+        station.sendall(json.dumps(asked).encode() + b"\n")
+    except OSError as error:
+        if "start" in asked:  # a full disk, too many processes
+            _write_line({"error": f"no kernel can be started there: {error.strerror}"})
+        else:
+            os.write(1, _GONE)
         return
     _copy(station)
 

@@ -90,13 +90,10 @@ class _ShortStack(traceback.StackSummary):
                 lines.append(_fold(list(run)))
             else:
                 lines += traceback.StackSummary(run).format(**options)
-        if len(lines) <= _HEAD + _TAIL + 1:
-            return lines
-        return [
-            *lines[:_HEAD],
-            f"  … {len(lines) - _HEAD - _TAIL} frames left out …\n",
-            *lines[-_TAIL:],
-        ]
+        left_out = len(lines) - _HEAD - _TAIL
+        if left_out > 1:
+            lines[_HEAD:-_TAIL] = [f"  … {left_out} frames left out …\n"]
+        return lines
 
 
 def _fold(frames: list[traceback.FrameSummary]) -> str:
@@ -121,26 +118,21 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
         described.stack = _ShortStack(frame for frame in described.stack if not _is_library(frame))
-        return _format(described)
-    if all(_is_library(frame) for one in _linked_exceptions(described) for frame in one.stack):
+    elif all(_is_library(frame) for one in _linked_exceptions(described) for frame in one.stack):
         for one in _linked_exceptions(described):
             one.stack.folds = False  # type: ignore[attr-defined]
-        return _format(described)
-    return _format(described, _drop_repeated(described))
+    else:
+        return _format(described, _drop_repeated(described))
+    return _format(described)
 
 
 def _drop_repeated(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
     """Remove library exceptions whose message is repeated by the next one; returns their frames."""
     repeated: list[traceback.FrameSummary] = []
     for one in _linked_exceptions(described):
-        while (
-            inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-        ) is not None:
-            if (
-                not inner.stack
-                or not all(map(_is_library, inner.stack))
-                or _message(inner) not in _message(one)
-            ):
+        while inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__):
+            is_library = inner.stack and all(map(_is_library, inner.stack))
+            if not is_library or _message(inner) not in _message(one):
                 break
             repeated[:0] = inner.stack
             one.__cause__, one.__context__ = inner.__cause__, inner.__context__
@@ -159,15 +151,12 @@ def describe_safely(error: BaseException) -> Traceback:
     try:
         return describe(error, error.__traceback__)
     except RecursionError:
-        return Traceback(f"{type(error).__name__}\n", [])
+        why = ""
     except KeyboardInterrupt:
-        return Traceback(
-            f"{type(error).__name__}: (interrupted while its traceback was made)\n", []
-        )
+        why = ": (interrupted while its traceback was made)"
     except BaseException as again:
-        return Traceback(
-            f"{type(error).__name__}: (its traceback cannot be shown: {type(again).__name__})\n", []
-        )
+        why = f": (its traceback cannot be shown: {type(again).__name__})"
+    return Traceback(f"{type(error).__name__}{why}\n", [])
 
 
 def format_safely(error: BaseException) -> str:
@@ -230,7 +219,6 @@ def _linked_exceptions(
     """Yield an exception and its linked exceptions, which are a tree even if they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
-        one = waiting.pop()
-        if one is not None:
+        if (one := waiting.pop()) is not None:
             yield one
             waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
