@@ -13,7 +13,7 @@ import types
 import uuid
 import warnings
 from collections import abc
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -134,8 +134,8 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
         return f"another {wanted.__name__}"
     if origin in _UNIONS:
         return " or ".join(describe_form(each, within) for each in inner)
-    if origin is Literal:
-        return _list_choices(map(_value, inner))
+    if choices := _choices(wanted):
+        return " or ".join(json.dumps(value, default=str) for value, *_ in choices.values())
     if origin is tuple and inner and inner[-1] is not ...:
         return f"[{', '.join(describe_form(each, within) for each in inner)}]"
     if origin in _LISTS:
@@ -145,8 +145,6 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
         return f"{{{describe_form(key, within)}: {describe_form(kind, within)}, ...}}"
     if hasattr(wanted, "model_validate"):
         return f"an object by this JSON schema: {json.dumps(wanted.model_json_schema())}"
-    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
-        return _list_choices(each.value for each in wanted)
     names = [
         f"{json.dumps(name)}: {describe_form(kind, (*within, wanted))}{'' if must else ' (or left out)'}"
         for name, kind, must in _fields(wanted)
@@ -154,8 +152,15 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
     return f"{{{', '.join(names)}}}"
 
 
-def _list_choices(values: Iterable[Any]) -> str:
-    return " or ".join(json.dumps(value, default=str) for value in values)
+def _choices(wanted: Any) -> dict[Any, list[Any]]:
+    """Return the choices of a `Literal` or an enumeration with their spellings; empty for other
+    types."""
+    if get_origin(wanted) is Literal:
+        choices = get_args(wanted)
+        return {each: [each.value if isinstance(each, enum.Enum) else each] for each in choices}
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return {each: [each.value, each.name] for each in wanted}
+    return {}
 
 
 def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
@@ -178,19 +183,16 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
 def _only_value(wanted: Any, text: str) -> str | None:
     """Return the only number or choice that an answer in words names; None if there is not one."""
     bare = _strip_annotations(wanted)
-    if get_origin(bare) is Literal:
-        names = [str(_value(each)) for each in get_args(bare)]
-    elif isinstance(bare, type) and issubclass(bare, enum.Enum):
-        names = [str(each.value) for each in bare]
-    elif bare in (int, float):
+    if bare in (int, float):
         found = {number.replace(",", "") for number in _NUMBER.findall(text)}
-        return found.pop() if len(found) == 1 else None
     else:
-        return None
-    named = [
-        name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
-    ]
-    return named[0] if len(named) == 1 else None
+        names = {str(value) for value, *_ in _choices(bare).values()}
+        found = {
+            name
+            for name in names
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        }
+    return found.pop() if len(found) == 1 else None
 
 
 def _parse(text: str) -> Iterator[Any]:
@@ -218,7 +220,12 @@ def _clean(data: Any) -> Any:
 def _read(wanted: Any, data: Any, path: str) -> Any:
     bare = _strip_annotations(wanted)
     if bare is not wanted:
-        return _validate(wanted, _read(bare, data, path), path)
+        value = _read(bare, data, path)
+        # Constraints need pydantic to be declared.
+        if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
+            with _user_code(path):
+                return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
+        return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if wanted in _SIMPLE:
         try:
@@ -233,10 +240,8 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
             except WrongForm:
                 continue
         raise _wrong_form(wanted, data, path)
-    if origin is Literal:
-        return _choose({each: [_value(each)] for each in inner}, wanted, data, path)
-    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
-        return _choose({each: [each.value, each.name] for each in wanted}, wanted, data, path)
+    if choices := _choices(wanted):
+        return _choose(choices, wanted, data, path)
     if origin in _LISTS:
         return _read_list(wanted, data, path)
     if origin in _DICTS:
@@ -270,11 +275,10 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(data, (list, tuple, set, frozenset)):
         raise _wrong_form(wanted, data, path)
-    kinds: Sequence[Any] = [inner[0] if inner else Any] * len(data)
-    if origin is tuple and inner and inner[-1] is not ...:
-        kinds = inner
-        if len(data) != len(kinds):
-            raise _wrong_form(wanted, data, path)
+    fixed = origin is tuple and inner and inner[-1] is not ...
+    kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
+    if len(data) != len(kinds):
+        raise _wrong_form(wanted, data, path)
     try:
         return _LISTS[origin](
             _read(kind, each, f"{path}[{index}]")
@@ -286,10 +290,8 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
 
 def _read_object(wanted: Any, data: Any, path: str) -> Any:
     if hasattr(wanted, "model_validate"):
-        try:
+        with _user_code(path):
             return wanted.model_validate(data)
-        except Exception as error:  # its validators may be user code
-            raise WrongForm(f"{path}: {error}") from None
     fields = _fields(wanted)
     if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
         data = {name: each for (name, _, _), each in zip(fields, data)}
@@ -303,9 +305,16 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     values = {
         name: _read(kind, data[name], f"{path}.{name}") for name, kind, _ in fields if name in data
     }
-    try:
+    with _user_code(path):
         return wanted(**values)
-    except Exception as error:  # its __post_init__ is user code
+
+
+@contextlib.contextmanager
+def _user_code(path: str) -> Iterator[None]:
+    """Turn errors of validators and the like into `WrongForm`."""
+    try:
+        yield
+    except Exception as error:
         raise WrongForm(f"{path}: {error}") from None
 
 
@@ -350,20 +359,6 @@ def _strip_annotations(wanted: Any) -> Any:
         if not isinstance(wanted, type) and hasattr(wanted, name):
             return _strip_annotations(getattr(wanted, name))
     return wanted
-
-
-def _validate(wanted: Any, value: Any, path: str) -> Any:
-    """Check the constraints of a type, if pydantic is loaded, which is needed to declare any."""
-    if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
-        try:
-            return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
-        except Exception as error:
-            raise WrongForm(f"{path}: {error}") from None
-    return value
-
-
-def _value(choice: Any) -> Any:
-    return choice.value if isinstance(choice, enum.Enum) else choice
 
 
 def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:
