@@ -47,7 +47,7 @@ from mahtab_tui.worker.control import (
     working_directory,
 )
 from mahtab_tui.worker.environment import Console, Replacement
-from mahtab_tui.worker.executor import CellAttribution, Executor
+from mahtab_tui.worker.executor import Executor
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.undo.history import UndoHistory
 
@@ -357,8 +357,8 @@ class InProcessKernel(NullPersistence, WorkerOperations):
         toolbox.install(self._calls.call)
         toolbox.add_functions(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():
-            self._executor.attribution = origins = CellAttribution()
-            toolbox.add_servers([server._asdict() for server in servers], origins)
+            described = [server._asdict() for server in servers]
+            toolbox.add_servers(described, self._executor.attribution)
         self._tools = {
             name: value for name, value in builtins.__dict__.items() if name not in before
         }

@@ -34,7 +34,7 @@ from .control import (
     working_directory,
 )
 from .environment import CellEnvironment, Console
-from .executor import CellAttribution, Executor
+from .executor import Executor
 from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
 from .stdlib import bind_library, own_module
 
@@ -260,8 +260,8 @@ class Worker:
         Host.is_remote = True
 
     def _add_servers(self, frame: Frame) -> None:
-        self._executor.attribution = origins = CellAttribution()
-        self.environment.keep_builtins(toolbox.add_servers(frame["servers"], origins))
+        added = toolbox.add_servers(frame["servers"], self._executor.attribution)
+        self.environment.keep_builtins(added)
 
     # Undo, and saving the namespace
 
@@ -429,14 +429,8 @@ def main(fd: int, holder: str = "") -> None:
     """
     token = os.read(fd, TOKEN_SIZE)
     fd = _move_descriptor(fd)
-    client: HolderClient | None = None
     settings = json.loads(holder) if holder else {}
-    if settings:
-        module = own_module("holder")
-        if "control" in settings:
-            client = module.join_station(module.StationSettings(**settings), _move_descriptor)
-        else:
-            client = module.begin_holder(module.HolderSettings(**settings), _move_descriptor)
+    client = own_module("holder").connect(settings, _move_descriptor) if holder else None
     if client is None or "control" in settings:
         _die_with_parent()
     worker = Worker(fd, token, client)

@@ -178,7 +178,7 @@ class EventLoop:
     def wake(self) -> None:
         waiter, loop = self._waiter, self._loop
         if waiter is not None and loop is not None:
-            loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
+            loop.call_soon_threadsafe(_finish, waiter)
 
     def close(self) -> None:
         loop = self._loop
@@ -204,6 +204,11 @@ class EventLoop:
             self._loop, self._current_task = asyncio.new_event_loop(), asyncio.current_task
         asyncio.set_event_loop(self._loop)
         return self._loop
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:

@@ -32,11 +32,11 @@ _COLUMNS = 100
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
     " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
-    " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
-    " logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
+    " stop logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt orchestrator user"
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
-"""Options of other search programs and of services, so hardly the name of a text."""
+"""Options of other search programs and of services with texts for values, so hardly the name of a
+context."""
 _SECRET_NAMES = frozenset(
     "key apikey token secret password passwd credential credentials auth authorization".split()
 )

@@ -152,7 +152,7 @@ class Executor:
         self.tracker = NamespaceTracker(namespace)
         self.undo: UndoHistory | None = None
         """Keeps the state before each cell."""
-        self.attribution: CellAttribution | None = None
+        self.attribution = CellAttribution()
         self.loop = loop
         """Runs coroutines; a fork must replace it."""
         self._environment = environment
@@ -220,9 +220,7 @@ class Executor:
         status = "ok"
         frames: list[TracebackFrame] = []
         stage = self._environment.enter(limit)
-        origins = self.attribution
-        if origins is not None:
-            origins.begin(cell)
+        self.attribution.begin(cell)
         try:
             with self.loop.current(), self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited)
@@ -239,8 +237,7 @@ class Executor:
                 if len(traceback.text) > MAX_SHOWN:  # in a shortened text, the rows are different
                     frames = [frame._replace(row=0) for frame in frames]
         finally:
-            if origins is not None:
-                origins.end()
+            self.attribution.end()
             self._environment.leave(stage, nested=self.depth > 1)
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
@@ -370,9 +367,8 @@ def _failed(message: str) -> Outcome:
 
 def _hides_value(source: str, last: ast.stmt) -> bool:
     """Return whether a semicolon after the last expression hides its value."""
-    assert last.end_lineno is not None
-    assert last.end_col_offset is not None
-    rest = source.split("\n")[last.end_lineno - 1].encode()[last.end_col_offset :]
+    line, column = last.end_lineno or 0, last.end_col_offset or 0
+    rest = source.split("\n")[line - 1].encode()[column:]
     return rest.lstrip().startswith(b";")
 
 

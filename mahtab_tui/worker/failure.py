@@ -7,7 +7,6 @@ import ast
 import linecache
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
@@ -15,6 +14,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from .completion.resolve import Instance, resolve
+from .magics import parse_python
 from .objects import (
     MISSING,
     as_library_type,
@@ -84,9 +84,9 @@ class Failure:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
         line = self.user.line
-        tree = _parse("".join(lines)) if len(lines) <= _LINES else None
+        tree = parse_python("".join(lines)) if len(lines) <= _LINES else None
         if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
-            tree = _parse("\n" * (line - 1) + lines[line - 1].strip())
+            tree = parse_python("\n" * (line - 1) + lines[line - 1].strip())
         found = [
             node
             for node in ([] if tree is None else ast.walk(tree))
@@ -222,15 +222,6 @@ def _is_users(code: CodeType) -> bool:
     return not code.co_filename.startswith(OUR_FOLDER) and not library_name(
         code.co_filename, code.co_name
     )
-
-
-def _parse(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:

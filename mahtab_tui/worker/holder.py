@@ -13,7 +13,7 @@ import sys
 import time
 from _operator import _compare_digest
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
 from .frames import Frame, FrameReader, encode
 from .spool import PAGE, EventBacklog, SharedState, Spool
@@ -154,11 +154,16 @@ class HolderClient:
             self.worker.on_message({"op": "answer", "id": number, "value": None})
 
 
-def begin_holder(settings: HolderSettings, hide: Hide) -> HolderClient | None:
-    """Fork the holder; None if that is impossible."""
-    page = mmap.mmap(-1, PAGE)
+def connect(settings: dict[str, Any], hide: Hide) -> HolderClient | None:
+    """Use the station, or fork a holder; None if that is impossible. settings: the fields of
+    `StationSettings` or `HolderSettings`."""
+    if "control" in settings:
+        station = StationSettings(**settings)
+        page = mmap.mmap(station.page, PAGE)
+        os.close(station.page)
+        return HolderClient(station.control, station, page, hide)
+    own, page, kernel = HolderSettings(**settings), mmap.mmap(-1, PAGE), os.getpid()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    kernel = os.getpid()
     try:
         child = os.fork()
     except OSError:
@@ -168,20 +173,14 @@ def begin_holder(settings: HolderSettings, hide: Hide) -> HolderClient | None:
             ours.close()
             if os.fork():  # not a child of the kernel, whose code may wait for children
                 os._exit(0)
-            run_holder(kernel, settings, theirs.detach(), SharedState(page))
+            run_holder(kernel, own, theirs.detach(), SharedState(page))
         finally:
             os._exit(1)
     os.waitpid(child, 0)
     theirs.close()
-    os.close(settings.listener)
-    os.close(settings.lifeline)
-    return HolderClient(ours.detach(), settings, page, hide)
-
-
-def join_station(settings: StationSettings, hide: Hide) -> HolderClient:
-    page = mmap.mmap(settings.page, PAGE)
-    os.close(settings.page)
-    return HolderClient(settings.control, settings, page, hide)
+    os.close(own.listener)
+    os.close(own.lifeline)
+    return HolderClient(ours.detach(), own, page, hide)
 
 
 CLAIMED = b"t"

@@ -374,7 +374,7 @@ class _Child:
 
     def _prepare(self) -> None:
         executor = self._executor
-        executor.undo = executor.attribution = magics.Reloading.reloader = None
+        executor.undo = magics.Reloading.reloader = None
         executor.loop = EventLoop()
         self._environment.use_in_fork()
         self._calls.fork_handler = self._serve_call

@@ -62,15 +62,15 @@ _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)
 def transform(source: str) -> str:
     """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not
     changed."""
-    if _CHARACTERS.isdisjoint(source) or is_python(source):
+    if _CHARACTERS.isdisjoint(source) or parse_python(source):
         return source
     lines = source.split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), 0)
     whole = _MAGIC.match(lines[first])
     if whole is not None and whole[2].startswith("%"):
         body = "\n".join([whole[3], *lines[first + 1 :]])
-        call = f"{MAGIC}({whole[2]!r}, {body!r})"
-        return "\n".join([*lines[:first], call, *[""] * (len(lines) - first - 1)])
+        lines[first:] = [f"{MAGIC}({whole[2]!r}, {body!r})", *[""] * (len(lines) - first - 1)]
+        return "\n".join(lines)
     for index, line in enumerate(lines):
         call = _call(line)
         if call is not None and not _ends_inside(lines[:index]):
@@ -79,10 +79,9 @@ def transform(source: str) -> str:
 
 
 def _call(line: str) -> str | None:
-    if found := _SHELL.match(line):
-        return f"{found[1]}{SHELL}({found[2].rstrip()!r})"
-    if found := _ASSIGNED.match(line):
-        return f"{found[1]}{LINES}({found[2].rstrip()!r})"
+    for pattern, function in ((_SHELL, SHELL), (_ASSIGNED, LINES)):
+        if found := pattern.match(line):
+            return f"{found[1]}{function}({found[2].rstrip()!r})"
     if found := _MAGIC.match(line):
         return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r})"
     if found := _HELP.match(line):
@@ -105,15 +104,14 @@ def _ends_inside(lines: list[str]) -> bool:
     )
 
 
-def is_python(source: str) -> bool:
-    """Return whether a text is valid Python."""
+def parse_python(source: str) -> ast.Module | None:
+    """Parse a text; None if it is not valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(source)
+            return ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    return True
+            return None
 
 
 SUMMARIES = {

@@ -14,13 +14,13 @@ import re
 import sys
 import time
 import types
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from .compiling import names_in
+from .magics import parse_python
 from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
 
 SHORTEST = 8
@@ -77,13 +77,8 @@ def private_use(
 def mentioned_names(code: str) -> frozenset[str]:
     """Return the names in code, and the words in its strings. In a cell that is not plain Python
     (magics), all words count."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset(_NAME.findall(code))
-    return frozenset(_names_in_tree(tree))
+    tree = parse_python(code)
+    return frozenset(_NAME.findall(code) if tree is None else _names_in_tree(tree))
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
