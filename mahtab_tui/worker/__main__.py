@@ -60,17 +60,14 @@ class Worker:
     """Assembles the parts of a kernel process."""
 
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
-        """holder: with which the kernel may outlive its host; None for none."""
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
-        """Cells that run or wait; the control thread knows of one before the main thread does."""
         self._keeper: Any = None
         self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._unsaved = False
-        """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
         self._saver: threading.Thread | None = None
         self._loop = EventLoop()
@@ -175,7 +172,6 @@ class Worker:
     # Called by the control thread, also through the holder
 
     def on_message(self, frame: Frame) -> None:
-        """Deliver an answer, or queue a job for the main thread."""
         op = frame["op"]
         if op in ("execute", "restore"):
             self._open.add(frame["cell"])
@@ -218,8 +214,7 @@ class Worker:
         self._loop.wake()
 
     def _on_detach_message(self, frame: Frame) -> None:
-        """Note what the host has stored, or whether the kernel ends with it, or was left on
-        purpose."""
+        """Note what the host has stored, or that it will leave the kernel."""
         if self.holder is None:
             return
         if "stored" in frame:
@@ -304,7 +299,6 @@ class Worker:
         return self._keeper
 
     def _save(self, frame: Frame) -> None:
-        """Fork the process that saves the namespace; the reply is sent once that has ended."""
         self._unsaved = False
         if self.holder is not None:
             self.holder.backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
@@ -322,7 +316,6 @@ class Worker:
         ).start()
 
     def _save_unattended(self) -> None:
-        """Save the namespace if there is no host to ask for it."""
         is_needed = self.channel.detached and self._unsaved and self._save_settings[0]
         if self.holder is None or not is_needed:
             return
@@ -399,7 +392,6 @@ class ControlThread:
         return [fd for fd, _ in poll.poll(timeout)]
 
     def _serve(self, ready: list[int]) -> bool:
-        """Serve the host; returns whether the kernel continues."""
         if self._channel.fd in ready and not self._read():
             return False
         if self._holder is None:
@@ -453,7 +445,6 @@ def _move_descriptor(fd: int) -> int:
 
 
 def _die_with_parent() -> None:
-    """Let Linux kill this process when the host or station ends, even while C code runs. (What
-    counts is the *thread* that started it.)"""
+    """Let Linux kill this process when the thread that started it ends, even while C code runs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

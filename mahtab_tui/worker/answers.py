@@ -153,8 +153,6 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
 
 
 def _choices(wanted: Any) -> dict[Any, list[Any]]:
-    """Return the choices of a `Literal` or an enumeration with their spellings; empty for other
-    types."""
     if get_origin(wanted) is Literal:
         choices = get_args(wanted)
         return {each: [each.value if isinstance(each, enum.Enum) else each] for each in choices}
@@ -311,7 +309,6 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
 
 @contextlib.contextmanager
 def _user_code(path: str) -> Iterator[None]:
-    """Turn errors of validators and the like into `WrongForm`."""
     try:
         yield
     except Exception as error:
@@ -390,7 +387,6 @@ class SearchUsage(NamedTuple):
     calls: int
     tokens: int
     usd: float
-    """US dollars of the calls whose price is known."""
     seconds: float
 
 
@@ -398,7 +394,6 @@ class Result(NamedTuple):
     text: str
     partial: bool
     why: str
-    """A sentence saying why it is partial, or how the text was searched."""
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
     packed: Packed = b""

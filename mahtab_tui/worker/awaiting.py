@@ -33,7 +33,6 @@ class EventLoop:
         """asyncio's original function, even if a cell replaces it."""
         self._thread = 0
         self._own_functions: tuple[Any, Any] | None = None
-        """asyncio's original functions, while the loop is current."""
         self.used = False
         """Whether a cell has left anything in the loop that may print later."""
 
@@ -101,7 +100,6 @@ class EventLoop:
             )
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine to its end. Raises `KeyboardInterrupt` if `cancel` stopped it."""
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
@@ -157,7 +155,6 @@ class EventLoop:
         return True
 
     def wait(self, jobs: queue.SimpleQueue[Any]) -> Any:
-        """Return the next job; until there is one, run background tasks."""
         while self._loop is not None and not self._loop.is_closed():
             self._waiter = waiter = self._loop.create_future()
             try:
@@ -221,6 +218,5 @@ def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:
 
 
 def warn_about_unawaited_coroutines() -> None:
-    """Replace the interpreter's function that warns when it frees a coroutine that was never
-    awaited: only the user's code is blamed."""
+    """Warn when a coroutine that was never awaited is freed, but blame only the user's code."""
     warnings._warn_unawaited_coroutine = _warn_unawaited  # type: ignore[attr-defined]

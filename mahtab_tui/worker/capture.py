@@ -12,8 +12,6 @@ LIMIT = 10_000
 
 
 class OutputLimitError(RuntimeError):
-    """A cell printed more than it may."""
-
     __module__ = "builtins"  # so that tracebacks name it without the path of this file
 
     def __init__(self, limit: int) -> None:
@@ -53,7 +51,6 @@ class LimitedOutput(io.TextIOBase):
         return len(text)
 
     def getvalue(self) -> str:
-        """Return the whole text. Only without a stream of the caller's."""
         if not isinstance(self._stream, io.StringIO):
             raise io.UnsupportedOperation("the text went to another stream")
         return self._stream.getvalue()

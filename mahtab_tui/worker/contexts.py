@@ -23,7 +23,6 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLE_SIZE = 8_192
-"""Bytes that decide whether a file is text."""
 _FILES = 10_000
 _NOTICES = 10
 _LONGEST_NAME = 1_000
@@ -54,8 +53,6 @@ class ContextError(Exception):
 
 
 class NamedContext(NamedTuple):
-    """One of several contexts, within the text that joins them."""
-
     name: str
     kind: str
     start: int
@@ -65,12 +62,9 @@ class NamedContext(NamedTuple):
 
 
 class ContextText(NamedTuple):
-    """The text of a context, with notices for the user."""
-
     text: str
     kind: str = "str"
     parts: tuple[tuple[str, int, int], ...] = ()
-    """Name (a dict's key, or a number), start and end of each document."""
     about: str = ""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
@@ -271,7 +265,6 @@ def _read_folder(path: Path) -> ContextText:
 
 
 def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the text files of a folder, except hidden ones."""
     count = 0
     for folder, folders, names in os.walk(path, onerror=on_error):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -142,8 +142,6 @@ class HostCalls:
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
-        """Deliver an answer or a nested cell; returns False if nobody waits for it. Called by the
-        control thread."""
         with self._lock:
             waiting = self._waiting[-1] if self._waiting else None
             inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting
@@ -172,7 +170,6 @@ class Interrupts:
         self.handled_at = 0.0
         """When an interrupt last reached the user's code, on the clock of `now`."""
         self.requested: int | None = None
-        """The cell to stop, stored because the signal may come before the cell starts."""
         self.cancel_await: Callable[[], bool] = lambda: False
         """Stops a top-level `await` that only waits; returns False if there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
@@ -195,7 +192,6 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def install(self) -> None:
-        """Install our handler, again if necessary, and unblock SIGINT."""
         if signal.getsignal(signal.SIGINT) != self.handle:
             signal.signal(signal.SIGINT, self.handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -245,11 +241,9 @@ class Channel:
         token: bytes = b"",
         holder: HolderClient | None = None,
     ) -> None:
-        """holder: the holder with which the kernel may outlive its host; None for none."""
         self.fd = fd
         self.detached = False
         self.link_down = False
-        """Whether there is a host that is not connected now."""
         self._holder = holder
         self._limit = limit
         self._token = token

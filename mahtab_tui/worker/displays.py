@@ -66,7 +66,6 @@ def draw_png(figure: Any, side: int) -> bytes:
 
 
 LARGEST_PICTURE = 5_000_000
-"""Maximum bytes of a picture to send."""
 LARGEST_TEXT = 300_000
 
 _SIDES = (2_000, 1_000)
@@ -86,7 +85,6 @@ _METHODS = {
     "text/html": "_repr_html_",
 }
 MIMES = tuple(_METHODS)
-"""Supported MIME types, best first."""
 
 
 class Display(NamedTuple):
@@ -107,7 +105,6 @@ random, so that no other kernel has the same."""
 
 
 def shown_table(key: str) -> object:
-    """Return the value of a displayed table; None if it was released."""
     return _shown_tables[key][0]() if key in _shown_tables else None
 
 
@@ -131,7 +128,6 @@ def _remember(value: object) -> str:
 
 
 def _table_size(value: Any) -> int | None:
-    """Return the size of a known library's table; None for other values."""
     try:
         if _is_a(value, "pandas", "DataFrame"):
             return int(value.memory_usage(deep=False).sum())

@@ -39,7 +39,6 @@ class Console:
         self.hidden_lines: list[str] = []
 
     def input(self, prompt: object = "", /) -> str:
-        """Read a line from the user, like Python's `input`."""
         text = str(prompt)
         answer = self._line(text, password=False)
         print(f"{text}{'' if answer is None else answer}")
@@ -50,7 +49,6 @@ class Console:
     def getpass(
         self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
     ) -> str:
-        """Read a hidden line, like Python's `getpass.getpass`."""
         answer = self._line(str(prompt), password=True)
         print(prompt)
         if answer is None:
@@ -90,8 +88,6 @@ class Console:
 
 
 class HostInput(io.TextIOBase):
-    """A `sys.stdin` that asks the user for each line."""
-
     encoding = "utf-8"
 
     def __init__(self, ask_line: Callable[[], str | None]) -> None:
@@ -135,8 +131,6 @@ class _Quitter:
 
 
 class _Help:
-    """A `help` like Python's own, whose text is shown from the start, as in a pager."""
-
     def __repr__(self) -> str:
         return "Type help(object) for help about object, or object?."
 
@@ -206,12 +200,9 @@ _LOADED = 500
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
 _DEEP_ENOUGH = 400
-"""The lowest recursion limit that a cell may leave behind."""
 
 
 class CellStreams(NamedTuple):
-    """The streams before a cell, and the cell's limited output."""
-
     before: tuple[Any, Any]
     limited: LimitedOutput | None
 
@@ -223,7 +214,6 @@ class CellEnvironment:
     def __init__(
         self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
     ) -> None:
-        """on_asyncio: called when a cell's code imports asyncio for the first time."""
         self._main = main
         self._on_asyncio = on_asyncio
         self.cloudpickle = ""
@@ -316,7 +306,6 @@ class CellEnvironment:
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
-        """Restore builtins that a cell has removed or replaced. Any thread may call it."""
         self._builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:

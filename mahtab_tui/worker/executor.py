@@ -34,7 +34,6 @@ class CellAttribution:
         self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
             "cell", default=None
         )
-        """Tasks and `asyncio.to_thread` copy it."""
         self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
             weakref.WeakKeyDictionary()
         )
@@ -42,8 +41,6 @@ class CellAttribution:
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 
     def begin(self, cell: int) -> None:
-        """Begin a cell, perhaps inside another one, to which unknown threads are then
-        attributed."""
         self._note(self._running[-1][0] if self._running else None)
         self._running.append((cell, self._cell.set(cell)))
 
@@ -53,7 +50,6 @@ class CellAttribution:
         self._cell.reset(before)
 
     def caller_cell(self) -> int | None:
-        """Return the cell of the calling code; None if unknown."""
         cell = self._cell.get()
         if cell is not None:
             return cell
@@ -109,7 +105,6 @@ class Report(NamedTuple):
     values: dict[str, Any]
     deleted: list[str]
     fork_only: list[str]
-    """Names whose changes stayed in the fork."""
     needs: str
     """What it needs beyond the lock, as a clause; empty for nothing."""
 
@@ -151,7 +146,6 @@ class Executor:
         self.namespace = namespace
         self.tracker = NamespaceTracker(namespace)
         self.undo: UndoHistory | None = None
-        """Keeps the state before each cell."""
         self.attribution = CellAttribution()
         self.loop = loop
         """Runs coroutines; a fork must replace it."""
@@ -305,8 +299,8 @@ class Executor:
         return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
-        """Return the line that shows a value; empty for None, and for values shown in another way.
-        Sets `_` and `Out`, like the interactive interpreters."""
+        """Return the line that shows a value, if it is not shown in another way, and set `_` and
+        `Out`."""
         if value is None:
             return ""
         if type(value) in _PLAIN and text_form(value) is None:

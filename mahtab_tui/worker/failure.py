@@ -34,11 +34,9 @@ _FRAMES = 200
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
 """Names of the object in question, as variables of library functions or attributes."""
 _COMPARED = 2_000
-"""Maximum number of names to compare with a misspelt one."""
 _LIST = 300
 _MESSAGE = 2_000
 _LINES = 10_000
-"""Maximum lines of a file to parse as a whole."""
 
 
 class Frame(NamedTuple):
@@ -48,8 +46,6 @@ class Frame(NamedTuple):
 
 
 class Failure:
-    """An error, and what is known about the place where it was raised."""
-
     def __init__(self, error: BaseException, shown: str) -> None:
         self.error = error
         self.shown = shown
@@ -73,7 +69,6 @@ class Failure:
 
     @property
     def suggests(self) -> bool:
-        """Whether Python or the library has already made a suggestion."""
         return "Did you mean" in self.shown[-1_000:]
 
     @cached_property
@@ -101,8 +96,7 @@ class Failure:
         ] or found
 
     def evaluate(self, node: ast.expr) -> Any:
-        """Return the value of an expression; `MISSING` if it cannot be known without running
-        code."""
+        """Return an expression's value without running code; `MISSING` if it is unknown."""
         key = node.slice if isinstance(node, ast.Subscript) else None
         if isinstance(key, ast.Constant) and type(key.value) is str:
             table = as_library_type(self.evaluate(node.value))  # type: ignore[attr-defined]
@@ -189,7 +183,6 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """Suggest the most similar names, as a question; empty if there are none."""
     text = " or ".join(f"'{one_line(name, 60)}'" for name in names)
     return f" Did you mean {text}?" if text else ""
 

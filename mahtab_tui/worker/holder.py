@@ -29,7 +29,6 @@ ABANDONED_IDLE_LIMIT = 3600.0
 """Maximum seconds for which an idle kernel waits, unless it was left on purpose."""
 
 INTERRUPT_TIMEOUT = 30.0
-"""Seconds for an interrupted cell to end."""
 
 Hide = Callable[[int], int]
 """Moves a descriptor to a number that user code does not hit."""
@@ -40,12 +39,10 @@ class HolderSettings(NamedTuple):
 
     listener: int
     pipe: int
-    """The read end of the pipe for descriptors 1 and 2."""
     spool: int
     lifeline: int
     """A socket whose other end belongs to the host; it is closed when the host ends."""
     path: str
-    """The socket's path. The key's file is next to it."""
     hours: float
     """How long an idle kernel waits for a host."""
 
@@ -57,7 +54,6 @@ class StationSettings(NamedTuple):
     pipe: int
     spool: int
     page: int
-    """The file of the shared memory."""
     hours: float
 
 
@@ -74,11 +70,9 @@ class HolderClient:
         page: mmap.mmap,
         hide: Hide,
     ) -> None:
-        """control: the socket for the holder's messages. page: the shared memory."""
         spool = Spool(hide(settings.pipe), hide(settings.spool))
         self.backlog = EventBacklog(spool, SharedState(page))
         self.is_ending = False
-        """Whether the host asked the kernel to end."""
         self.on_purpose = False
         """Whether the user left the kernel running on purpose, so that its cell has no time
         limit."""
@@ -149,7 +143,6 @@ class HolderClient:
         return True
 
     def auto_answer(self) -> None:
-        """Answer the waiting calls that need no host."""
         for number in self.backlog.auto_answered_calls():
             self.worker.on_message({"op": "answer", "id": number, "value": None})
 
@@ -184,7 +177,6 @@ def connect(settings: dict[str, Any], hide: Hide) -> HolderClient | None:
 
 
 CLAIMED = b"t"
-"""Message to a host from which the kernel is taken."""
 
 KEY_SUFFIX = ".key"
 
@@ -260,7 +252,6 @@ class _Holder:
         self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
         self._visitors: dict[int, _Visitor] = {}
         self._ends_at = 0.0
-        """When to kill a kernel that should end."""
         self._printing = True
         control.setblocking(False)
         self._listener.setblocking(False)
@@ -381,7 +372,6 @@ class _Holder:
         self._host = self._visitors.pop(number).connection
 
     def _end(self) -> NoReturn:
-        """Exit, because the kernel has ended or must end, and leave nothing of it behind."""
         for path in (self._path, self._path + KEY_SUFFIX):
             with suppress(OSError):
                 os.unlink(path)

@@ -23,8 +23,6 @@ from .variables import NamespaceTracker, merge_changes
 
 
 class HostCalls:
-    """Calls the host, and runs the cells that the host wants to run meanwhile."""
-
     def __init__(
         self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
     ) -> None:
@@ -162,7 +160,6 @@ class Helper:
         }
 
     def ended(self) -> dict[str, Any]:
-        """Return the changes made by the last cell, and its working directory."""
         changes, self._done = self._done, []
         return {"changes": changes, "cwd": working_directory()}
 
@@ -179,7 +176,6 @@ class Helper:
         self._added += names
 
     def _leave(self, frame: Frame) -> None:
-        """Restore the kernel to its original state."""
         global _helper
         self.withdraw()
         _helper = None
@@ -190,7 +186,6 @@ class Helper:
             del sys.modules[name]
 
     def withdraw(self) -> None:
-        """Remove everything of ours that code could see."""
         for name in self._added:
             if name in self._builtins:
                 builtins.__dict__[name] = self._builtins[name]
@@ -207,7 +202,6 @@ class Helper:
             self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
 
     def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
-        """Show texts returned by our tools as plain text, and quote other strings."""
         if text_form(value) is not None:
             printer.text(value.rstrip("\n"))
         elif self._plain_before is not None:
@@ -254,11 +248,9 @@ class Helper:
 
 
 _helper: Helper | None = None
-"""The helper of this kernel, once a host is connected."""
 
 
 def begin(token: str, session: str) -> Reply:
-    """Serve a host; one at a time."""
     from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
 
     global _helper

@@ -59,7 +59,6 @@ class Link:
     def __init__(self) -> None:
         self.outgoing = bytearray()
         self.received = 0
-        """Number of messages from the other end that were handled."""
         self.waiting = 0
         """Bytes of messages that the other end may not have received."""
         self._sent = 0
@@ -72,7 +71,6 @@ class Link:
         return not self._unconfirmed
 
     def send(self, kind: bytes, data: bytes = b"") -> None:
-        """Send a message of at most `MAX_MESSAGE` bytes, now or over the next connection."""
         self._sent += 1
         self._unconfirmed.append((self._sent, Message(kind, data)))
         self.waiting += len(data)

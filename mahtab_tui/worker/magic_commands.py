@@ -127,7 +127,6 @@ def _print_exit(code: int) -> None:
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
 """More words in names of environment variables that may be secret."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-"""The login in a URL."""
 
 
 def _show_setting(name: str, value: str) -> str:
@@ -259,7 +258,6 @@ class Reloader:
         self.automatic = automatic
 
     def note(self) -> None:
-        """Remember the files of modules loaded since the last call."""
         for name, _, path in self._modules():
             if name not in self._seen:
                 self._seen[name] = _changed(path)
@@ -349,7 +347,6 @@ def _load_ext(rest: str, caller: MagicContext) -> None:
 
 
 def _aimport(rest: str, caller: MagicContext) -> None:
-    """Import modules, which are reloaded like all others when their file has changed."""
     for name in filter(None, rest.replace(",", " ").split()):
         if not name.startswith("-"):
             importlib.import_module(name)
@@ -364,8 +361,6 @@ sys.path[:] = [entry for entry in sys.path if entry]
 import runpy
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-"""Runs pip like ``python -m pip``, but imports nothing from the working directory. (``-P`` needs
-Python 3.11.)"""
 
 
 def _pip(rest: str, caller: MagicContext) -> None:
@@ -460,12 +455,10 @@ def _run_command(command: str, rest: str, caller: MagicContext) -> None:
 
 
 def _system(rest: str, caller: MagicContext) -> object:
-    """Return the lines printed by a command."""
     return builtins.__dict__[LINES](rest, caller.namespace)
 
 
 def _writefile(rest: str, caller: MagicContext) -> None:
-    """Write the lines after the first to the file that it names; -a appends them."""
     first, _, text = rest.partition("\n")
     words = _words(first)
     paths = [word for word in words if word != "-a"]
@@ -508,7 +501,6 @@ def _timeit(source: str, caller: MagicContext) -> None:
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
-    """Run code and print the time spent in each function, longest first."""
     options = {"-l": "30", "-s": "tottime"}
     while found := re.match(r"\s*(-[ls]) (\S+) ", source):
         options[found[1]], source = found[2], source[found.end() :]

@@ -137,13 +137,11 @@ SUMMARIES = {
     "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
     "lsmagic": "%lsmagic: this list",
 }
-"""The listed commands; the others are mentioned in these lines, or not needed."""
 
 
 class MagicContext(NamedTuple):
     namespace: dict[str, Any]
     await_: Callable[[Any], Any]
-    """Runs a coroutine to its end."""
 
 
 class Reloading:

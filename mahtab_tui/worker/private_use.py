@@ -38,7 +38,6 @@ _ANYWHERE = frozenset(
 )
 """Names through which code can reach variables that it does not name."""
 _SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
-"""Types of objects that many variables share by accident."""
 _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
 _BYTES = Classes(bytes, bytearray)
@@ -63,7 +62,6 @@ def private_use(
 
     @lru_cache(None)
     def reach(name: str) -> frozenset[str]:
-        """Return which of the variables are inside the object with a name."""
         walk = _walk(namespace[name], namespace) if name in namespace else ()
         return frozenset(objects[id(value)] for value in walk if id(value) in objects)
 

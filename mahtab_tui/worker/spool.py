@@ -62,8 +62,6 @@ class Spool:
         return os.lseek(self.file, 0, os.SEEK_END)
 
     def printed_size(self) -> int:
-        """The number of bytes printed so far. Any process may ask, while another one moves
-        bytes."""
         while True:
             before = self.size
             total = before + pending_bytes(self.pipe)
@@ -82,7 +80,6 @@ class Spool:
         return count
 
     def move_all(self) -> None:
-        """Move the bytes that wait in the pipe now, and no more."""
         left = pending_bytes(self.pipe)
         with suppress(BlockingIOError):
             while left > 0 and (moved := self.move()):
@@ -90,7 +87,6 @@ class Spool:
 
     @property
     def start(self) -> int:
-        """Offset of the first byte that is still available."""
         if self._start is None:
             self._start = self.next_byte(0)
         return self._start
@@ -105,7 +101,6 @@ class Spool:
             return self.size
 
     def read(self, offset: int, most: int = PIECE) -> bytes:
-        """Return bytes, starting at an offset; empty at the end."""
         try:
             hole = os.lseek(self.file, offset, os.SEEK_HOLE)
         except OSError:  # at the end
@@ -123,7 +118,6 @@ class Spool:
                 yield format_omission(offset - start)
 
     def release(self, offset: int) -> None:
-        """Free the memory of the bytes before an offset, because a host has stored them."""
         if offset > self.start:
             self._punch(self.start // _PAGE * _PAGE, offset)
             self._start = offset
@@ -157,7 +151,6 @@ _STATE = struct.Struct("=qdqq")
 _HELLO = 64
 
 PAGE = 65536
-"""Bytes of the memory shared by kernel and holder."""
 
 
 class SharedState:
@@ -172,7 +165,6 @@ class SharedState:
         self._page[_HELLO : _HELLO + len(data)] = data
 
     def begin(self, cell: int, at: int) -> None:
-        """Note the start of a cell. at: the offset of its output."""
         _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0, at)
 
     def end(self) -> None:
@@ -180,17 +172,14 @@ class SharedState:
 
     @property
     def cell(self) -> int:
-        """The running cell; 0 for none."""
         return int(_STATE.unpack_from(self._page)[0])
 
     @property
     def output_offset(self) -> int:
-        """The offset at which the running cell's output starts."""
         return int(_STATE.unpack_from(self._page)[3])
 
     @property
     def has_run(self) -> bool:
-        """Whether any cell has run."""
         return bool(_STATE.unpack_from(self._page)[2])
 
     def as_frame(self) -> Frame:
@@ -212,7 +201,6 @@ class EventBacklog:
     def __init__(self, spool: Spool, state: SharedState) -> None:
         self.state = state
         self.saved: Frame = {"carried": None, "lost": []}
-        """The host's last report on the saved variables."""
         self._spool = spool
         self._lock = threading.Lock()
         self._events: list[Frame] = []
@@ -224,7 +212,6 @@ class EventBacklog:
         self._last = 0
 
     def begin(self, frame: Frame) -> None:
-        """Note the start of a cell, perhaps inside another one."""
         with self._lock:
             at = self._output_offset()
             if not self._open:
@@ -233,7 +220,6 @@ class EventBacklog:
             self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
 
     def record(self, frame: Frame) -> None:
-        """Record a frame that is sent to the host, or would be."""
         with self._lock:
             if frame["op"] == "done":
                 self._open.remove(frame["cell"])
@@ -283,7 +269,6 @@ class EventBacklog:
             ]
 
     def to_frame(self) -> Frame:
-        """Return the backlog as a frame for a new host."""
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
             return {

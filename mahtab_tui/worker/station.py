@@ -181,7 +181,6 @@ class Kernel:
     it."""
 
     def __init__(self, start: dict[str, Any], folder: str) -> None:
-        """start: the host's description of the kernel. folder: the folder of our files."""
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
         self._offset = 0
@@ -194,7 +193,6 @@ class Kernel:
         """Missing bytes of a new host's first frame, which contains the backlog, or of its
         length."""
         self._length: bytes | None = None
-        """The length of that frame, while it is being read."""
         self.all_printed = False
         self.control, control = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
@@ -268,7 +266,6 @@ class Kernel:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a new host still lacks a part of the backlog."""
         return self._backlog_left > 0
 
     def receive(self) -> bytes:
@@ -313,7 +310,6 @@ class Kernel:
                 os.killpg(self._child.pid, number)
 
     def reap(self) -> int:
-        """Return the exit code. A kernel that closed its connection but lives on is killed."""
         if self._child is None:
             return 127
         try:
@@ -376,15 +372,10 @@ idle kernel waits."""
 _HEARTBEAT = 5.0
 
 _Watched = tuple[Union[socket.socket, int], int, Callable[[], None]]
-"""A file, the events of `select.poll` to wait for, and what handles them."""
 
 
 class Station:
-    """Starts a kernel, and keeps its connections."""
-
     def __init__(self, listener: socket.socket, folder: str, request: dict[str, Any]) -> None:
-        """listener: for further connections. folder: the folder of our files. request: the host's
-        first line."""
         self._listener = listener
         self._token = str(request["token"])
         self._host = str(request["host"])
@@ -394,17 +385,13 @@ class Station:
         self._candidates: dict[socket.socket, tuple[float, bytearray]] = {}
         """Connections that have not sent their first line: when they began, and what they sent."""
         self._want_end: list[socket.socket] = []
-        """Connections that will be notified of the kernel's end."""
         self._stopped = False
         """Whether one of them requested it, so that a disconnected host will not come back for
         it."""
         self._alone_since = time.monotonic()
         self._ends_at = 0.0
-        """When to kill a kernel that should end; 0 for never."""
         self._away = False
-        """Whether the kernel knows that the host is disconnected."""
         self._code: int | None = None
-        """The kernel's exit code; None while it runs."""
         self._had_wire = False
         self._kernel = Kernel(request["start"], folder)
 
@@ -515,7 +502,6 @@ class Station:
                 self._link.send(*message)
 
     def _end_kernel(self) -> None:
-        """Let the kernel save its variables and end; if a cell runs, end it at once."""
         self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _STOP_TIMEOUT)
         self._kernel.detach()
         with suppress(OSError):
@@ -549,7 +535,6 @@ class Station:
         self._candidates[new] = time.monotonic(), bytearray()
 
     def _authenticate(self, new: socket.socket) -> None:
-        """Read the first line of a connection, which must contain the token."""
         line = self._candidates[new][1]
         try:
             data = new.recv(_MAX_FIRST_LINE - len(line), socket.MSG_PEEK)
@@ -569,7 +554,6 @@ class Station:
             new.close()
 
     def _answer(self, new: socket.socket, line: bytes) -> None:
-        """Use a connection for the host, if that is allowed."""
         answer: dict[str, Any] = {}
         try:
             message = json.loads(line)

@@ -59,8 +59,6 @@ _FINDER = _PathOfThread()
 
 
 class _OwnLoader(importlib.machinery.SourceFileLoader):
-    """Loads one of our modules, whose imports return the bound library."""
-
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = _builtins
         super().exec_module(module)

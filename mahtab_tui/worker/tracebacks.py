@@ -33,7 +33,6 @@ class TracebackFrame(NamedTuple):
     """The source location of a line in a traceback."""
 
     file: str
-    """As given by Python, made absolute if the file exists; `cell_filename` for cells."""
     line: int
     """0 if unknown."""
     function: str
@@ -141,13 +140,11 @@ def _drop_repeated(described: traceback.TracebackException) -> list[traceback.Fr
 
 
 def _message(described: traceback.TracebackException) -> str:
-    """Return the message of an exception, or its type if it has none."""
     name, _, message = "".join(described.format_exception_only()).partition(": ")
     return message.strip() or name
 
 
 def describe_safely(error: BaseException) -> Traceback:
-    """Format the traceback of any exception, even a misbehaving one."""
     try:
         return describe(error, error.__traceback__)
     except RecursionError:
