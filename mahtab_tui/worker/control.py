@@ -513,7 +513,7 @@ class Responder:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return late_import(f"{__package__}.detail").describe(
+        return late_import(f"{__package__}.description").describe_detail(
             self._namespace, name, run_code=frame["run_code"]
         )
 
@@ -525,7 +525,7 @@ class Responder:
         return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
-        found = late_import(f"{__package__}.completion.cursor").explain_at(
+        found = late_import(f"{__package__}.completion.complete").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
         return None if found is None else found._asdict()

@@ -18,8 +18,7 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import Any, Callable
 
-from .completion.cursor import format_signature
-from .completion.signatures import function_of, parameters
+from .completion.signatures import format_signature, function_of, parameters
 from .failure import Failure, did_you_mean, frame_locals, list_names, nearest
 from .objects import (
     MISSING,

@@ -100,7 +100,7 @@ def _call(line: str) -> str | None:
 
 def _ends_inside(lines: list[str]) -> bool:
     """Return whether a string or bracket is open after these lines, or the last line continues."""
-    from .completion.cursor import tokenize
+    from .completion.complete import tokenize
 
     text = "\n".join(lines)
     tokens = tokenize(text)
@@ -205,7 +205,7 @@ def show_help(expression: str, level: int) -> None:
     except (NameError, AttributeError, LookupError) as error:
         print(f"There is no {expression}: {error}")
         return
-    about = late_import(f"{__package__}.completion.cursor").explain(
+    about = late_import(f"{__package__}.completion.signatures").explain(
         value, expression, with_source=level > 1
     )
     parts = [about.signature, about.doc or "It has no docstring.", about.where]

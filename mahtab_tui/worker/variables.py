@@ -366,7 +366,7 @@ def describe_variable(name: str, value: object) -> dict[str, Any]:
     """Describe a variable for the host's list."""
     kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
-        summary = late_import(f"{__package__}.detail").fields(value)
+        summary = late_import(f"{__package__}.inspection.children").fields(value)
     return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}
 
 
