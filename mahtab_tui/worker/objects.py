@@ -6,13 +6,12 @@ import ctypes
 import sys
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 
 class Classes:
-    """A set of classes compared by identity, because hashing or comparing a class may run its
-    metaclass's code."""
+    """A set of classes, compared by identity, because others would run code of metaclasses."""
 
     def __init__(self, *classes: type) -> None:
         self._classes = classes
@@ -96,14 +95,14 @@ def own_dict(value: object) -> dict[Any, Any]:
 def unwrap(function: Any) -> types.FunctionType | None:
     """Return the function inside its decorators (`functools.wraps`); None if it is not a Python
     function."""
+    if type(function) is not types.FunctionType:
+        return None
     for _ in range(_WRAPPED):
-        inner = (
-            own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
-        )
+        inner = function.__dict__.get("__wrapped__")
         if type(inner) is not types.FunctionType:
             break
         function = inner
-    return function if type(function) is types.FunctionType else None
+    return function
 
 
 def find_in_class(cls: type, name: str) -> Any:
@@ -115,11 +114,11 @@ def find_in_class(cls: type, name: str) -> Any:
     return MISSING
 
 
-def attributes(value: object) -> dict[str, Any]:
+def attributes(value: Any) -> dict[str, Any]:
     """Return all attributes by name, as stored: functions instead of methods, properties
     themselves."""
     found: dict[str, Any] = {}
-    for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
+    for base in reversed(mro_of(value if is_class(value) else type(value))):
         found.update(copy_text_keys(class_dict(base)))
     if is_class(value):
         # Members of an enum before Python 3.11.
@@ -129,12 +128,12 @@ def attributes(value: object) -> dict[str, Any]:
     return found
 
 
-def attribute(value: object, name: str) -> Any:
+def attribute(value: Any, name: str) -> Any:
     """Return an attribute as stored, reading slots; `MISSING` if reading it would run code."""
     if is_class(value):
-        found = find_in_class(value, name)  # type: ignore[arg-type]
-        if found is MISSING:
-            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
+        found = find_in_class(value, name)
+        if found is MISSING:  # a member of an enum before Python 3.11
+            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)
         return found
     found = find_in_class(type(value), name)
     if type(found) is property:
@@ -150,7 +149,9 @@ def attribute(value: object, name: str) -> Any:
 def get_if_loaded(module: str, name: str) -> Any:
     """Return a name in a module if the module is loaded; otherwise `MISSING`."""
     found = sys.modules.get(module)
-    return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
+    if found is None or not is_module(found):
+        return MISSING
+    return own_dict(found).get(name, MISSING)
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
@@ -159,12 +160,12 @@ def is_one_of(value: object, module: str, *names: str) -> bool:
     return any(cls is get_if_loaded(module, name) for name in names)
 
 
-def copy_text_keys(names: object) -> dict[str, Any]:
+def copy_text_keys(names: Any) -> dict[str, Any]:
     """Return the entries with string keys, copied in one step because other threads may change
     them."""
     if type(names) not in _DICTS:
         return {}
-    return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]
+    return {name: item for name, item in list(names.items()) if type(name) is str}
 
 
 _POLARS = (
@@ -174,14 +175,8 @@ _POLARS = (
 """polars classes, with the attribute of their Rust object and its class."""
 
 _INDEXES = (
-    "Index",
-    "RangeIndex",
-    "MultiIndex",
-    "DatetimeIndex",
-    "TimedeltaIndex",
-    "PeriodIndex",
-    "IntervalIndex",
-    "CategoricalIndex",
+    *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex"),
+    *("PeriodIndex", "IntervalIndex", "CategoricalIndex"),
 )
 
 
@@ -196,49 +191,35 @@ def as_library_type(value: Any) -> Any:
     cls = type(value)
     array = get_if_loaded("numpy", "ndarray")
     if is_subclass(cls, array):
-        return (
-            value
-            if cls is array or is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
-            else array.view(value, array)
-        )
+        masked = is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
+        return value if cls is array or masked else array.view(value, array)
     tensor = get_if_loaded("torch", "Tensor")
     if is_subclass(cls, tensor):
         # A class with its own dispatch, such as a wrapper of tensors, would run code for an alias.
-        dispatched = find_in_class(cls, "__torch_dispatch__") is not find_in_class(
-            tensor, "__torch_dispatch__"
-        )
-        return value if cls is tensor or dispatched else tensor.as_subclass(value, tensor)
+        own, plain = (find_in_class(each, "__torch_dispatch__") for each in (cls, tensor))
+        return value if cls is tensor or own is not plain else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
         base = get_if_loaded("pandas", name)
         if cls is not base and is_subclass(cls, base):
-            return _rewrap_columns(value, base)
+            return _as_pandas_type(value, base)
     for name, field, module, kind in _POLARS:
-        base = get_if_loaded("polars", name)
-        if cls is not base and is_subclass(cls, base):
-            return _rewrap_core(value, base, field, get_if_loaded(module, kind))
+        base, inner = get_if_loaded("polars", name), own_dict(value).get(field)
+        if cls is not base and is_subclass(cls, base) and is_one_of(inner, module, kind):
+            made = object.__new__(base)
+            object.__setattr__(made, field, inner)
+            return made
     return value
 
 
-def _rewrap_core(value: Any, base: Any, field: str, core: Any) -> Any:
-    """Return a plain table with the same Rust object; the object itself if it has none."""
-    inner = own_dict(value).get(field)
-    if type(inner) is not core:
-        return value
-    made = object.__new__(base)
-    object.__setattr__(made, field, inner)
-    return made
-
-
-def _rewrap_columns(value: Any, base: Any) -> Any:
+def _as_pandas_type(value: Any, base: Any) -> Any:
     """Return a plain pandas table with the same data; the object itself if pandas stores it
     differently from version 2.1 on."""
     fields = own_dict(value)
-    manager = fields.get("_mgr", MISSING)
-    module = "pandas.core.internals.managers"
-    if not any(
-        type(manager) is get_if_loaded(module, name)
-        for name in ("BlockManager", "SingleBlockManager")
-    ) or not hasattr(base, "_from_mgr"):
+    manager = fields.get("_mgr")
+    managers = ("BlockManager", "SingleBlockManager")
+    if not is_one_of(manager, "pandas.core.internals.managers", *managers):
+        return value
+    if not hasattr(base, "_from_mgr"):
         return value
     made = base._from_mgr(manager, axes=manager.axes)
     if made.ndim == 1:
@@ -247,7 +228,6 @@ def _rewrap_columns(value: Any, base: Any) -> Any:
 
 
 def is_index(value: Any) -> bool:
-    """Return whether a value is one of pandas' own indexes."""
     return is_one_of(value, "pandas", *_INDEXES)
 
 
@@ -328,95 +308,71 @@ class _Stop(BaseException):
 def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit;
     code that does not stop is abandoned."""
-    result: Any = None
-    failure: BaseException | None = None
-    done = threading.Event()
+    results: list[Any] = []
+    failures: list[BaseException] = []
 
     def run() -> None:
-        nonlocal result, failure
         try:
-            result = work()
-        except (
-            BaseException
-        ) as error:  # the thread's outermost frame, around an object of the user's
-            failure = error
-        finally:
-            done.set()
+            results.append(work())
+        except BaseException as error:  # the outermost frame, around an object of the user's
+            failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    if not done.wait(seconds):
+    thread.join(seconds)
+    if not results and not failures:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop)
         )
-        done.wait(GRACE)
+        thread.join(GRACE)
         raise TimeLimitError
-    if failure is not None:
-        raise failure
-    return result
-
-
-class _LimitReached(Exception):
-    """The limit has been reached."""
-
-
-class _Writer:
-    def __init__(self, limit: int, write_object: Callable[[Any], str]) -> None:
-        self._left = limit
-        self._write_object = write_object
-        self.pieces: list[str] = []
-        self._open: set[int] = set()
-
-    def put(self, text: str) -> None:
-        self.pieces.append(text[: self._left])
-        self._left -= len(text)
-        if self._left < 0:
-            raise _LimitReached
-
-    def write(self, value: Any, depth: int = 0) -> None:
-        cls = type(value)
-        if cls in (str, bytes, bytearray) and len(value) > self._left:
-            # Truncated before it is copied, because a repr is never shorter than its text.
-            self.put(repr(value[: self._left + 1]))
-            raise _LimitReached
-        if cls not in _BRACKETS or not value or depth > _DEPTH:
-            self.put(self._write_object(value))
-        elif id(value) in self._open:
-            self.put("…")
-        else:
-            self._open.add(id(value))
-            self._container(value, depth + 1)
-            self._open.discard(id(value))
-
-    def _container(self, value: Any, depth: int) -> None:
-        opening, closing = _BRACKETS[type(value)]
-        self.put(opening)
-        is_dict = type(value) is dict
-        for index, item in enumerate(value.items() if is_dict else value):
-            if index:
-                self.put(", ")
-            self.write(item[0] if is_dict else item, depth)
-            if is_dict:
-                self.put(": ")
-                self.write(item[1], depth)
-        self.put(("," if type(value) is tuple and len(value) == 1 else "") + closing)
-
-
-def _repr(value: Any) -> str:
-    return str.__str__(repr(value))
+    if failures:
+        raise failures[0]
+    return results[0]
 
 
 def limited_repr(
-    value: Any, limit: int, write_object: Callable[[Any], str] = _repr
+    value: Any, limit: int, write_object: Callable[[Any], str] | None = None
 ) -> tuple[str, bool]:
     """Return the repr up to `limit` characters, and whether it was truncated. Raises any exception
     of a `__repr__`.
 
     write_object: writes objects that are neither Python's own containers nor very long texts.
     """
-    writer = _Writer(limit, write_object)
-    try:
-        writer.write(value)
-    except _LimitReached:
-        return "".join(writer.pieces), True
-    return "".join(writer.pieces), False
+    pieces, left = [], limit
+    for piece in _pieces(value, limit, write_object or _repr, ()):
+        pieces.append(piece[:left])
+        left -= len(piece)
+        if left < 0:
+            return "".join(pieces), True
+    return "".join(pieces), False
+
+
+def _repr(value: Any) -> str:
+    return str.__str__(repr(value))
+
+
+def _pieces(
+    value: Any, limit: int, write_object: Callable[[Any], str], above: tuple[Any, ...]
+) -> Iterator[str]:
+    cls = type(value)
+    if cls in (str, bytes, bytearray) and len(value) > limit:
+        # Truncated before it is copied, because a repr is never shorter than its text.
+        yield repr(value[: limit + 1])
+    elif cls not in _BRACKETS or not value or len(above) > _DEPTH:
+        yield write_object(value)
+    elif any(each is value for each in above):
+        yield "…"
+    else:
+        above = (*above, value)
+        opening, closing = _BRACKETS[cls]
+        yield opening
+        for index, item in enumerate(value.items() if cls is dict else value):
+            if index:
+                yield ", "
+            if cls is dict:
+                yield from _pieces(item[0], limit, write_object, above)
+                yield ": "
+                item = item[1]
+            yield from _pieces(item, limit, write_object, above)
+        yield ("," if cls is tuple and len(value) == 1 else "") + closing
