@@ -83,11 +83,8 @@ _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodT
 
 
 def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
-    """Describe variables by name, each in at most `limit` characters.
-
-    Names that do not exist or look like secrets are left out, and variables whose description fails
-    or takes too long.
-    """
+    """Describe variables by name, each in at most `limit` characters. Leaves out unknown names, data
+    that look like secrets, and variables whose description fails or takes too long."""
     found: dict[str, str] = {}
     ends = time.monotonic() + ALL_SECONDS
     for name in names:
@@ -167,7 +164,6 @@ def _bytes_lines(name: str, value: Any, base: Any) -> list[str]:
 
 
 def _dict_lines(title: str, value: Any) -> list[str]:
-    """Describe the items of a dict, on the line of the title if they fit."""
     size = dict.__len__(value)
     items = list(islice(dict.items(value), _ITEMS + _NAMES))
     words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_ITEMS]]
@@ -239,7 +235,6 @@ def _class_lines(name: str, value: Any) -> list[str]:
 
 
 def _methods(value: Any) -> list[str]:
-    """Return the names of the public methods of a class or an object."""
     return [
         label
         for label, item in attributes(value).items()
@@ -253,8 +248,6 @@ def _names_line(word: str, names: Sequence[str]) -> list[str]:
 
 
 def _instance_lines(name: str, value: Any) -> list[str]:
-    """Describe an object by its public attributes as stored, and by its methods if its class is the
-    user's own."""
     stored = list(stored_fields(value))
     module = class_module(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."

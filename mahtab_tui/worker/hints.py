@@ -142,12 +142,10 @@ def _is_plain(label: object) -> bool:
 
 
 def _labels(labels: Iterable[Any]) -> list[Any]:
-    """Return the labels of an index, or the keys of a dict, that are plain values."""
     return [label for label in islice(labels, _MOST) if _is_plain(label)]
 
 
 def _columns_of_file(failed: Failure) -> list[Any] | None:
-    """Return the columns of a file that pandas was reading."""
     if not failed.message.startswith(("Usecols", "Missing column")) or not failed.inside:
         return None
     variables = frame_locals(failed.inside[-1].frame)
@@ -156,8 +154,7 @@ def _columns_of_file(failed: Failure) -> list[Any] | None:
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
-    """Describe what is missing in a DataFrame or Series. index: the index that was searched, if
-    known."""
+    """index: the index that was searched, if known."""
     name = failed.find_name(original)
     is_frame = value.ndim == 2
     columns = _labels(value.columns) if is_frame else []
@@ -183,7 +180,7 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
-    """Return the hint for missing columns. table: a name; empty if it has none."""
+    """table: a name; empty if it has none."""
     what = "is no column" if len(names) == 1 else "are no columns"
     return _with_known(f"there {what} {_quote(names)}", names, "Columns", table, columns)
 
@@ -191,7 +188,6 @@ def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
 def _with_known(
     start: str, names: list[Any], kind: str, owner: str, known: Sequence[Any], room: int = 300
 ) -> str:
-    """Add similar names, and the existing ones."""
     texts = [label for label in known if type(label) is str]
     most = 3 if len(names) == 1 else 1
     near = [each for name in names[:3] if type(name) is str for each in nearest(name, texts)[:most]]
@@ -260,7 +256,6 @@ def _accessor(failed: Failure, conversion: str) -> str:
 
 
 def _describe(series: Any) -> str:
-    """Describe a column: name, dtype and a value."""
     name = one_line(series.name, 60) if type(series.name) is str else ""
     values = series.iloc[:_SAMPLE].tolist()
     values = [value for value in values if _is_plain(value) and value == value]
@@ -284,8 +279,7 @@ def _expression(failed: Failure, series: Any) -> str:
 
 
 def _text_column(failed: Failure, series: Any) -> str:
-    """Return the hint for a column that contains text where numbers or dates are needed; empty for
-    other columns."""
+    """Empty for columns without text."""
     texts = _texts(series)
     if not texts:
         return ""
@@ -303,7 +297,6 @@ def _text_column(failed: Failure, series: Any) -> str:
 
 
 def _texts(series: Any) -> list[str]:
-    """Return the first texts of a column."""
     if not is_own_type(series.dtype) or series.dtype.kind in "bifcmM":
         return []
     return [value for value in series.iloc[:_SAMPLE].tolist() if type(value) is str]
@@ -322,7 +315,6 @@ def _text_table(failed: Failure, table: Any) -> str:
 
 
 def _plain_text(message: str) -> str:
-    """Return the hint for text and numbers without a table."""
     value = re.match(
         r"(?:could not convert string to float|invalid literal for int\(\) with base 10): '(.*)'$",
         message,
@@ -449,14 +441,12 @@ def missing_attribute(failed: Failure) -> str:
 
 
 def _near(failed: Failure, name: str, names: Iterable[Any]) -> str:
-    """Suggest similar public names, unless the error already does."""
     if failed.suggests:
         return ""
     return did_you_mean(nearest(name, [x for x in names if type(x) is str and x[:1] != "_"]))
 
 
 def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
-    """Return the object that lacks an attribute."""
     if sys.version_info >= (3, 10):
         value = AttributeError.__dict__["obj"].__get__(failed.error)
         if value is not None:
@@ -468,7 +458,7 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
 
 
 def table_attribute(failed: Failure, value: Any, name: str) -> str:
-    """Return the hint for a missing attribute of a table or array; empty for other objects."""
+    """Empty for other objects than tables and columns."""
     kind = type_name(value)
     for library, replacements in (("pandas", _NOW), ("polars", _IN_POLARS)):
         if not is_one_of(value, library, "DataFrame", "Series"):
@@ -596,8 +586,6 @@ def wrong_arguments(failed: Failure) -> str:
 
 
 def _find_called(failed: Failure, qualified: str, name: str) -> str:
-    """Return the function with a name that the user's line calls, with its parameters; empty if
-    unknown."""
     for node in failed.expressions:
         function_node = node.func if isinstance(node, ast.Call) else None
         written = getattr(function_node, "attr", getattr(function_node, "id", ""))
@@ -616,7 +604,7 @@ def _find_called(failed: Failure, qualified: str, name: str) -> str:
 
 
 def _method(qualified: str, name: str) -> FunctionType | None:
-    """Return a table's method with a name; before Python 3.10, errors do not tell its class."""
+    """Find a table's method; before Python 3.10, errors do not tell its class."""
     for module, *classes in _TABLES:
         for kind in classes:
             cls = get_if_loaded(module, kind)
@@ -627,7 +615,7 @@ def _method(qualified: str, name: str) -> FunctionType | None:
 
 
 def _format_signature(function: FunctionType, bound: int, name: str) -> str:
-    """Return a function's name with its parameters and defaults, without annotations."""
+    """Format without annotations."""
     texts = []
     for each in parameters(function, bound):
         annotated = each.text.startswith(f"{each.name}: ")
@@ -669,7 +657,7 @@ def missing_file(failed: Failure) -> str:
 
 
 def _path(failed: Failure) -> str:
-    """Return the path of a file that was not found; empty if unknown, or if it is a program."""
+    """Empty if unknown, or if it is a program."""
     if failed.inside:
         file = failed.inside[-1].frame.f_code.co_filename
         if library_name(file, "") == "subprocess":

@@ -73,49 +73,46 @@ _SOUNDS_REFUSED = re.compile(
 )
 
 
-class LockedFork:
-    """Runs one cell at a time in a locked fork. Used on the kernel's main thread."""
-
-    def __init__(self, executor: Executor, environment: CellEnvironment, calls: HostCalls) -> None:
-        self._executor = executor
-        self._environment = environment
-        self._calls = calls
-
-    def run(self, cell: int, source: str, limit: int | None) -> Report:
-        """Run a cell. If it raises `KeyboardInterrupt`, nothing of the cell remains."""
-        if why := read_only.missing():
-            return _stopped(f"cannot be locked: {why}")
-        readable = [
-            OUR_FOLDER,
-            *_project_parts(os.getcwd()),
-            *filter(None, sys.path),
-            *self._environment.loaded,
-        ]
-        ours, theirs = socket.socketpair()
-        output, into = os.pipe()
-        parent = os.getpid()
-        try:
-            pid = fork_uninterrupted()
-        except OSError as error:
-            return _stopped(f"could not be forked ({error.strerror})")
-        if pid == 0:
-            _Child(self._executor, self._environment, self._calls, theirs.fileno()).run(
-                parent, into, readable, cell, source, limit
-            )
-        theirs.close()
-        os.close(into)
-        try:
-            return _Parent(pid, ours, output, self._executor.namespace).follow()
-        finally:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            ours.close()
-            os.close(output)
+def run_locked(
+    executor: Executor,
+    environment: CellEnvironment,
+    calls: HostCalls,
+    cell: int,
+    source: str,
+    limit: int | None,
+) -> Report:
+    """Run a cell in a locked fork, on the kernel's main thread. If this raises `KeyboardInterrupt`,
+    nothing of the cell remains."""
+    if why := read_only.missing():
+        return _stopped(f"cannot be locked: {why}")
+    readable = [
+        OUR_FOLDER,
+        *_project_parts(os.getcwd()),
+        *filter(None, sys.path),
+        *environment.loaded,
+    ]
+    ours, theirs = socket.socketpair()
+    output, into = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = fork_uninterrupted()
+    except OSError as error:
+        return _stopped(f"could not be forked ({error.strerror})")
+    if pid == 0:
+        child = _Child(executor, environment, calls, theirs.fileno())
+        child.run(parent, into, readable, cell, source, limit)
+    theirs.close()
+    os.close(into)
+    try:
+        return _Parent(pid, ours, output, executor.namespace).follow()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        ours.close()
+        os.close(output)
 
 
 def _project_parts(folder: str) -> list[str]:
-    """Return the readable parts of the working directory: all of it, or, in the home folder and its
-    parents, everything that is not hidden."""
     home = os.path.realpath(os.path.expanduser("~"))
     if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
         return [folder]
@@ -129,8 +126,7 @@ def _project_parts(folder: str) -> list[str]:
 
 
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
-    """Return a line that names the variables and changes that stay in the fork; empty if there are
-    none."""
+    """Return a line that names what stays in the fork; empty if nothing does."""
     names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
     changed = [f"`{name}`" for name in names if name in namespace]
     lost = [f"`{name}`" for name in names if name not in namespace]
@@ -147,8 +143,6 @@ def _stopped(needs: str) -> Report:
 
 
 class _Parent:
-    """Follows a fork, and reads its reports."""
-
     def __init__(
         self, pid: int, channel: socket.socket, output: int, namespace: dict[str, Any]
     ) -> None:
@@ -203,7 +197,6 @@ class _Parent:
         return more
 
     def _is_computing(self) -> bool:
-        """Return whether the fork is computing, or waiting for a processor or disk."""
         try:
             with open(f"/proc/{self._pid}/stat", "rb") as stat:
                 return stat.read().rpartition(b") ")[2][:1] in (b"R", b"D")
@@ -219,8 +212,7 @@ class _Parent:
         return f"ended its process (signal {info.si_status})"
 
     def _read(self) -> Report | None:
-        """Read the next message, if it is complete; return the report, if it is one. May raise any
-        exception for invalid data."""
+        """Read the next message, if complete; return the report, if it is one. May raise anything."""
         while len(self._data) >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(self._data)
             if text_size > _MOST_TEXT or data_size > _MOST_DATA:
@@ -302,14 +294,12 @@ def _is_package(name: str) -> bool:
 
 
 def _hides(name: str, namespace: dict[str, Any]) -> bool:
-    """Return whether the user calls something by this name, so that a function of the cell must not
-    replace it."""
+    """Return whether the user calls this name, so that a function of the cell must not replace it."""
     return name in vars(builtins) or callable(namespace.get(name))
 
 
 def _is_named(value: Any, name: str) -> bool:
-    """Return whether a value is a class, or a function with this name, so that it cannot pass for
-    another one."""
+    """Return whether a value is a class, or a function with this name, and cannot pass for another."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
 
 
@@ -317,8 +307,6 @@ def _is_named(value: Any, name: str) -> bool:
 
 
 class _Child:
-    """Locks the newly forked process, runs the cell, and reports its result."""
-
     def __init__(
         self, executor: Executor, environment: CellEnvironment, calls: HostCalls, channel: int
     ) -> None:
@@ -451,11 +439,9 @@ class _Child:
         return "" if outcome.status != "error" or error is None else _why_refused(error)
 
     def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
-        """Return plain data as bytes, or how the kernel can find the same object; for other values,
-        the name of their type.
+        """Return plain data as bytes, or how the kernel finds the same object, or the type's name.
 
-        origin: the module from which the cell imports the name.
-        """
+        origin: the module from which the cell imports the name."""
         hides = _hides(name, self._before)
         if not isinstance(value, (int, float, str, bytes, tuple, type(None))) and not (
             hides and callable(value)
@@ -491,7 +477,6 @@ _CHAIN = 100
 
 
 def _origins(tree: ast.Module) -> dict[str, str]:
-    """Return the modules from which a cell imports names, by name."""
     return {
         alias.asname or alias.name: node.module
         for node in ast.walk(tree)
@@ -508,7 +493,6 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of the modules imported by a cell."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -527,8 +511,8 @@ _PASSING = frozenset(
 
 
 def _is_helper(value: Any, read: bool) -> bool:
-    """Return whether a value that is not plain data has served its purpose within its cell: a
-    function that the cell calls, a figure, a closed file."""
+    """Return whether a value has served its purpose in its cell: a called function, a figure, a
+    closed file."""
     kind = type(value)
     if kind.__module__.startswith(("matplotlib.", "seaborn.")):
         return True
@@ -540,8 +524,7 @@ def _is_helper(value: Any, read: bool) -> bool:
 
 
 def _why_refused(error: BaseException) -> str:
-    """Return what the lock refused, according to an error, as a clause; empty if the error has
-    another cause."""
+    """Return what the lock refused, as a clause; empty if the error has another cause."""
     one: BaseException | None = error
     for _ in range(_CHAIN):
         if one is None:

@@ -55,7 +55,6 @@ _DICTS = Classes(dict, types.MappingProxyType)
 
 
 def is_subclass(cls: type, base: object) -> bool:
-    """Return whether a class is another class or a subclass of it."""
     for one in mro_of(cls):  # noqa: SIM110 - three times as fast as `any`, and called hundreds of times for each cell
         if one is base:
             return True
@@ -63,7 +62,7 @@ def is_subclass(cls: type, base: object) -> bool:
 
 
 def class_module(cls: type) -> str:
-    """Return the name of a class's module; empty if the class gives anything but a name."""
+    """Return the name of a class's module; empty if it is anything but a name."""
     try:
         found = _MODULE(cls)
     except AttributeError:  # it was deleted
@@ -81,8 +80,7 @@ def is_module(value: object) -> bool:
 
 
 def own_dict(value: object) -> dict[Any, Any]:
-    """Return the own attributes of an object that is not a class; empty if it has none or its class
-    hides them."""
+    """Return an object's own attributes; empty if it has none or its class hides them."""
     for base in mro_of(type(value)):
         slot = class_dict(base).get("__dict__")
         if slot is None:
@@ -93,8 +91,7 @@ def own_dict(value: object) -> dict[Any, Any]:
 
 
 def unwrap(function: Any) -> types.FunctionType | None:
-    """Return the function inside its decorators (`functools.wraps`); None if it is not a Python
-    function."""
+    """Return the function inside its decorators; None for anything but a Python function."""
     if type(function) is not types.FunctionType:
         return None
     for _ in range(_WRAPPED):
@@ -115,8 +112,7 @@ def find_in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Return all attributes by name, as stored: functions instead of methods, properties
-    themselves."""
+    """Return all attributes as stored: functions instead of methods, properties themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):
         found.update(copy_text_keys(class_dict(base)))
@@ -161,8 +157,7 @@ def is_one_of(value: object, module: str, *names: str) -> bool:
 
 
 def copy_text_keys(names: Any) -> dict[str, Any]:
-    """Return the entries with string keys, copied in one step because other threads may change
-    them."""
+    """Copy the entries with string keys in one step, because other threads may change them."""
     if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}
@@ -212,8 +207,7 @@ def as_library_type(value: Any) -> Any:
 
 
 def _as_pandas_type(value: Any, base: Any) -> Any:
-    """Return a plain pandas table with the same data; the object itself if pandas stores it
-    differently from version 2.1 on."""
+    """Return a plain table with the same data, if pandas stores it as from version 2.1 on."""
     fields = own_dict(value)
     manager = fields.get("_mgr")
     managers = ("BlockManager", "SingleBlockManager")
@@ -232,14 +226,12 @@ def is_index(value: Any) -> bool:
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Return whether the indexes of a DataFrame or Series are pandas' own; others would run user
-    code even for their length."""
+    """Return whether the indexes are pandas' own; others would run code even for their length."""
     return all(map(is_index, value.axes))
 
 
 def is_own_index(value: Any) -> bool:
-    """Return whether a value is one of pandas' own indexes that stores its labels in arrays of
-    numpy or pandas."""
+    """Return whether an index is pandas' own, with labels in arrays of numpy or pandas."""
     if not is_index(value):
         return False
     names = own_dict(value)
@@ -251,19 +243,17 @@ def is_own_index(value: Any) -> bool:
 
 
 def is_own_type(dtype: Any) -> bool:
-    """Return whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
     return is_subclass(type(dtype), get_if_loaded("numpy", "dtype")) or is_from(dtype, "pandas")
 
 
 def is_own_column(series: Any) -> bool:
-    """Return whether a Series of pandas' own class stores its values in an array of numpy or
-    pandas; even the dtype of another array would run code."""
+    """Return whether a Series has an array of numpy or pandas; even the dtype of others runs code."""
     return is_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
 def is_from(value: Any, *packages: str) -> bool:
-    """Return whether an object's exact class is the one that its own module, in one of these
-    packages, has under its name."""
+    """Return whether an object's class is the one that its module, in these packages, has under its
+    name."""
     cls = type(value)
     module = class_module(cls)
     return module.partition(".")[0] in packages and get_if_loaded(module, name_of(cls)) is cls
@@ -280,8 +270,7 @@ _TABLES = (
 
 
 def is_table(value: Any) -> bool:
-    """Return whether a value is an array, tensor or table of a known library, including
-    subclasses."""
+    """Return whether a value is a known array, tensor or table, or of a subclass."""
     return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 

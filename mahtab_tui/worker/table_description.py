@@ -148,7 +148,6 @@ def _table_lines(
 
 
 def _count_words(missing: int | None, before: str, after: str = "") -> str:
-    """Say how many values are missing; empty if none are."""
     if missing == 0:
         return ""
     return f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
@@ -165,8 +164,7 @@ def _wrap_names(words: Sequence[str]) -> list[str]:
 
 
 def _align(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
-    """Arrange columns of texts next to each other, aligned to the right. left: whether the first
-    one is aligned to the left."""
+    """Arrange columns of texts side by side. left: whether the first is aligned to the left."""
     widths = [max(map(len, block)) for block in blocks]
     padded = [
         [text.ljust(width) if left and not at else text.rjust(width) for text in block]
@@ -196,8 +194,7 @@ def _build_column(
     missing_text: str,
     list_values: Callable[[], Sequence[str]] = tuple,
 ) -> _Column:
-    """Describe a column with the inspector's column of its first rows. column: None if its values
-    cannot be read."""
+    """column: its first rows; None if they cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
     if column is None:
@@ -216,7 +213,7 @@ def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Format a Python object in a table; an object of the user's by its type."""
+    """Describe an object of the user's by its type."""
     cls = type(value)
     if cls is str or value is None:
         return one_line(str(value), _CELL)
@@ -238,8 +235,7 @@ def _cell(value: Any) -> str:
 
 
 def _label(label: Any) -> str:
-    """Format a column's label; a text is not changed, unless blanks at its ends would be
-    invisible."""
+    """Write a text as it is, unless blanks at its ends would be invisible."""
     if type(label) is str and label and label == label.strip():
         return one_line(label, _CELL)
     written = short_key(label) if type(label) is str or type(label) is tuple else _cell(label)
@@ -247,8 +243,6 @@ def _label(label: Any) -> str:
 
 
 def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
-    """Return the distinct texts of the first rows in order; empty if they are many or long, or if
-    there is anything else."""
     found: dict[str, None] = {}
     for text in texts:
         if type(text) is str:
@@ -261,7 +255,6 @@ def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
 
 
 def _first_line(texts: Sequence[str], size: int) -> list[str]:
-    """Return the line of first values, if there are any."""
     more = ", ..." if size > len(texts) else ""
     return [f"first values: {', '.join(texts)}{more}"] if texts else []
 
@@ -309,7 +302,7 @@ def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
-    """Describe a column. series: the whole column. ends: see `_counting_ends`."""
+    """series: the whole column. ends: when to stop counting."""
     dtype = _pandas_type(series)
     if not _is_readable(series):
         return _build_column(label, dtype, 0, None, len(series), "")
@@ -332,7 +325,6 @@ def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
 
 
 def _pandas_values(part: Any) -> list[str]:
-    """Return the distinct texts of a column's first rows, if they are few."""
     if type_name(part.dtype) != "CategoricalDtype":
         return _distinct(part.tolist(), len(part))
     categories = part.dtype.categories
@@ -343,7 +335,7 @@ def _pandas_values(part: Any) -> list[str]:
 
 
 def _is_readable(series: Any) -> bool:
-    """Return whether the values of a Series can be read without running user code."""
+    """Return whether reading the values runs no user code."""
     if not is_own_column(series):
         return False
     dtype = series.dtype
@@ -371,13 +363,12 @@ def _pandas_type(series: Any) -> str:
 
 
 def _counting_ends(cells: int) -> float:
-    """Return until when missing values of a table are counted."""
     limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _COUNTED else 0.0
     return time.monotonic() + limit
 
 
 def _count_missing(series: Any, ends: float) -> int | None:
-    """Count the missing values of one of pandas' own Series; None if that would take too long."""
+    """Return None if that would take too long."""
     numpy = sys.modules["numpy"]
     dtype = series.dtype
     is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
@@ -428,7 +419,7 @@ def _level_texts(index: Any) -> list[str]:
 
 
 def _index_words(index: Any) -> str:
-    """Describe an index in a clause; empty for the default index."""
+    """Return a clause; empty for the default index."""
     if is_one_of(index, "pandas", "MultiIndex"):
         words = ("None" if name is None else _literal(name) for name in index.names)
         return f", MultiIndex ({', '.join(words)})"
@@ -515,15 +506,13 @@ def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _is_plain(dtype: Any) -> bool:
-    """Return whether a type of polars or Arrow, including each type inside it, is the library's
-    own."""
+    """Return whether a type of polars or Arrow, with all types in it, is the library's own."""
     cls = dtype if is_class(dtype) else type(dtype)
     own = is_from(dtype, "pyarrow") or get_if_loaded("polars", name_of(cls)) is cls
     return own and all(map(_is_plain, _parts(dtype)))
 
 
 def _parts(dtype: Any) -> list[Any]:
-    """Return the types inside a type of polars or Arrow."""
     if is_from(dtype, "pyarrow"):
         return [dtype.field(at).type for at in range(dtype.num_fields)]
     names = {} if is_class(dtype) else own_dict(dtype)
@@ -565,8 +554,6 @@ def _array_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _extent(value: Any) -> str:
-    """Return minimum, maximum and the number of missing values of a numeric array that is not too
-    large, and is in memory."""
     kind = value.dtype.kind
     if kind not in "iufmM" or not 0 < value.size <= _NUMBERS or _is_mapped(value):
         return ""

@@ -93,8 +93,8 @@ def one_line(text: str, width: int = WIDTH) -> str:
 
 
 def module_version(names: dict[str, Any]) -> str:
-    """Return a module's version; empty if it has none. torch's version has its own class, whose
-    methods are not run."""
+    """Return a module's version; empty if it has none. torch's has its own class, whose methods are
+    not run."""
     version = names.get("__version__")
     return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
 
@@ -167,7 +167,6 @@ def _series(value: Any) -> str:
 
 
 def _pandas(value: Any) -> str:
-    """Describe a table, Series or index of pandas, unless it contains arrays of other libraries."""
     if not all(map(is_own_index, value.axes)):
         return ""
     if value.ndim == 2:
@@ -224,7 +223,6 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
 
 
 def _library(value: object) -> str | None:
-    """Describe an object of a known library; None for others."""
     cls = type(value)
     for (module, name), describe in _KNOWN.items():
         if cls is get_if_loaded(module, name):
@@ -340,7 +338,6 @@ def describe_variable(name: str, value: object) -> dict[str, Any]:
 
 
 def _is_of_library(cls: type) -> bool:
-    """Return whether a class comes from an installed package or the standard library."""
     module = sys.modules.get(class_module(cls))
     file = own_dict(module).get("__file__") if type(module) is types.ModuleType else None
     return type(file) is str and (
@@ -408,8 +405,6 @@ class NamespaceTracker:
         return result
 
     def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names whose objects the cell has changed inside, and those for which that is
-        unknown."""
         before, self._before = self._before, None
         if before is None:
             return frozenset(), frozenset()
@@ -448,7 +443,7 @@ def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _visible(value: object) -> str:
-    """Return the part of the summary that an in-place change would show: shapes of tables."""
+    """Return what an in-place change would show: shapes of tables."""
     return "" if safe_length(value) is not None or type(value) in _IMMUTABLE else summary(value)
 
 

@@ -94,8 +94,6 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class Token(NamedTuple):
-    """A token, with offsets in characters."""
-
     kind: str
     """One of string, comment, name, number, newline and op."""
     text: str
@@ -106,7 +104,7 @@ class Token(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens of a text, without blanks and without line breaks inside brackets."""
+    """Tokens without blanks, and without line breaks inside brackets."""
 
     all: list[Token]
     open: list[int]
@@ -114,7 +112,6 @@ class Tokens(NamedTuple):
 
 
 def tokenize(text: str) -> Tokens:
-    """Split a text into tokens."""
     found: list[Token] = []
     opened: list[int] = []
     for match in _TOKEN.finditer(text):
@@ -133,8 +130,7 @@ def tokenize(text: str) -> Tokens:
 
 
 def _expression_text(before: str, tokens: list[Token], last: int) -> str:
-    """Return the expression (names, attributes, calls, subscripts, literals) that ends with the
-    token `last`; empty if there is none."""
+    """Return the expression that ends with the token `last`; empty if there is none."""
     start = last
     while start >= 0:
         token = tokens[start]
@@ -157,14 +153,12 @@ def _expression_text(before: str, tokens: list[Token], last: int) -> str:
 
 
 def _ends_expression(token: Token) -> bool:
-    """Return whether an opening bracket after the token starts a call or a subscript."""
     if token.kind == "name":
         return not keyword.iskeyword(token.text)
     return token.text in _CLOSES or token.kind == "string"
 
 
 def _find_opening(tokens: list[Token], closing: int) -> int | None:
-    """Return the index of the bracket that matches a closing one."""
     depth = 0
     for start in range(closing, -1, -1):
         token = tokens[start]
@@ -176,7 +170,6 @@ def _find_opening(tokens: list[Token], closing: int) -> int | None:
 
 
 def _callee(before: str, tokens: list[Token], bracket: int) -> str:
-    """Return the expression that an opening bracket calls or subscripts; empty if there is none."""
     if bracket < 1 or not _ends_expression(tokens[bracket - 1]):
         return ""
     if bracket > 1 and tokens[bracket - 2].text in ("def", "class"):
@@ -185,8 +178,7 @@ def _callee(before: str, tokens: list[Token], bracket: int) -> str:
 
 
 def call_at(code: str, cursor: int) -> str:
-    """Return the function whose call encloses or ends at the cursor, otherwise the expression at
-    the cursor; empty if there is none."""
+    """Return the function whose call encloses or ends at the cursor, otherwise the expression there."""
     tokens = tokenize(code[:cursor])
     for bracket in reversed(tokens.open):
         if callee := _callee(code, tokens.all, bracket):
@@ -284,7 +276,6 @@ def _string_point(before: str, tokens: Tokens, string: Token) -> CompletionPoint
 
 
 def _import_point(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
-    """Return the completion point if the statement is an import."""
     words: list[str] = []
     for token in reversed(tokens):
         if token.kind == "newline" or token.text == ";":
@@ -310,7 +301,6 @@ def _import_point(tokens: list[Token], stem: str, start: int) -> CompletionPoint
 
 
 def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
-    """Return the function whose call encloses the end of the text, even inside lists."""
     bracket = next((index for index in reversed(opened) if tokens[index].text == "("), 0)
     return _callee(before, tokens, bracket)
 
@@ -319,8 +309,6 @@ def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
 
 
 class Candidate(NamedTuple):
-    """A candidate for completion."""
-
     label: str
     """The displayed text, which is also matched with the typed text."""
     describe: Callable[[], tuple[str, str]]
@@ -342,8 +330,6 @@ def _of_value(name: str, value: Any, order: int = 1) -> Candidate:
 
 
 def _describe(name: str, value: Any) -> tuple[str, str]:
-    """Return the kind of a name's value (function, class, module, property, data) and a line about
-    it."""
     if type(value) in BOUND:
         value = value.__func__
     if type(value) is property:
@@ -360,10 +346,9 @@ def _describe(name: str, value: Any) -> tuple[str, str]:
 
 
 def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str, Any]:
-    """Return the best matches for the typed text, and how many more there are. Equal labels come
-    first, then those that start with it, then those with its letters in this order. Private names
-    are listed if an underscore is typed, or nothing else matches; names with two underscores only
-    if one is typed, after the others."""
+    """Return the best matches, and how many more there are: equal labels, then those that start with
+    the typed text, then those with its letters in this order. Private names are listed if an
+    underscore is typed or nothing else matches; those with two only if one is typed."""
     underscore = stem.startswith("_")
     counts = {False: 0, True: 0}
 
@@ -393,7 +378,6 @@ def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str
 def _fitting(
     candidates: Iterable[Candidate], stem: str
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
-    """Yield the matching candidates with their sort keys, which start with how private they are."""
     lower = stem.lower()
     letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
     deadline = time.monotonic() + SECONDS
@@ -476,7 +460,6 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
 
 
 def _instance_names(cls: type) -> list[str]:
-    """Return the attributes set by a class's `__init__`, from its bytecode."""
     function = find_in_class(cls, "__init__")
     if type(function) is not types.FunctionType or not function.__code__.co_argcount:
         return []
@@ -510,7 +493,6 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
 
 
 def _module_names(package: str) -> Iterator[Candidate]:
-    """Yield the modules in a package; without a package, all top-level modules."""
     names: set[str] = set()
     if not package:
         names.update(sys.builtin_module_names, getattr(sys, "stdlib_module_names", ()))
@@ -530,7 +512,6 @@ def _module_describer(module: str) -> Callable[[], tuple[str, str]]:
 
 
 def _member_names(module: str) -> Iterator[Candidate]:
-    """Yield the names that can be imported from a module, including submodules."""
     found = sys.modules.get(module)
     if found is not None:
         yield from (_of_value(name, value) for name, value in _module_members(found).items())
@@ -540,8 +521,7 @@ def _member_names(module: str) -> Iterator[Candidate]:
 
 
 def _module_members(module: object) -> dict[str, Any]:
-    """Return the names in a loaded module; those in `__all__` that are not loaded yet have the
-    value None."""
+    """Return a module's names; those in `__all__` that are not loaded yet have the value None."""
     own = own_dict(module)
     names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
     exported = own.get("__all__")
@@ -551,7 +531,6 @@ def _module_members(module: object) -> dict[str, Any]:
 
 
 def _folders(package: str) -> list[str]:
-    """Return the folders of a package's modules; without a package, the import path."""
     if not package:
         return [entry or "." for entry in list(sys.path) if type(entry) is str]
     found = sys.modules.get(package)
@@ -567,8 +546,7 @@ def _folders(package: str) -> list[str]:
 
 @lru_cache(512)
 def _list_modules(folder: str, changed: int) -> frozenset[str]:
-    """List the modules in a folder. changed: the folder's modification time, which is part of the
-    cache key."""
+    """changed: the folder's modification time, which is part of the cache key."""
     names = set()
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -579,7 +557,6 @@ def _list_modules(folder: str, changed: int) -> frozenset[str]:
 
 
 def _names_in_source(module: str) -> frozenset[str]:
-    """Return the names bound at the top level of a module that is not loaded."""
     parent, _, name = module.rpartition(".")
     for folder in _folders(parent):
         for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
@@ -599,8 +576,7 @@ def _names_in_source(module: str) -> frozenset[str]:
 
 
 def _keys(value: Any) -> list[Candidate]:
-    """Return the columns of a table or the keys of a dict that can be written as literals. The
-    label of a string is its text, that of other keys their literal."""
+    """Return columns, or keys that are literals. A string's label is its text."""
     if columns := list_columns(value):
         return [_column(name) for name in columns]
     return [_key(key, item) for key, item in list_keys(value)]
@@ -622,8 +598,7 @@ def _key(key: Any, item: Any) -> Candidate:
 
 
 def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[str, Any]:
-    """Complete keys or columns if the string may be one, otherwise files. after: the code behind
-    the cursor."""
+    """Complete keys, columns or files. after: the code behind the cursor."""
     keys: list[Candidate] = []
     if point.target:
         keys = [key for key in _keys(resolve(point.target, names.values)) if key.text is not None]
@@ -644,8 +619,7 @@ def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[s
 
 
 def _quote(text: str, quote: str, after: str) -> str:
-    """Escape a text for a string that was opened with a prefix and quotes, and close the string
-    unless it is already closed."""
+    """Escape a text for a string opened with `quote`, and close it unless it is already closed."""
     marks = quote.lstrip("rRbBuUfFtT")
     if "r" not in quote[: -len(marks)].lower():
         text = "".join(

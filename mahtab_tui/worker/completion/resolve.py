@@ -58,12 +58,8 @@ _KNOWN = {
     " casefold center expandtabs format format_map join ljust lower lstrip replace rjust rstrip strip swapcase title translate upper zfill"
     " removeprefix removesuffix",
     "bytes": "str: decode hex; list[bytes]: split rsplit splitlines; bytes: strip lstrip rstrip replace join lower upper; int: find count index",
-    "int": "int: bit_length bit_count conjugate; bytes: to_bytes; tuple: as_integer_ratio",
-    "float": "bool: is_integer; str: hex; tuple: as_integer_ratio",
     "list": "list: copy; int: count index",
     "dict": "dict: copy fromkeys; dict_items: items; dict_keys: keys; dict_values: values; tuple: popitem",
-    "set": "set: copy union intersection difference symmetric_difference; bool: issubset issuperset isdisjoint",
-    "tuple": "int: count index",
     "builtins": "list: sorted dir; int: len id hash ord round; str: repr chr ascii bin hex oct format input; dict: vars globals locals;"
     " io.TextIOWrapper: open; bool: all any callable isinstance issubclass hasattr",
     "io.TextIOWrapper": "str: read readline; list[str]: readlines; io.TextIOWrapper: __enter__",
@@ -73,18 +69,13 @@ _KNOWN = {
     "json": "str: dumps",
     "os": "str: getcwd; list[str]: listdir",
     "posixpath": "str: join abspath basename dirname expanduser normpath realpath relpath; bool: exists isfile isdir; int: getsize",
-    "glob": "list[str]: glob",
     "pathlib.Path": "str: read_text as_posix as_uri; bytes: read_bytes; bool: exists is_file is_dir is_absolute; pathlib.Path: absolute"
     " resolve expanduser joinpath with_suffix with_name with_stem relative_to rename cwd home parent; io.TextIOWrapper: open; os.stat_result:"
     " stat; str: name stem suffix; list[str]: suffixes; tuple[str]: parts",
     "datetime.datetime": "datetime.datetime: now utcnow today fromtimestamp fromisoformat strptime combine replace astimezone; datetime.date:"
     " date; datetime.time: time; str: strftime isoformat ctime; float: timestamp; int: weekday isoweekday year month day hour minute second",
     "datetime.date": "datetime.date: today fromtimestamp fromisoformat replace; str: strftime isoformat ctime; int: weekday year month day",
-    "datetime.timedelta": "float: total_seconds; int: days seconds microseconds",
     "collections.Counter": "list[tuple]: most_common; collections.Counter: copy",
-    "time": "float: time perf_counter monotonic; str: strftime ctime",
-    "random": "float: random uniform gauss; int: randint randrange; list: sample choices",
-    "random.Random": "float: random uniform gauss; int: randint randrange; list: sample choices",
     "numpy": "numpy.ndarray: array asarray arange zeros ones empty full zeros_like ones_like full_like linspace logspace geomspace eye identity"
     " concatenate stack vstack hstack sort unique reshape ravel where repeat tile cumsum diff clip round dot matmul transpose argsort loadtxt"
     " genfromtxt flip roll abs absolute sqrt exp log log10 sin cos isnan",
@@ -163,7 +154,6 @@ def _require(found: Any) -> Any:
 
 
 def get_class(value: Any) -> type:
-    """Return the class of a value or of an `Instance`."""
     return value.cls if type(value) is Instance else type(value)
 
 
@@ -204,7 +194,6 @@ def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _operation(left: Any, right: Any) -> Any:
-    """Return the class of an operator's result for two values; `MISSING` if unknown."""
     one, other = get_class(left), get_class(right)
     for value in (left, right):
         cls = get_class(value)
@@ -274,8 +263,6 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a subscript if it is a literal, or a name with a plain value; otherwise
-    `MISSING`."""
     if isinstance(key, ast.Name):
         found = namespace.get(key.id, MISSING)
         return found if type(found) in _PLAIN else MISSING
@@ -289,7 +276,6 @@ def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _is_frame(cls: type) -> bool:
-    """Return whether a class is a library's own table class with columns."""
     return any(cls is get_if_loaded(module, "DataFrame") for module in ("pandas", "polars"))
 
 
@@ -305,7 +291,6 @@ def _library_instance(module: str, name: str, table: Any = None) -> Instance:
 
 
 def _column(value: Any, name: str) -> Any:
-    """Return the column named by an attribute or subscript of a table or its groups."""
     table = _table_of(value)
     if table is None or name not in list_columns(table):
         raise _UnresolvedError
@@ -318,7 +303,6 @@ def _column(value: Any, name: str) -> Any:
 def _table_item(
     value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
 ) -> Any:
-    """Return the selection of a subscript of a table, its groups, or its `loc` and `iloc`."""
     if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
         parts = key.elts if isinstance(key, ast.Tuple) else [key]
         if any(type(_constant(part, namespace)) in _PLAIN for part in parts):
@@ -332,8 +316,7 @@ def _table_item(
 
 
 def _with_columns(found: Any, receiver: Any, name: str) -> Any:
-    """Return an instance that keeps the columns of the table whose method or attribute this is, if
-    it keeps them."""
+    """Give an instance the columns of the table whose method returns it, if it keeps them."""
     table = _table_of(receiver)
     if type(found) is not Instance or table is None or name in _RESHAPING:
         return found
@@ -349,7 +332,7 @@ MOST = 100_000
 
 
 def list_columns(value: object) -> list[str]:
-    """Return the names of a table's columns; for an `Instance`, those that it probably has."""
+    """Return a table's columns; for an `Instance`, those that it probably has."""
     value = value.table if type(value) is Instance else value
     try:
         return [name for name in _columns(value) if type(name) is str]
@@ -393,8 +376,7 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
 
 
 def _call_result(function: Any, receiver: Any) -> Any:
-    """Return the result of calling a function; `MISSING` if unknown. receiver: the object whose
-    method it is."""
+    """Return a call's result; `MISSING` if unknown. receiver: the object whose method it is."""
     if is_class(function):
         return Instance(function)
     if type(function) is types.MethodType:
@@ -423,8 +405,6 @@ def _call_result(function: Any, receiver: Any) -> Any:
 
 
 def _known_result(receiver: Any, name: str) -> Any:
-    """Return the result of a method or attribute of a library's class, from the table; `MISSING` if
-    it is not listed."""
     cls = receiver if is_class(receiver) else get_class(receiver)
     for base in mro_of(cls):
         found = _in_table(_label(base), name)
@@ -437,7 +417,6 @@ def _known_result(receiver: Any, name: str) -> Any:
 
 
 def _label(cls: type) -> str:
-    """Return the name of a library's class in the table; empty for other classes."""
     module, name = class_module(cls), name_of(cls)
     module = {"_io": "io", "pathlib._local": "pathlib"}.get(module, module)
     if get_if_loaded(module, name) is not cls:
@@ -460,7 +439,7 @@ def _results(owner: str) -> dict[str, str]:
 
 
 def _name(function: Any) -> tuple[str, str]:
-    """Return the name and module of a function as stored by its type; empty for other objects."""
+    """Return the name and module of a function as stored by its type, or empty texts."""
     if type(function) in BOUND:
         function = function.__func__
     if _is_dispatcher(function):
@@ -484,8 +463,7 @@ def _is_dispatcher(value: Any) -> bool:
 
 
 def _annotated(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
-    """Return an `Instance` of the class named by an annotation; `MISSING` if there is none. names:
-    the globals of its function."""
+    """Return an `Instance` for an annotation, or `MISSING`. names: the globals of its function."""
     if is_class(annotation) and type(annotation) is not types.GenericAlias:
         return MISSING if annotation is type(None) else Instance(annotation)
     if depth > _DEEPEST:
@@ -516,7 +494,6 @@ def _bracketed(origin: Any, items: list[Any]) -> Any:
 
 
 def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any:
-    """Return the instance for an annotation given as a string."""
     if depth > _DEEPEST:
         return MISSING
     if isinstance(node, ast.Constant) and type(node.value) is str:
@@ -535,7 +512,6 @@ def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any
 
 
 def _object(node: Any, names: dict[str, Any]) -> Any:
-    """Return the object that a dotted name in an annotation refers to."""
     if isinstance(node, ast.Attribute):
         name, owner = node.attr, _object(node.value, names)
         if is_module(owner):
@@ -553,8 +529,7 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
 
 
 def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
-    """Return the class of a name that a module imports only for type checkers: the one in its
-    package with this name."""
+    """Find a class that a module imports only for type checkers in its package."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""
     if not package or package == "__main__":
@@ -588,7 +563,7 @@ _IMPORTED = re.compile(r"import\s+([\w.]+)(?:\s+as\s+(\w+))?")
 
 
 class Names(NamedTuple):
-    """The namespace as it would be after the preceding lines, as far as known."""
+    """The namespace after the preceding lines, as far as known."""
 
     values: Mapping[str, Any]
     modules: dict[str, str]
@@ -596,7 +571,6 @@ class Names(NamedTuple):
 
 
 def names_at(namespace: dict[str, Any], before: str) -> Names:
-    """Return the names known at the end of a text."""
     found: dict[str, Any] = {}
     names = Names(ChainMap(found, namespace), {})
     for line in before.rsplit("\n", _LINES + 1)[-_LINES - 1 : -1]:
@@ -610,7 +584,6 @@ def names_at(namespace: dict[str, Any], before: str) -> Names:
 
 
 def _bindings(line: str, names: Names) -> Iterator[tuple[str, Any]]:
-    """Yield the names that a line binds, with their values; `MISSING` for unknown ones."""
     if imported := _IMPORTED.fullmatch(line):
         path, alias = imported.groups()
         name, module = (alias, path) if alias else (path.partition(".")[0],) * 2

@@ -60,7 +60,7 @@ _USAGE = 1_000
 """Characters of a docstring to search for keyword arguments."""
 _SEARCHED = 1_000_000
 """Maximum characters of a file that is searched for a class."""
-_LONGEST_SOURCE = 400_000
+_LONGEST = 400_000
 """Maximum characters of a source or docstring to show."""
 
 
@@ -85,13 +85,13 @@ def explain(value: Any, expression: str, with_source: bool = False) -> Explanati
     if is_class(value) and not doc:
         function, _ = function_of(value)
         doc = get_docstring(function) if function is not None else ""
-    signature = format_signature(value, expression)
-    return Explanation(expression, signature, doc, where, source if with_source else "")
+    signature = format_signature(value, expression)[:_LONGEST]
+    shown = source[:_LONGEST] if with_source else ""
+    return Explanation(expression, signature, doc[:_LONGEST], where, shown)
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
-    """Return signature, docstring, location and source; for a module, its version instead of a
-    signature."""
+    """Return signature (of a module, its version), docstring, location and source."""
     if is_module(value):
         return _module_source(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value
@@ -99,15 +99,10 @@ def source(value: Any, expression: str) -> dict[str, Any]:
         expression = one_line(name_of(function))
     elif type(function) in _WITH_NAMES:
         expression = one_line(function.__name__)
-    found = explain(value, expression, with_source=True)
-    file, _, number = found.where.rpartition(":")
-    return {
-        "signature": found.signature[:_LONGEST_SOURCE],
-        "doc": found.doc[:_LONGEST_SOURCE],
-        "where": found.where if file else "",
-        "line": int(number) if number.isdigit() else 1,
-        "source": found.source[:_LONGEST_SOURCE],
-    }
+    found = explain(value, expression, with_source=True)._asdict()
+    del found["name"]
+    number = found["where"].rpartition(":")[2]
+    return {**found, "line": int(number) if number.isdigit() else 1}
 
 
 def _module_source(value: Any) -> dict[str, Any]:
@@ -116,10 +111,10 @@ def _module_source(value: Any) -> dict[str, Any]:
     # A pipe could block forever.
     if type(file) is str and file.endswith(".py") and os.path.isfile(file):
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_LONGEST_SOURCE)
+            text = opened.read(_LONGEST)
     return {
         "signature": f"version {version}" if version else "",
-        "doc": get_doc(value)[:_LONGEST_SOURCE],
+        "doc": get_doc(value)[:_LONGEST],
         "where": file if type(file) is str else "built in",
         "line": 1,
         "source": text,
@@ -130,7 +125,7 @@ def _module_source(value: Any) -> dict[str, Any]:
 
 
 def get_doc(value: Any) -> str:
-    """Return the docstring of a class, module, function or descriptor, if it is a plain string."""
+    """Return the docstring of a class, module, function or descriptor."""
     if type(value) is types.MethodType:
         value = value.__func__
     doc = None
@@ -144,13 +139,11 @@ def get_doc(value: Any) -> str:
 
 
 def doc_line(value: Any) -> str:
-    """Return the first line of the docstring."""
     return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), WIDTH)
 
 
 def get_docstring(value: Any) -> str:
-    """Return the docstring of a function, class or module, otherwise that of the object or its
-    class, if it is a plain string."""
+    """Return the docstring of a function, class or module, otherwise of the object or its class."""
     holder = value if variable_kind(value) != "data" else type(value)
     if holder is not value and type(own := own_dict(value).get("__doc__")) is str:
         return inspect.cleandoc(own)
@@ -164,8 +157,7 @@ def get_docstring(value: Any) -> str:
 
 
 def find_source(value: Any) -> tuple[str, str]:
-    """Return source and "file:line" of a function or class; empty if unknown. Runs no code of
-    metaclasses or wrapped objects."""
+    """Return source and "file:line"; empty if unknown. Runs no code of metaclasses."""
     if is_class(value):
         return _find_class_source(value)
     while type(value) is types.MethodType:
@@ -209,7 +201,6 @@ def _find_class_source(cls: Any) -> tuple[str, str]:
 
 
 def _find_class_file(cls: Any) -> str:
-    """Return the file of one of the class's functions, or of its module."""
     names = class_dict(cls)
     module = names.get("__module__")
     for item in list(names.values()):
@@ -228,8 +219,6 @@ def _find_class_file(cls: Any) -> str:
 
 
 class Parameter(NamedTuple):
-    """A parameter as written."""
-
     name: str
     text: str
     """Including stars, annotation and default."""
@@ -262,8 +251,7 @@ def _format_builtin(value: Any, name: str) -> str:
 
 
 def function_of(value: Any) -> tuple[Any, int]:
-    """Return the Python function that a call runs (None if there is none), and how many of its
-    first parameters are already bound."""
+    """Return the Python function that a call runs, if any, and how many parameters are bound."""
     if type(value) is get_if_loaded("functools", "partial"):
         function, bound = function_of(value.func)
         return function, bound + len(value.args)
@@ -289,7 +277,6 @@ def function_of(value: Any) -> tuple[Any, int]:
 
 
 def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
-    """Return the parameters that the caller passes."""
     code, annotations = function.__code__, annotations_of(function)
     names = code.co_varnames
     positional, only = code.co_argcount, code.co_posonlyargcount
@@ -323,8 +310,6 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
 
 
 def builtin_keywords(value: Any) -> list[str]:
-    """Return the keyword arguments of a function written in C, from its signature or
-    documentation."""
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) not in BUILT_IN and type(value) is not type:
@@ -340,8 +325,7 @@ def builtin_keywords(value: Any) -> list[str]:
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations; from Python 3.14 on as strings, because reading their values would
-    run code; empty if they cannot be read."""
+    """Return the annotations; from Python 3.14 on as strings, because reading them runs code."""
     try:
         if sys.version_info >= (3, 14):
             library = late_import("annotationlib")
@@ -370,8 +354,7 @@ def format_annotation(annotation: Any) -> str:
 
 
 def _is_plain(annotation: Any) -> bool:
-    """Return whether the `repr` of an annotation, and of everything in it, is the interpreter's
-    own."""
+    """Return whether the `repr` of an annotation runs only the interpreter's code."""
     if is_class(annotation):
         module = class_module(annotation)
         return type(annotation) is type or (

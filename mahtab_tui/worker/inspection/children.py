@@ -94,7 +94,6 @@ def _join(words: list[str], count: int) -> str:
 
 
 def _short_sequence(value: Any) -> str:
-    """Format a list by its items, if they are few and simple, otherwise by their types."""
     size, sample = len(value), list(islice(value, SAMPLE))
     if size <= _MOST_ITEMS and all(type(item) in SCALARS for item in sample):
         text = ", ".join(map(short_value, sample))
@@ -142,7 +141,6 @@ def describe_types(sample: Iterable[Any]) -> str:
 
 
 def _describe_size(value: Any) -> str:
-    """Describe the type of an object, with the size of a container."""
     cls = type(value)
     if cls is dict or cls in SEQUENCES:
         return f"{type_name(value)} of {len(value):,}"
@@ -165,10 +163,7 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def fields(value: Any) -> str:
-    """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none.
-
-    No value is truncated, because a secret is recognised only as a whole.
-    """
+    """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none."""
     words: list[str] = []
     room = WIDTH - len("(…)")
     for label, item in stored_fields(value):
@@ -213,7 +208,7 @@ class Child(NamedTuple):
 
 
 def container_class(value: object) -> Any:
-    """Return the built-in container class of an object; None if it is not a container."""
+    """Return the built-in container class of an object, if it is one."""
     return next((base for base in mro_of(type(value)) if base in _CONTAINERS), None)
 
 
@@ -251,8 +246,7 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
 
 
 def all_attributes(value: object) -> list[Child]:
-    """Return the attributes of an object and its classes without special names, private ones last.
-    Properties are not evaluated."""
+    """Return the attributes of an object and its classes, without special names, private ones last."""
     names = [
         name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
     ]
@@ -288,7 +282,6 @@ def _quote(text: str) -> str:
 
 
 def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
-    """Return some entries of a dict, iterating from the nearer end."""
     size, entries = dict.__len__(value), dict.items(value)
     stop = min(stop, size)
     if start <= size // 2:
@@ -297,12 +290,10 @@ def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
 
 
 def _key_label(key: Any) -> str:
-    """Format a dict's key as one line."""
     return _quote(key) if type(key) is str else one_line(summary(key) or type_name(key), _LABEL)
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """Return the names of a named tuple's fields."""
     for base in mro_of(cls):
         names = class_dict(base).get("_fields")
         if type(names) is tuple and all(type(name) is str for name in names):
@@ -311,8 +302,6 @@ def field_names(cls: type) -> tuple[str, ...]:
 
 
 def _attribute_names(value: Any) -> list[str]:
-    """Return the names of an object's own attributes in order, then of its classes' slots and
-    properties."""
     if is_module(value) or is_class(value):
         names = copy_text_keys(class_dict(value) if is_class(value) else own_dict(value))
         return [name for name in names if not name.startswith("__")]
@@ -338,8 +327,6 @@ def stored_attribute(value: object, name: str) -> Any:
 
 
 class ComputedValue(NamedTuple):
-    """A value computed on request, and its expression."""
-
     value: Any
     expression: str
 
@@ -405,7 +392,7 @@ def _start(
 
 
 def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
-    """Return the object that a step leads to, and the code after that for `value`, if known."""
+    """Return the object that a step leads to, and the code for it after that of `value`, if known."""
     kind, at = step[0], step[1]
     if kind == "item":
         found = list_children(value, at, at + 1)
@@ -449,7 +436,6 @@ def _is_name(text: str) -> bool:
 
 
 def _can_be_written(key: Any) -> bool:
-    """Return whether a key can be written as a literal of reasonable length."""
     if type(key) is float:
         return key - key == 0
     if type(key) is int or type(key) is bool:
@@ -505,7 +491,6 @@ def frame_locals(
 
 
 def _exception_chain(error: BaseException) -> list[BaseException]:
-    """Return an exception's chain in the order of its traceback, ending with itself."""
     chain: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and len(chain) < _MOST_ERRORS:

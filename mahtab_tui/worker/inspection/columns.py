@@ -228,7 +228,6 @@ class Condition(NamedTuple):
     operand: str = ""
 
     def compare(self, values: Any, operand: Any) -> Any:
-        """Compare a value, or a library's array, with the converted operand."""
         return COMPARISONS[self.op][0](values, operand)
 
     @property
@@ -260,9 +259,13 @@ _CHECK_EVERY = 4096
 _NUMBERS = Classes(int, float, bool)
 
 
+Rows = Sequence[int]
+"""Positions of rows from 0."""
+
+
 class Column:
-    """A column of any objects, whose code does not run. Subclasses use their library's functions.
-    Positions count its rows from 0."""
+    """A column of any objects, whose code does not run. Subclasses use their library's
+    functions."""
 
     right = False
     """Whether its values are numbers, which are right-aligned."""
@@ -275,7 +278,7 @@ class Column:
         known = [value for value in sample if cell_text(value) is not None]
         self.right = bool(known) and all(type(value) in _NUMBERS for value in known)
 
-    def texts(self, rows: Sequence[int]) -> list[str | None]:
+    def texts(self, rows: Rows) -> list[str | None]:
         """Format the values of some rows; None for missing ones."""
         return [cell_text(self._values[row]) for row in rows]
 
@@ -286,9 +289,7 @@ class Column:
         """Return the numbers for a plot as a numpy array; None if there are none."""
         return None
 
-    def order(
-        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
-    ) -> Sequence[int]:
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         """Return the positions of some rows (None: all), sorted stably by value, missing ones
         last. Raises `InspectionError` if the values have no order."""
         rows = range(len(self._values)) if among is None else among
@@ -311,7 +312,7 @@ class Column:
             found.append(abs(row))
         return found + missing
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         """Return the positions of matching rows, in order. Raises `InspectionError` if the
         condition does not apply to the column."""
         fits = _make_predicate(condition)

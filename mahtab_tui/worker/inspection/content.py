@@ -28,36 +28,15 @@ from .columns import Deadline, InspectionError, number_text
 from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
-"""Characters to count or search in one step."""
+"""Characters to search in one step."""
 MOST_CHARS = 200_000
 """Maximum characters or bytes of an answer."""
 
 _BASES = Classes(str, bytes, bytearray, memoryview)
 
 
-class LineCounts:
-    """Counts line breaks before each block of a text, as far as needed."""
-
-    def __init__(self) -> None:
-        self._text: Any = None
-        self._before: list[int] = [0]
-
-    def before(self, text: str, offset: int, deadline: Deadline) -> int:
-        """Count the line breaks before an offset."""
-        if text is not self._text:
-            self._text, self._before = text, [0]
-        known = self._before
-        while (len(known) - 1) * BLOCK + BLOCK <= offset:
-            deadline.check()
-            start = (len(known) - 1) * BLOCK
-            known.append(known[-1] + str.count(text, "\n", start, start + BLOCK))
-        block = offset // BLOCK
-        return known[block] + str.count(text, "\n", block * BLOCK, offset)
-
-
 def text_class(value: object) -> Any:
-    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for
-    other objects."""
+    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``; None for other objects."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
@@ -69,14 +48,12 @@ def part(value: Any, start: int, end: int) -> Any:
 
 
 def length(value: Any) -> int:
-    """Count characters or bytes."""
     if text_class(value) is memoryview and summary(value) == "released":
         return 0
     return int(text_class(value).__len__(_as_bytes(value)))
 
 
 def _as_bytes(value: Any) -> Any:
-    """Convert a memoryview to one of single bytes."""
     if type(value) is not memoryview:
         return value
     try:
@@ -91,32 +68,27 @@ def find(
     """Find the next or previous occurrence of words, wrapping around. Words without capitals ignore
     case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
-    size = length(value)
     pattern = re.compile(re.escape(words), flags)
+    size = length(value)
     for first, last in _blocks(start, size, backwards):
         deadline.check()
-        text = str.__getitem__(value, slice(first, min(last + len(words), size)))
         found = None
-        for matched in pattern.finditer(text):
-            if first + matched.start() >= last:
+        for matched in pattern.finditer(value, first, min(last + len(words), size)):
+            if matched.start() >= last:
                 break
             found = matched
             if not backwards:
                 break
         if found is not None:
-            return [first + found.start(), first + found.end()]
+            return list(found.span())
     return None
 
 
 def _blocks(start: int, size: int, backwards: bool) -> Iterator[tuple[int, int]]:
-    if backwards:
-        for low, high in ((0, start), (start, size)):
-            for last in range(high, low, -BLOCK):
-                yield max(low, last - BLOCK), last
-    else:
-        for low, high in ((start, size), (0, start)):
-            for first in range(low, high, BLOCK):
-                yield first, min(first + BLOCK, high)
+    parts = [(start, size), (0, start)]
+    for low, high in reversed(parts) if backwards else parts:
+        blocks = [(first, min(first + BLOCK, high)) for first in range(low, high, BLOCK)]
+        yield from reversed(blocks) if backwards else blocks
 
 
 BINS = 40
@@ -147,7 +119,6 @@ def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
 
 
 def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
-    """Compute a histogram."""
     numpy = sys.modules["numpy"]
     flat = numpy.asarray(values).reshape(-1)
     flat = flat[:: max(1, flat.size // MOST_VALUES)].astype("f8")
@@ -164,8 +135,7 @@ def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
 
 
 def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
-    """Reduce two-dimensional values to a grid of means, at most this large; None for parts without
-    numbers."""
+    """Reduce values to a grid of means, at most this large; None for parts without numbers."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
@@ -219,7 +189,6 @@ _PARTS = {
 
 
 def facts(value: Any) -> dict[str, Any]:
-    """Return shape, dtype, device and size."""
     found = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype)}
     if not _is_tensor(value):
         layout = "" if value.flags.c_contiguous else "strided"
@@ -234,8 +203,7 @@ def facts(value: Any) -> dict[str, Any]:
 
 
 def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
-    """Return a part of an array or tensor as a numpy array. indexes: an index for each dimension;
-    None keeps the whole dimension."""
+    """Return a part as a numpy array. indexes: one for each dimension; None keeps all of it."""
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
@@ -285,8 +253,7 @@ def can_be_drawn(value: Any) -> bool:
 
 
 def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
-    """Compute statistics of an array. Raises `InspectionError` if that would copy too many
-    numbers."""
+    """Raises `InspectionError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST_ARRAY and not values.flags.forc:
         raise InspectionError(
@@ -319,25 +286,12 @@ def is_picture(value: Any) -> bool:
 
 
 def draws_itself(value: Any) -> bool:
-    """Return whether an object can be drawn on request: an array of colours, or an object that
-    draws itself."""
+    """Return whether an object can be drawn on request, such as an array of colours."""
     return _is_colours(value) or find_in_class(type(value), "_repr_png_") is not MISSING
 
 
-def measure(value: Any) -> tuple[int, int] | None:
-    """Return a picture's width and height in pixels; zeros if it must be drawn for that; None if it
-    is not a picture."""
-    if _is_image(value):
-        width, height = value.size
-        return width, height
-    if _is_colours(value):
-        return value.shape[1], value.shape[0]
-    return (0, 0) if is_picture(value) or draws_itself(value) else None
-
-
 def picture(value: Any) -> bytes:
-    """Return the picture as a file. Runs the drawing code of a figure or object. Raises
-    `InspectionError` if there is no picture."""
+    """Return the picture as a file, running the object's drawing code. Raises `InspectionError`."""
     if _is_file(value):
         found = bytes(value)
     elif _is_image(value):
@@ -361,7 +315,6 @@ def picture(value: Any) -> bytes:
 
 
 def _png(pixels: Any) -> bytes:
-    """Encode an array of bytes (height, width, three or four channels) as PNG."""
     height, width, colours = pixels.shape
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 
@@ -375,7 +328,6 @@ def _png(pixels: Any) -> bytes:
 
 
 def _is_image(value: Any) -> bool:
-    """Return whether a value is an image of PIL's own classes."""
     return is_subclass(type(value), get_if_loaded("PIL.Image", "Image")) and is_from(value, "PIL")
 
 

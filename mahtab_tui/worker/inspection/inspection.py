@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..completion.signatures import source
@@ -43,7 +44,7 @@ from .tables import Arrangement, RecordTable, Table, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"
 REFRESH_SECONDS = 10.0
-"""Seconds before the installed entry points are read again."""
+"""Seconds after which the installed entry points are read again."""
 MOST_VIEWS = 7
 """Maximum number of views of an object."""
 PICTURE = 10.0
@@ -57,32 +58,27 @@ MOST_ITEMS = 500
 Fields = dict[str, Any]
 
 
-class InspectorRegistry:
-    """The registered inspectors of this environment."""
+def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+    """Return the registered inspector for an object; None if there is none. Loading it imports its
+    package."""
+    names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
+    if not names:
+        return None
+    path = tuple(entry for entry in sys.path if type(entry) is str)
+    points = _entry_points(path, time.monotonic() // REFRESH_SECONDS)
+    return next((points[name].load() for name in names if name in points), None)
 
-    def __init__(self) -> None:
-        self._points: dict[str, Any] = {}
-        self._refreshed_at = -REFRESH_SECONDS
-        self._path: tuple[str, ...] = ()
 
-    def find(self, value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-        """Return the inspector for an object; None if there is none. Loading it imports its
-        package."""
-        names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
-        if not names:
-            return None
-        path = tuple(entry for entry in sys.path if type(entry) is str)
-        if time.monotonic() - self._refreshed_at >= REFRESH_SECONDS or path != self._path:
-            found = late_import("importlib.metadata").entry_points()
-            # A dict before Python 3.10.
-            points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
-            self._points = {point.name: point for point in points}
-            self._refreshed_at, self._path = time.monotonic(), path
-        return next((self._points[name].load() for name in names if name in self._points), None)
+@lru_cache(1)
+def _entry_points(path: tuple[str, ...], period: float) -> dict[str, Any]:
+    """Read the installed entry points, again in each period."""
+    found = late_import("importlib.metadata").entry_points()
+    # A dict before Python 3.10.
+    points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
+    return {point.name: point for point in points}
 
 
 def _full_name(cls: type) -> str:
-    """Return a class's full name if its module really contains it; empty for built-in classes."""
     module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
     if type(module) is not str or module in ("builtins", "__main__"):
         return ""
@@ -99,9 +95,7 @@ class Inspection:
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
         self._computed: dict[str, dict[int, ComputedValue]] = {}
-        self._registered = InspectorRegistry()
         self._arrangements: dict[str, Arrangement] = {}
-        self._line_counts: dict[str, content.LineCounts] = {}
         self._answers: dict[str, Callable[[ResolvedPath, Fields, Deadline], Fields]] = {
             "open": self._open,
             "children": self._children,
@@ -117,7 +111,6 @@ class Inspection:
             "text": self._text,
             "find": self._find,
             "source": lambda at, asked, deadline: source(at.target, at.expression),
-            "measure": lambda at, asked, deadline: {"size": content.measure(at.library_value)},
             "evaluate": self._evaluate,
             "picture": self._picture,
             "repr": self._repr,
@@ -152,7 +145,6 @@ class Inspection:
         with self._lock:
             self._computed.pop(client, None)
             self._arrangements.pop(client, None)
-            self._line_counts.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
@@ -168,17 +160,15 @@ class Inspection:
         return {**about, "path": at.path, "shown": shown, "problem": problem}
 
     def _inspector_views(self, value: Any, client: str) -> list[Fields]:
-        inspector = run_limited(lambda: self._registered.find(value), "Loading its inspector")
+        inspector = run_limited(lambda: find_inspector(value), "Loading its inspector")
         if inspector is None:
             return []
 
         def run_inspector() -> list[tuple[str, Any]]:
             shown = inspector(value)
             if not isinstance(shown, Mapping):
-                raise TypeError(
-                    "an inspector returns a mapping of titles to objects, "
-                    f"not {type(shown).__name__}"
-                )
+                kind = type(shown).__name__
+                raise TypeError(f"an inspector returns a mapping of titles to objects, not {kind}")
             return [(str(title), view) for title, view in list(shown.items())[:MOST_VIEWS]]
 
         return [
@@ -230,10 +220,7 @@ class Inspection:
 
     def _text(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         text, start = _text_at(at), asked["start"]
-        found = content.part(text, start, asked["end"])
-        with self._lock:
-            counts = self._line_counts.setdefault(asked["client"], content.LineCounts())
-        line = counts.before(text, start, deadline)
+        found, line = content.part(text, start, asked["end"]), str.count(text, "\n", 0, start)
         return {"text": found, "line": line, "size": content.length(text)}
 
     def _find(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
@@ -295,7 +282,6 @@ _PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(Not
 
 
 def describe_object(value: Any, expression: str) -> Fields:
-    """Describe an object and its views."""
     own = as_library_type(value)
     table = as_table(own)
     return {
@@ -312,8 +298,6 @@ def describe_object(value: Any, expression: str) -> Fields:
 
 
 def _list_views(value: Any, table: Table | None) -> list[str]:
-    """Return the views of an object, most suitable first. table: the object as a table, if it is
-    one."""
     views = _own_views(value, table)
     if content.is_picture(value):
         views.insert(0, "picture")
@@ -338,7 +322,6 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
 
 
 def _plottable_column(table: Table) -> Column | None:
-    """Return the only column of a table, if its numbers can be plotted."""
     if table.columns != 1 or "numpy" not in sys.modules:
         return None
     try:

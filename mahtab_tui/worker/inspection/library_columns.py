@@ -20,6 +20,7 @@ from .columns import (
     Condition,
     Deadline,
     InspectionError,
+    Rows,
     Statistics,
     cell_text,
     choose_decimals,
@@ -55,7 +56,7 @@ class NumberColumn(Column):
             return self._values
         return _numpy().where(self._missing, float("nan"), self._values)
 
-    def texts(self, rows: Sequence[int]) -> list[str | None]:
+    def texts(self, rows: Rows) -> list[str | None]:
         selected = _as_slice(rows)
         part = self._values[selected]
         if self._kind in "mM":
@@ -69,9 +70,7 @@ class NumberColumn(Column):
         missing = self._missing[selected].tolist()
         return [None if gone else text for text, gone in zip(found, missing)]
 
-    def order(
-        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
-    ) -> Sequence[int]:
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         numpy = _numpy()
         values, missing = self._values, self._missing_mask()
         if self._kind == "c":
@@ -90,7 +89,7 @@ class NumberColumn(Column):
             found = numpy.concatenate([found[~missing[found]], numpy.flatnonzero(missing)])
         return found if among is None else among[found]  # type: ignore[no-any-return]
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         numpy = _numpy()
         missing = self._missing_mask()
         if missing is None:
@@ -129,7 +128,6 @@ class NumberColumn(Column):
         return number_statistics(count, low.item(), high.item(), average, sample)
 
     def _format_moments(self, part: Any) -> list[str | None]:
-        """Format datetimes or timedeltas."""
         if self._kind == "M":
             texts = _numpy().datetime_as_string(part, unit=self._unit, casting="unsafe").tolist()
             return [None if text == "NaT" else text.replace("T", " ") for text in texts]
@@ -145,7 +143,6 @@ class NumberColumn(Column):
         return _numpy().isnat(self._values) if self._kind in "mM" else None
 
     def _convert(self, text: str) -> Any:
-        """Convert a condition's operand to the array's type."""
         try:
             if self._kind == "M":
                 return _numpy().datetime64(text.replace(" ", "T"))
@@ -174,18 +171,16 @@ class CategoryColumn(Column):
         self._codes = values.codes
         self._numbers = NumberColumn(self._codes, missing=self._codes < 0)
 
-    def texts(self, rows: Sequence[int]) -> list[str | None]:
+    def texts(self, rows: Rows) -> list[str | None]:
         codes = self._codes[_as_slice(rows)].tolist()
         categories = self._values.categories
         known = {code: cell_text(categories[code]) for code in set(codes) if code >= 0}
         return [known.get(code) for code in codes]
 
-    def order(
-        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
-    ) -> Sequence[int]:
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         return self._numbers.order(descending, among, deadline)
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         if condition.op in ("missing", "present"):
             return self._numbers.matching(condition, deadline)
         fitting = Column(self._values.categories).matching(condition, deadline)
@@ -210,11 +205,8 @@ def column_of(series: Any) -> Column:
         raise InspectionError(f"Values of the type {name} are not supported.")
     if type(dtype).__module__.startswith("numpy"):
         return _array_column(series.to_numpy(), "")
-    if (
-        name == "CategoricalDtype"
-        and is_index(dtype.categories)
-        and is_own_type(dtype.categories.dtype)
-    ):
+    categories = dtype.categories if name == "CategoricalDtype" else None
+    if is_index(categories) and is_own_type(categories.dtype):
         return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(_arrow().chunked_array(series.array.__arrow_array__()), str(dtype))
@@ -244,8 +236,7 @@ def has_foreign_zone(dtype: Any) -> bool:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Format a dtype of numpy or pandas. User objects inside it, such as a time zone, are shown by
-    their type."""
+    """Format a dtype; a time zone of the user's is shown by its type."""
     if has_foreign_zone(dtype):
         return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
     if is_one_of(dtype, "pandas", "IntervalDtype"):
@@ -255,13 +246,12 @@ def dtype_text(dtype: Any) -> str:
     return str(dtype)
 
 
-def _as_slice(rows: Sequence[int]) -> Any:
-    """Convert rows to an array index, a slice if possible."""
+def _as_slice(rows: Rows) -> Any:
     return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
 
 
 def _coarsest_unit(values: Any) -> str | None:
-    """Return the coarsest unit that shows some datetimes exactly; None for their own unit."""
+    """Return the coarsest unit that shows some datetimes exactly, if there is one."""
     known = values[~_numpy().isnat(values)]
     units = ("D", "m", "s", "ms", "us")
     return next((unit for unit in units if (known.astype(f"M8[{unit}]") == known).all()), None)
@@ -284,10 +274,10 @@ class _TypedColumn(Column):
         sample = range(min(SAMPLED_ROWS, len(values)))
         self._decimals = choose_decimals(self._read(sample)) if kind == "float" else 1
 
-    def _read(self, rows: Sequence[int]) -> list[Any]:
+    def _read(self, rows: Rows) -> list[Any]:
         raise NotImplementedError
 
-    def texts(self, rows: Sequence[int]) -> list[str | None]:
+    def texts(self, rows: Rows) -> list[str | None]:
         return list(map(self._format, self._read(rows)))
 
     def _format(self, value: Any) -> str | None:
@@ -300,7 +290,6 @@ class _TypedColumn(Column):
         return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
 
     def _convert(self, text: str) -> Any:
-        """Convert a condition's operand to the column's type."""
         try:
             if self._kind == "time":
                 moment = datetime.datetime.fromisoformat(text)
@@ -313,8 +302,6 @@ class _TypedColumn(Column):
 
 
 class ArrowColumn(_TypedColumn):
-    """A ChunkedArray."""
-
     def __init__(self, values: Any, name: str = "") -> None:
         types, kind = _arrow().types, values.type
         if types.is_floating(kind):
@@ -329,7 +316,7 @@ class ArrowColumn(_TypedColumn):
             word = "bool" if types.is_boolean(kind) else ""
         super().__init__(values, name or str(kind), word)
 
-    def _read(self, rows: Sequence[int]) -> list[Any]:
+    def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
             part = self._values.slice(rows.start, len(rows))
         else:
@@ -339,22 +326,19 @@ class ArrowColumn(_TypedColumn):
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
 
-    def order(
-        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
-    ) -> Sequence[int]:
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         arrow = _arrow()
         rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
         values = self._values if rows is None else self._values.take(rows)
         try:
-            found = _compute().sort_indices(
-                values, sort_keys=[("", "descending" if descending else "ascending")]
-            )
-        except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
+            keys = [("", "descending" if descending else "ascending")]
+            found = _compute().sort_indices(values, sort_keys=keys)
+        except arrow.ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
         return (found if rows is None else rows.take(found)).to_pylist()  # type: ignore[no-any-return]
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         compute, (op, operand) = _compute(), condition
         if op in ("missing", "present"):
             missing = self._values.is_null(nan_is_null=True)
@@ -388,7 +372,6 @@ class ArrowColumn(_TypedColumn):
         return number_statistics(missing, low, high, mean, sampled(values).to_pylist())
 
     def _top(self) -> Sequence[str]:
-        """Return the most common texts."""
         counted = self._values.drop_null().value_counts()
         if len(counted) > DISTINCT:
             return ()
@@ -396,8 +379,6 @@ class ArrowColumn(_TypedColumn):
 
 
 class PolarsColumn(_TypedColumn):
-    """A Series of polars."""
-
     def __init__(self, values: Any) -> None:
         polars, dtype = sys.modules["polars"], values.dtype
         if dtype.is_float():
@@ -412,7 +393,7 @@ class PolarsColumn(_TypedColumn):
             word = "bool" if dtype == polars.Boolean else ""
         super().__init__(values, str(dtype).partition("(")[0].lower(), word)
 
-    def _read(self, rows: Sequence[int]) -> list[Any]:
+    def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
             return self._values.slice(rows.start, len(rows)).to_list()  # type: ignore[no-any-return]
         return self._values.gather(list(rows)).to_list()  # type: ignore[no-any-return]
@@ -421,9 +402,7 @@ class PolarsColumn(_TypedColumn):
         # NaN is not a missing value.
         return "NaN" if type(value) is float and value != value else super()._format(value)
 
-    def order(
-        self, descending: bool, among: Sequence[int] | None, deadline: Deadline
-    ) -> Sequence[int]:
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         polars = sys.modules["polars"]
         rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
         values = self._values if rows is None else self._values.gather(rows)
@@ -434,7 +413,7 @@ class PolarsColumn(_TypedColumn):
         deadline.check()
         return found if rows is None else rows.gather(found)  # type: ignore[no-any-return]
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Sequence[int]:
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         values, (op, operand) = self._values, condition
         polars = sys.modules["polars"]
         try:
@@ -467,7 +446,6 @@ class PolarsColumn(_TypedColumn):
         return values.fill_nan(None) if self._kind == "float" else values
 
     def _top(self) -> Sequence[str]:
-        """Return the most common texts."""
         texts = self._values.drop_nulls().cast(sys.modules["polars"].String).alias("value")
         counted = texts.value_counts(sort=True)
         if len(counted) > DISTINCT:
@@ -477,10 +455,8 @@ class PolarsColumn(_TypedColumn):
 
 
 def _arrow() -> Any:
-    """Return pyarrow, which is already loaded if there is one of its arrays."""
     return sys.modules["pyarrow"]
 
 
 def _compute() -> Any:
-    """Return pyarrow's compute functions, which load on first use."""
     return importlib.import_module("pyarrow.compute")

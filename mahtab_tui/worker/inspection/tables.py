@@ -44,7 +44,6 @@ class Table:
         return None
 
     def series(self, column: int) -> Any:
-        """Return a column as the library's object."""
         return self._value if self._names is None else self._value[self._names[column]]
 
     def expression(self, column: int) -> str:
@@ -57,8 +56,6 @@ class Table:
 
 
 class RecordTable(Table):
-    """A list of dicts with string keys."""
-
     def column(self, column: int) -> Column:
         return Column(_RecordValues(self._value, self.name(column)), "")
 
@@ -74,8 +71,6 @@ class RecordTable(Table):
 
 
 class _RecordValues:
-    """The values under one key."""
-
     def __init__(self, records: list[Any], key: str) -> None:
         self._records = records
         self._key = key
@@ -95,7 +90,6 @@ class _RecordValues:
 
 
 def _record_table(value: Any) -> RecordTable | None:
-    """Return a list as a table if its first elements are all dicts with string keys, else None."""
     if type(value) is not list or not value:
         return None
     names: dict[str, None] = {}
@@ -112,8 +106,6 @@ def _record_table(value: Any) -> RecordTable | None:
 
 
 class ArrowTable(Table):
-    """An Arrow Table, or a ChunkedArray."""
-
     def __init__(self, value: Any) -> None:
         super().__init__(value, getattr(value, "column_names", None))
 
@@ -131,8 +123,6 @@ class ArrowTable(Table):
 
 
 class PolarsTable(Table):
-    """A DataFrame or Series of polars."""
-
     def __init__(self, value: Any) -> None:
         super().__init__(value, getattr(value, "columns", None))
 
@@ -151,8 +141,7 @@ class PolarsTable(Table):
 
 
 class MatrixTable(Table):
-    """A numpy array of one or two dimensions; its columns are those of the second dimension, or the
-    fields of a record array."""
+    """A numpy array; its columns are those of its second dimension, or its fields."""
 
     def __init__(self, value: Any) -> None:
         self._is_matrix = value.dtype.names is None and value.ndim == 2
@@ -230,7 +219,7 @@ def key_text(value: Any) -> str:
 
 
 def as_table(value: Any) -> Table | None:
-    """Return an object as a table; None if it is not one, or if its library is not loaded."""
+    """Return an object as a table; None if it is not one."""
     if is_index(value) or (
         is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
     ):
@@ -253,8 +242,6 @@ Filters = Sequence[Sequence[Any]]
 
 
 class Arrangement:
-    """Caches the rows of a table, as last sorted and filtered."""
-
     def __init__(self) -> None:
         self._last: tuple[Any, Any, Sequence[int]] = None, None, ()
         """Table, request and rows, read and written as one tuple, because several threads ask."""
@@ -322,7 +309,6 @@ def page(
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
-    """Return name and type of some columns."""
     found = []
     for number in columns:
         if not 0 <= number < table.columns:
@@ -339,8 +325,8 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Return the rows of a table that match the filters, sorted, as an object of the same kind.
-    Raises ValueError with a message for the user."""
+    """Return matching rows, sorted, as an object of the same kind. Raises ValueError with a message
+    for the user."""
     table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
