@@ -525,10 +525,9 @@ class Responder:
         return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
-        found = late_import(f"{__package__}.completion.complete").explain_at(
+        return late_import(f"{__package__}.completion.complete").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
-        return None if found is None else found._asdict()
 
 
 def _change_directory(frame: Frame) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 from .completion.signatures import doc_line, find_source, format_signature, get_docstring
 from .inspection.children import (
     SAMPLE,
-    SCALARS,
     SEQUENCES,
     container_class,
     describe_type,
@@ -34,6 +33,7 @@ from .inspection.content import text_class
 from .objects import (
     BOUND,
     MISSING,
+    SCALARS,
     Classes,
     attributes,
     class_module,
@@ -64,19 +64,13 @@ SECONDS = 1.0
 ALL_SECONDS = 2.0
 """Time limit for all variables; the rest is left out."""
 
-_WIDTH = 240
-"""Maximum characters of a line."""
-_ITEMS = 12
-"""Maximum number of a container's items, or attributes, to show."""
-_NAMES = 30
-"""Maximum number of names in a line."""
-_ONE_LINE = 120
-"""Maximum characters of a dict that is shown on one line."""
-_TEXT = 100
-"""Maximum characters of a text's first line."""
-_BYTES = 20
-_COUNTED = 50_000_000
-"""Maximum characters of a text whose lines are counted."""
+_LINE_WIDTH = 240
+_MOST_ITEMS = 12
+_MOST_NAMES = 30
+_DICT_WIDTH = 120
+_TEXT_WIDTH = 100
+_BYTES_SHOWN = 20
+_LONGEST_COUNTED = 50_000_000
 _COROUTINE = 0x80
 """Flag of an ``async def``'s code object."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -102,7 +96,7 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
 
 def describe_value(name: str, value: Any, limit: int) -> str:
     """Describe an object in printable lines of at most `limit` characters in total."""
-    lines = [one_line(line, _WIDTH) for line in _lines(name, value)]
+    lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:
         return "\n".join(lines)
     shown, room = [], limit - len("...")
@@ -147,33 +141,33 @@ def _lines(name: str, value: Any) -> list[str]:
 
 def _text_lines(name: str, value: Any) -> list[str]:
     size = str.__len__(value)
-    first = str.__getitem__(value, slice(0, _TEXT + 1))
+    first = str.__getitem__(value, slice(0, _TEXT_WIDTH + 1))
     title = f"{name}: {type_name(value)}, {format_count(size, 'characters')}"
-    if size <= _TEXT and "\n" not in first:
+    if size <= _TEXT_WIDTH and "\n" not in first:
         return [f"{title}: {first!r}"]
-    if size <= _COUNTED:
+    if size <= _LONGEST_COUNTED:
         title += f", {format_count(str.count(value, chr(10)) + 1, 'lines')}"
-    return [title, f"  first line: {literal(first.partition(chr(10))[0], _TEXT)}"]
+    return [title, f"  first line: {literal(first.partition(chr(10))[0], _TEXT_WIDTH)}"]
 
 
 def _bytes_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
-    first = repr(bytes(base.__getitem__(value, slice(0, _BYTES))))
-    shown = first if size <= _BYTES else f"{first[:-1]}…{first[-1]}"
+    first = repr(bytes(base.__getitem__(value, slice(0, _BYTES_SHOWN))))
+    shown = first if size <= _BYTES_SHOWN else f"{first[:-1]}…{first[-1]}"
     return [f"{name}: {type_name(value)}, {format_count(size, 'bytes')}: {shown}"]
 
 
 def _dict_lines(title: str, value: Any) -> list[str]:
     size = dict.__len__(value)
-    items = list(islice(dict.items(value), _ITEMS + _NAMES))
-    words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_ITEMS]]
-    if size <= _ITEMS and sum(map(len, words)) + 2 * size <= _ONE_LINE:
+    items = list(islice(dict.items(value), _MOST_ITEMS + _MOST_NAMES))
+    words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_MOST_ITEMS]]
+    if size <= _MOST_ITEMS and sum(map(len, words)) + 2 * size <= _DICT_WIDTH:
         return [f"{title}: {{{', '.join(words)}}}" if words else title]
     lines = [title, *(f"  {word}" for word in words)]
-    if size > _ITEMS:
-        names = [short_key(key) for key, _ in items[_ITEMS:]]
+    if size > _MOST_ITEMS:
+        names = [short_key(key) for key, _ in items[_MOST_ITEMS:]]
         names += ["..."] if size > len(items) else []
-        lines.append(f"  and {size - _ITEMS:,} more keys: {', '.join(names)}")
+        lines.append(f"  and {size - _MOST_ITEMS:,} more keys: {', '.join(names)}")
     return lines
 
 
@@ -185,13 +179,13 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     title += f" of {kinds}" if kinds else ""
     if kinds == "dict" and type(sample[0]) is dict:
         return [title, *_dict_lines("  first item", sample[0])]
-    shown = sample[:_ITEMS]
-    fields = field_names(type(value))[:_ITEMS] if base is tuple else ()
-    words = [short_value(item, field) for item, field in zip(shown, [*fields, *[""] * _ITEMS])]
+    shown = sample[:_MOST_ITEMS]
+    fields = field_names(type(value))[:_MOST_ITEMS] if base is tuple else ()
+    words = [short_value(item, field) for item, field in zip(shown, [*fields, *[""] * _MOST_ITEMS])]
     if fields:
         words = [f"{field}={word}" for field, word in zip(fields, words)]
     more = [f"... and {size - len(words):,} more"] if size > len(words) else []
-    if all(type(item) in SCALARS for item in shown) and sum(map(len, words)) <= _ONE_LINE * 2:
+    if all(type(item) in SCALARS for item in shown) and sum(map(len, words)) <= _DICT_WIDTH * 2:
         return [f"{title}: {', '.join([*words, *more])}" if words else title]
     if not fields and base in (list, tuple):
         words = [f"[{at}]: {word}" for at, word in enumerate(words)]
@@ -243,8 +237,8 @@ def _methods(value: Any) -> list[str]:
 
 
 def _names_line(word: str, names: Sequence[str]) -> list[str]:
-    more = [f"... and {len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
-    return [f"  {word}: {', '.join([*names[:_NAMES], *more])}"] if names else []
+    more = [f"... and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
+    return [f"  {word}: {', '.join([*names[:_MOST_NAMES], *more])}"] if names else []
 
 
 def _instance_lines(name: str, value: Any) -> list[str]:
@@ -253,8 +247,8 @@ def _instance_lines(name: str, value: Any) -> list[str]:
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."
     return [
         f"{name}: {where}{type_name(value)} object",
-        *(f"  .{label}: {short_value(item, label)}" for label, item in stored[:_ITEMS]),
-        *_names_line("more attributes", [label for label, _ in stored[_ITEMS:]]),
+        *(f"  .{label}: {short_value(item, label)}" for label, item in stored[:_MOST_ITEMS]),
+        *_names_line("more attributes", [label for label, _ in stored[_MOST_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),
     ]
 
@@ -263,7 +257,6 @@ def _instance_lines(name: str, value: Any) -> list[str]:
 
 CHARACTERS = 200_000
 DETAIL_SECONDS = 2.0
-"""Time limit for an object's own `__repr__`."""
 _PLAIN = Classes(
     *(bool, int, float, complex, str, bytes, bytearray, type(None)),
     *(list, tuple, set, frozenset, dict),

@@ -39,17 +39,12 @@ from .tracebacks import library_name
 from .variables import looks_secret, one_line, type_name
 
 SECONDS = 1.0
-"""Time limit of a hint."""
 LONGEST = 600
 """Characters of a hint."""
-_MOST = 2_000
-"""Maximum number of an axis's labels to read."""
-_SAMPLE = 20
-"""Number of a column's values to read."""
-_SHOWN = 40
-"""Maximum characters of a value."""
-_FILES, _ENTRIES = 10, 1_000
-"""Maximum number of files to name, and of a folder's entries to read."""
+_MOST_LABELS = 2_000
+_SAMPLED_VALUES = 20
+_VALUE_WIDTH = 40
+_MOST_FILES, _MOST_ENTRIES = 10, 1_000
 _PLAIN = (str, int, float, bool)
 
 
@@ -132,7 +127,7 @@ def _missing_names(failed: Failure) -> list[Any]:
     message = argument.partition("; valid columns")[0].partition("dtype=")[0]
     message = message.removeprefix("Missing column provided to 'parse_dates'")
     message = message[message.find("[") :] if "['" in message or '["' in message else message
-    return [single or double for single, double in _QUOTED.findall(message[:_MOST])]
+    return [single or double for single, double in _QUOTED.findall(message[:_MOST_LABELS])]
 
 
 def _is_plain(label: object) -> bool:
@@ -142,7 +137,7 @@ def _is_plain(label: object) -> bool:
 
 
 def _labels(labels: Iterable[Any]) -> list[Any]:
-    return [label for label in islice(labels, _MOST) if _is_plain(label)]
+    return [label for label in islice(labels, _MOST_LABELS) if _is_plain(label)]
 
 
 def _columns_of_file(failed: Failure) -> list[Any] | None:
@@ -161,10 +156,7 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
     if is_frame and (index is None or index is value.columns):
         absent = [label for label in names if label not in columns]
         if absent and absent[0] in _labels(value.index.names):
-            return (
-                f"{_quote(absent[:1])} is the index of {name or 'the table'}, not a column. "
-                f"{name or 'df'}.reset_index() makes it a column"
-            )
+            return f"{_quote(absent[:1])} is the index of {name or 'the table'}, not a column. {name or 'df'}.reset_index() makes it a column"
         return _no_column(absent, columns, name) if absent else ""
     labels = _labels(value.index)
     absent = [label for label in names if label not in labels]
@@ -257,11 +249,11 @@ def _accessor(failed: Failure, conversion: str) -> str:
 
 def _describe(series: Any) -> str:
     name = one_line(series.name, 60) if type(series.name) is str else ""
-    values = series.iloc[:_SAMPLE].tolist()
+    values = series.iloc[:_SAMPLED_VALUES].tolist()
     values = [value for value in values if _is_plain(value) and value == value]
     example = ""
     if values and not looks_secret(name):
-        example = f", for example {one_line(repr(values[0]), _SHOWN)}"
+        example = f", for example {one_line(repr(values[0]), _VALUE_WIDTH)}"
     return f"{repr(name) if name else 'the Series'} has dtype {series.dtype}{example}"
 
 
@@ -287,10 +279,7 @@ def _text_column(failed: Failure, series: Any) -> str:
     if _MOMENTS.search(failed.message):
         return f"{described}. Convert it first: pd.to_datetime({expression})"
     if not any(char.isdecimal() for text in texts for char in text):
-        return (
-            f"{described}: text, not numbers. Use a column of numbers, or count the values: "
-            f"{expression}.value_counts()"
-        )
+        return f"{described}: text, not numbers. Use a column of numbers, or count the values: {expression}.value_counts()"
     if any(re.search(r"[^\d\s.eE+-]", text) for text in texts):
         expression += ".str.replace(r'[^0-9.-]', '', regex=True)"
     return f"{described}. Convert it first: pd.to_numeric({expression}, errors='coerce')"
@@ -299,7 +288,7 @@ def _text_column(failed: Failure, series: Any) -> str:
 def _texts(series: Any) -> list[str]:
     if not is_own_type(series.dtype) or series.dtype.kind in "bifcmM":
         return []
-    return [value for value in series.iloc[:_SAMPLE].tolist() if type(value) is str]
+    return [value for value in series.iloc[:_SAMPLED_VALUES].tolist() if type(value) is str]
 
 
 def _text_table(failed: Failure, table: Any) -> str:
@@ -308,10 +297,7 @@ def _text_table(failed: Failure, table: Any) -> str:
     if not names:
         return ""
     encode = ", or encode them: pd.get_dummies(df)" if "could not convert" in failed.message else ""
-    return (
-        f"columns with text: {list_names(names, 200)}. "
-        f"Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
-    )
+    return f"columns with text: {list_names(names, 200)}. Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
 
 
 def _plain_text(message: str) -> str:
@@ -325,10 +311,7 @@ def _plain_text(message: str) -> str:
     if value and any(char.isdecimal() for char in value[1]):
         return "keep the number only: float(re.sub(r'[^0-9.-]', '', text))"
     if "can only concatenate str" in message or "must be str, not" in message:
-        return (
-            "to join text and a number: f'{text}{number}', or str(number); "
-            "to add them: float(text) + number"
-        )
+        return "to join text and a number: f'{text}{number}', or str(number); to add them: float(text) + number"
     return ""
 
 
@@ -336,10 +319,7 @@ def ambiguous_truth(failed: Failure) -> str:
     """Explain how to combine conditions on columns."""
     if "truth value of a" not in failed.message:
         return ""
-    return (
-        "combine conditions with & | ~ instead of and, or, not, each in parentheses: "
-        "df[(df['a'] > 1) & (df['b'] < 5)]. Whether any or all values are true: .any(), .all()"
-    )
+    return "combine conditions with & | ~ instead of and, or, not, each in parentheses: df[(df['a'] > 1) & (df['b'] < 5)]. Whether any or all values are true: .any(), .all()"
 
 
 def unaligned(failed: Failure) -> str:
@@ -351,10 +331,7 @@ def unaligned(failed: Failure) -> str:
     differ = "the labels or their order differ"
     if len(set(lengths)) == 2:
         differ = f"the lengths are {lengths[0]:,} and {lengths[1]:,}"
-    return (
-        f"{differ}. Same values at all: a.equals(b). "
-        "By position, if as long: a.reset_index(drop=True) == b.reset_index(drop=True)"
-    )
+    return f"{differ}. Same values at all: a.equals(b). By position, if as long: a.reset_index(drop=True) == b.reset_index(drop=True)"
 
 
 # Missing attributes
@@ -393,7 +370,6 @@ _IN_POLARS = {
     "to_csv": ".write_csv(file)",
     "with_column": ".with_columns(…)",
 }
-"""Replacements in polars for attributes of pandas."""
 
 _ATTRIBUTE = re.compile(
     r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?"
@@ -417,10 +393,7 @@ def missing_attribute(failed: Failure) -> str:
     )
     written = "" if node is None else one_line(ast.unparse(node.value), 60)
     if kind == "NoneType":
-        return (
-            f"{written or 'the value'} is None here. Functions that change an object in place "
-            "(inplace=True, .sort(), .append()) return None: do not assign their result"
-        )
+        return f"{written or 'the value'} is None here. Functions that change an object in place (inplace=True, .sort(), .append()) return None: do not assign their result"
     value = _owner(failed, kind, node)
     if value is MISSING:
         return ""
@@ -431,10 +404,7 @@ def missing_attribute(failed: Failure) -> str:
     has_pandas = series is not MISSING and find_in_class(series, name) is not MISSING
     if has_pandas and type_name(value) in ("list", "tuple", "dict", "ndarray"):
         what = "DataFrame" if type(value) is dict else "Series"
-        return (
-            f"a {type_name(value)} has no .{name}, a pandas {what} has: "
-            f"pd.{what}({written or 'values'}).{name}"
-        )
+        return f"a {type_name(value)} has no .{name}, a pandas {what} has: pd.{what}({written or 'values'}).{name}"
     names = own_dict(value) if is_module(value) else attributes(value)
     near = _near(failed, name, names)
     return f"there is no {name!r} in {one_line(kind, 60)}.{near}" if near else ""
@@ -563,7 +533,6 @@ _TABLES = (
     ("pandas.api.typing", "DataFrameGroupBy", "SeriesGroupBy"),
     ("polars", "DataFrame", "LazyFrame", "Series", "Expr"),
 )
-"""Modules, and their classes whose methods are recognised."""
 
 
 def wrong_arguments(failed: Failure) -> str:
@@ -641,7 +610,7 @@ def missing_file(failed: Failure) -> str:
         text = f"there is no folder {one_line(folder, 80)!r}."
         folder, where = "", "here"
     with os.scandir(folder or ".") as entries:
-        some = islice(entries, _ENTRIES)
+        some = islice(entries, _MOST_ENTRIES)
         files = sorted(each.name for each in some if each.name[:1] != "." and each.is_file())
     tables = failed.tables(PurePath(name).stem)
     if len(tables) == 1:
@@ -651,8 +620,8 @@ def missing_file(failed: Failure) -> str:
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
-        more = ", …" if len(files) > _FILES else ""
-        return f"{text} Files {where}: {list_names(files[:_FILES], 150)}{more}"
+        more = ", …" if len(files) > _MOST_FILES else ""
+        return f"{text} Files {where}: {list_names(files[:_MOST_FILES], 150)}{more}"
     return text if tables else f"{text} There are no files {where}."
 
 
@@ -676,10 +645,7 @@ def broken_pool(failed: Failure) -> str:
     process: Any = sys.modules.get("concurrent.futures.process")
     if process is None or not failed.is_a(process.BrokenProcessPool):
         return ""
-    return (
-        "a process of the pool has ended. Its own error is printed above; if none is, it crashed, "
-        "was killed for lack of memory, or exited"
-    )
+    return "a process of the pool has ended. Its own error is printed above; if none is, it crashed, was killed for lack of memory, or exited"
 
 
 _HINTS: tuple[Callable[[Failure], str], ...] = (

@@ -472,8 +472,7 @@ class _Child:
                 view = view[os.write(self._channel, view) :]
 
 
-_CHAIN = 100
-"""Maximum number of chained exceptions to examine."""
+_MOST_ERRORS = 100
 
 
 def _origins(tree: ast.Module) -> dict[str, str]:
@@ -526,7 +525,7 @@ def _is_helper(value: Any, read: bool) -> bool:
 def _why_refused(error: BaseException) -> str:
     """Return what the lock refused, as a clause; empty if the error has another cause."""
     one: BaseException | None = error
-    for _ in range(_CHAIN):
+    for _ in range(_MOST_ERRORS):
         if one is None:
             break
         if isinstance(one, OSError) and one.errno in _REFUSED:

@@ -205,12 +205,10 @@ def show_help(expression: str, level: int) -> None:
     except (NameError, AttributeError, LookupError) as error:
         print(f"There is no {expression}: {error}")
         return
-    about = late_import(f"{__package__}.completion.signatures").explain(
-        value, expression, with_source=level > 1
-    )
-    parts = [about.signature, about.doc or "It has no docstring.", about.where]
+    about = late_import(f"{__package__}.completion.signatures").explain(value, expression)
+    parts = [about["signature"], about["doc"] or "It has no docstring.", about["where"]]
     if level > 1:
-        parts.append(about.source or "Its source is unknown.")
+        parts.append(about["source"] or "Its source is unknown.")
     late_import(f"{__package__}.displays").show_help(
         "\n\n".join(part.rstrip() for part in parts if part)
     )

@@ -21,6 +21,12 @@ class Classes:
         return id(cls) in self._ids
 
 
+SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
+NUMBERS = Classes(int, float, bool)
+FUNCTIONS = Classes(
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
+    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
+)
 SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 BOUND = Classes(staticmethod, classmethod)
 
@@ -43,14 +49,12 @@ name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 """Returns a class's name, bypassing its metaclass."""
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
-"""Returns a class's own attributes."""
 
 VARARGS, VARKEYWORDS = 0x04, 0x08
 """Flags of code objects that take ``*args`` and ``**kwargs``."""
 
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
-_WRAPPED = 20
-"""Maximum number of decorators that `unwrap` follows."""
+_MOST_DECORATORS = 20
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
@@ -94,7 +98,7 @@ def unwrap(function: Any) -> types.FunctionType | None:
     """Return the function inside its decorators; None for anything but a Python function."""
     if type(function) is not types.FunctionType:
         return None
-    for _ in range(_WRAPPED):
+    for _ in range(_MOST_DECORATORS):
         inner = function.__dict__.get("__wrapped__")
         if type(inner) is not types.FunctionType:
             break

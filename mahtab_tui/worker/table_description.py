@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Callable, NamedTuple
 
 from .inspection.children import (
-    SCALARS,
     SEQUENCES,
     describe_type,
     literal,
@@ -21,6 +20,7 @@ from .inspection.library_columns import column_of, dtype_text, has_foreign_zone
 from .inspection.tables import ArrowTable, PolarsTable
 from .objects import (
     MISSING,
+    SCALARS,
     as_library_type,
     get_if_loaded,
     is_class,
@@ -35,29 +35,18 @@ from .objects import (
 )
 from .variables import UNTOLD, looks_secret, one_line, safe_length, summary, type_name
 
-SHOW_VALUES = True
-"""Whether to list the values of columns with few distinct texts."""
-
 _ROWS = 3
-_WIDTH = 200
-"""Maximum characters of a row; columns that do not fit are only named."""
-_CELL = 40
-"""Maximum characters of a cell."""
-_COLUMNS = 60
-"""Maximum number of columns that are shown or named."""
-_SAMPLE = 1_000
-"""Number of rows at the start in which values are collected."""
-_DISTINCT, _LONGEST_VALUE = 8, 24
-"""Maximum number and length of distinct values; other columns have none listed."""
-_COUNTED = 20_000_000
-"""Maximum number of a table's cells; in larger tables, missing values are not counted."""
+_ROW_WIDTH = 200
+_CELL_WIDTH = 40
+_MOST_COLUMNS = 60
+_SAMPLED_ROWS = 1_000
+_MOST_VALUES, _LONGEST_VALUE = 8, 24
+_MOST_COUNTED_CELLS = 20_000_000
 _SECONDS, _QUICK = 0.05, 200_000
 """Time limit for counting missing values, and the number of cells below which there is no limit."""
 _CHUNK = 10_000
-_NUMBERS = 10_000_000
-"""Maximum number of items of an array with minimum and maximum."""
-_FIRST = 10
-"""Maximum number of an array's items to show."""
+_LARGEST_ARRAY = 10_000_000
+_FIRST_ITEMS = 10
 _UNREADABLE = "…"
 """Stands for a cell that only user code could read."""
 
@@ -72,9 +61,8 @@ def describe_table(name: str, value: Any) -> list[str] | None:
     if is_one_of(value, "polars", "DataFrame") or is_one_of(value, "pyarrow", "Table"):
         return _typed_lines(name, kind, value)
     if is_one_of(value, "polars", "LazyFrame"):
-        return [
-            f"{name}: polars LazyFrame, not collected; {name}.collect_schema() tells its columns"
-        ]
+        columns = f"{name}.collect_schema() tells its columns"
+        return [f"{name}: polars LazyFrame, not collected; {columns}"]
     if is_one_of(value, "pandas", "Series") and all(map(is_own_index, value.axes)):
         return _series_lines(name, kind, value)
     if is_own_index(value):
@@ -117,7 +105,7 @@ def _table_lines(
 
     head: the code for the first rows. labels: of the first columns. width: number of all columns.
     """
-    room = _WIDTH - max(map(len, row_labels), default=0)
+    room = _ROW_WIDTH - max(map(len, row_labels), default=0)
     columns: list[_Column] = []
     for at in range(len(labels)):
         column = describe_column(at)
@@ -156,7 +144,7 @@ def _count_words(missing: int | None, before: str, after: str = "") -> str:
 def _wrap_names(words: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for word in words:
-        if lines and len(lines[-1]) + len(word) + 2 <= _WIDTH:
+        if lines and len(lines[-1]) + len(word) + 2 <= _ROW_WIDTH:
             lines[-1] += f", {word}"
         else:
             lines.append(f"{'  ' if lines else 'More columns: '}{word}")
@@ -182,7 +170,7 @@ def _many(count: int, unit: str) -> str:
 
 
 def _literal(label: Any) -> str:
-    return literal(label, _CELL) if type(label) is str else _label(label)
+    return literal(label, _CELL_WIDTH) if type(label) is str else _label(label)
 
 
 def _build_column(
@@ -192,7 +180,7 @@ def _build_column(
     column: Column | None,
     rows: int,
     missing_text: str,
-    list_values: Callable[[], Sequence[str]] = tuple,
+    values: Sequence[str] = (),
 ) -> _Column:
     """column: its first rows; None if they cannot be read."""
     shown = _label(label)
@@ -201,7 +189,6 @@ def _build_column(
         return _Column(shown, dtype, missing, [_UNREADABLE] * rows)
     if looks_secret(shown) and not column.right:
         return _Column(shown, dtype, missing, [UNTOLD] * rows)
-    values = list_values() if SHOW_VALUES else ()
     return _Column(shown, dtype, missing, _cells(column, rows, missing_text), values)
 
 
@@ -209,37 +196,33 @@ def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
     if type(column) is Column:
         return [_cell(column.value(row)) for row in range(rows)]
     texts = column.texts(range(rows))
-    return [missing_text if text is None else one_line(text, _CELL) for text in texts]
+    return [missing_text if text is None else one_line(text, _CELL_WIDTH) for text in texts]
 
 
 def _cell(value: Any) -> str:
     """Describe an object of the user's by its type."""
-    cls = type(value)
-    if cls is str or value is None:
-        return one_line(str(value), _CELL)
-    if cls is dict or cls in SEQUENCES:
-        return one_line(short_value(value), _CELL)
     text = cell_text(value)
-    if text is None:
+    if value is None or type(value) is str:
+        text = str(value)
+    elif type(value) is dict or type(value) in SEQUENCES:
+        text = short_value(value)
+    elif text is None:
         return "NaN"
-    if is_one_of(value, "pandas", "Interval"):
+    elif is_one_of(value, "pandas", "Interval"):
         # Its time zone may be the user's.
-        known = not is_one_of(value.left, "pandas", "Timestamp")
-    else:
-        known = (
-            cls in SCALARS
-            or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
-            or (bool(summary(value)) and safe_length(value) is None)
-        )
-    return one_line(text if known else describe_type(value), _CELL)
+        text = describe_type(value) if is_one_of(value.left, "pandas", "Timestamp") else text
+    elif type(value) not in SCALARS and (not summary(value) or safe_length(value) is not None):
+        known = is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
+        text = text if known else describe_type(value)
+    return one_line(text, _CELL_WIDTH)
 
 
 def _label(label: Any) -> str:
     """Write a text as it is, unless blanks at its ends would be invisible."""
     if type(label) is str and label and label == label.strip():
-        return one_line(label, _CELL)
+        return one_line(label, _CELL_WIDTH)
     written = short_key(label) if type(label) is str or type(label) is tuple else _cell(label)
-    return one_line(written, _CELL)
+    return one_line(written, _CELL_WIDTH)
 
 
 def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
@@ -247,7 +230,7 @@ def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
     for text in texts:
         if type(text) is str:
             found[text] = None
-            if len(found) > _DISTINCT or len(text) > _LONGEST_VALUE:
+            if len(found) > _MOST_VALUES or len(text) > _LONGEST_VALUE:
                 return []
         elif cell_text(text) is not None:
             return []
@@ -266,7 +249,7 @@ def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
     rows, count = value.shape
     labels: list[Any] = []
     if not _has_foreign_zones(value.columns):  # otherwise the table would create objects from them
-        labels = value.columns[:_COLUMNS].tolist()
+        labels = value.columns[:_MOST_COLUMNS].tolist()
     more = _index_words(value.index)
     if is_one_of(value.columns, "pandas", "MultiIndex"):
         more += f", columns: MultiIndex of {value.columns.nlevels} levels"
@@ -308,20 +291,10 @@ def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
         return _build_column(label, dtype, 0, None, len(series), "")
     missing = _count_missing(series, ends)
     missing_text = "NaT" if dtype.startswith(("datetime64", "timedelta64", "period")) else "NaN"
-
-    def list_values() -> list[str]:
-        return _pandas_values(series.iloc[:_SAMPLE])
-
     has_texts = dtype in ("object", "str", "string", "category")
-    return _build_column(
-        label,
-        dtype,
-        missing,
-        column_of(series.iloc[:_ROWS]),
-        len(series),
-        missing_text,
-        list_values if has_texts else tuple,
-    )
+    values = _pandas_values(series.iloc[:_SAMPLED_ROWS]) if has_texts else ()
+    column = column_of(series.iloc[:_ROWS])
+    return _build_column(label, dtype, missing, column, len(series), missing_text, values)
 
 
 def _pandas_values(part: Any) -> list[str]:
@@ -329,7 +302,7 @@ def _pandas_values(part: Any) -> list[str]:
         return _distinct(part.tolist(), len(part))
     categories = part.dtype.categories
     codes = dict.fromkeys(part.array.codes.tolist())
-    if not is_one_of(categories, "pandas", "Index") or len(codes) > _DISTINCT + 1:
+    if not is_one_of(categories, "pandas", "Index") or len(codes) > _MOST_VALUES + 1:
         return []
     return _distinct((categories[code] for code in codes if code >= 0), len(part))
 
@@ -359,11 +332,11 @@ def _pandas_type(series: Any) -> str:
     dtype = series.dtype
     if is_one_of(dtype, "pandas", "ArrowDtype"):
         return f"{_type_text(dtype.pyarrow_dtype)}[pyarrow]"
-    return one_line(dtype_text(dtype), _CELL)
+    return one_line(dtype_text(dtype), _CELL_WIDTH)
 
 
 def _counting_ends(cells: int) -> float:
-    limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _COUNTED else 0.0
+    limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _MOST_COUNTED_CELLS else 0.0
     return time.monotonic() + limit
 
 
@@ -448,7 +421,7 @@ def _index_lines(name: str, value: Any) -> list[str]:
         title += f", {dtype_text(value.dtype)}"
     names = ", ".join(_literal(each) for each in value.names if each is not None)
     title += f", names: {names}" if names else ""
-    return [title, *_first_line(_row_labels(value, _FIRST), len(value))]
+    return [title, *_first_line(_row_labels(value, _FIRST_ITEMS), len(value))]
 
 
 # polars and Arrow
@@ -457,16 +430,15 @@ def _index_lines(name: str, value: Any) -> list[str]:
 def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
     is_polars = is_one_of(value, "polars", "DataFrame")
     head = PolarsTable(value.slice(0, _ROWS)) if is_polars else ArrowTable(value.slice(0, _ROWS))
-    sample = value.slice(0, _SAMPLE)
+    sample = value.slice(0, _SAMPLED_ROWS)
     rows = len(value)
     dtypes = value.dtypes if is_polars else value.schema.types
-    labels = (value.columns if is_polars else value.column_names)[:_COLUMNS]
+    labels = (value.columns if is_polars else value.column_names)[:_MOST_COLUMNS]
 
     def describe_column(at: int) -> _Column:
         dtype, column = _type_text(dtypes[at]), None
         if _is_plain(dtypes[at]):
-            part = head.series(at)
-            column = head.column(at)
+            column, part = head.column(at), head.series(at)
             if _parts(dtypes[at]):
                 column = Column(part.to_list() if is_polars else part.to_pylist())
         if not is_polars:
@@ -474,13 +446,8 @@ def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
             return _build_column(labels[at], dtype, missing, column, rows, "null")
         missing = 0 if column is None else value.to_series(at).null_count()
         has_texts = dtype.partition("(")[0] in ("String", "Categorical", "Enum")
-
-        def list_values() -> list[str]:
-            return _distinct(sample.to_series(at).to_list(), len(sample))
-
-        return _build_column(
-            labels[at], dtype, missing, column, rows, "null", list_values if has_texts else tuple
-        )
+        values = _distinct(sample.to_series(at).to_list(), len(sample)) if has_texts else ()
+        return _build_column(labels[at], dtype, missing, column, rows, "null", values)
 
     return _table_lines(
         _title(name, f"polars {kind}" if is_polars else "pyarrow Table", value.shape),
@@ -524,38 +491,36 @@ def _parts(dtype: Any) -> list[Any]:
 
 def _type_text(dtype: Any) -> str:
     if _is_plain(dtype):
-        return one_line(str(dtype), _CELL)
+        return one_line(str(dtype), _CELL_WIDTH)
     return f"<{one_line(name_of(dtype if is_class(dtype) else type(dtype)))}>"
 
 
 # Arrays
 
-_SPARSE = tuple(
-    f"{layout}_{kind}"
-    for layout in ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
-    for kind in ("matrix", "array")
-)
+_LAYOUTS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
+_SPARSE = tuple(f"{layout}_{kind}" for layout in _LAYOUTS for kind in ("matrix", "array"))
 
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
     shape = f"({', '.join(map(str, value.shape))}{',' if value.ndim == 1 else ''})"
     dtype = value.dtype
     if dtype.names is not None:
-        fields = ", ".join(f"{_label(field)} {dtype[field]}" for field in dtype.names[:_COLUMNS])
-        lines = [f"{name}: {kind}, shape {shape}, structured", f"fields: {fields}"]
+        fields = [f"{_label(field)} {dtype[field]}" for field in dtype.names[:_MOST_COLUMNS]]
+        lines = [f"{name}: {kind}, shape {shape}, structured", f"fields: {', '.join(fields)}"]
     else:
-        lines = [f"{name}: {kind}, {one_line(str(dtype), _CELL)}, shape {shape}{_extent(value)}"]
+        dtype = one_line(str(dtype), _CELL_WIDTH)
+        lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
     if not value.ndim:
         return [*lines, f"value: {_item(value.tolist())}"]
     if not value.size:
         return lines
-    first = value[(0,) * (value.ndim - 1)][:_FIRST]
+    first = value[(0,) * (value.ndim - 1)][:_FIRST_ITEMS]
     return [*lines, *_first_line(list(map(_item, first.tolist())), value.size)]
 
 
 def _extent(value: Any) -> str:
     kind = value.dtype.kind
-    if kind not in "iufmM" or not 0 < value.size <= _NUMBERS or _is_mapped(value):
+    if kind not in "iufmM" or not 0 < value.size <= _LARGEST_ARRAY or _is_mapped(value):
         return ""
     numpy = sys.modules["numpy"]
     missing = 0
@@ -594,5 +559,5 @@ def _sparse_lines(name: str, kind: str, value: Any) -> list[str]:
     data: Any = names.get("data")
     if type(shape) is not tuple or not is_one_of(data, "numpy", "ndarray"):
         return [f"{name}: {kind}"]
-    dtype, stored = one_line(str(data.dtype), _CELL), _many(data.size, "stored values")
+    dtype, stored = one_line(str(data.dtype), _CELL_WIDTH), _many(data.size, "stored values")
     return [f"{name}: {kind}, {dtype}, shape {tuple(map(int, shape))}, {stored}"]

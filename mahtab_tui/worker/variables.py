@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .compiling import can_change_objects, names_in
 from .objects import (
+    FUNCTIONS,
     VARARGS,
     VARKEYWORDS,
     Classes,
@@ -41,10 +42,6 @@ if TYPE_CHECKING:
 WIDTH = 60
 """Maximum characters of a summary."""
 
-_FUNCTIONS = Classes(
-    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
-    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
-)
 _PLAIN = Classes(
     bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)
 )
@@ -58,7 +55,7 @@ def variable_kind(value: object) -> str:
         return "data"
     if is_subclass(cls, types.ModuleType):
         return "module"
-    if cls in _FUNCTIONS or name_of(cls) == "ufunc":
+    if cls in FUNCTIONS or name_of(cls) == "ufunc":
         return "function"
     if is_subclass(cls, type):
         return "class"

@@ -316,11 +316,9 @@ def explain(code: str, cursor: int) -> Explanation | None:
     if "dead" in code:
         raise KernelError("The kernel has ended.")
     found = explain_at({"mean": mean}, code, cursor)
-    return (
-        None
-        if found is None
-        else Explanation(**{**found._asdict(), "where": "/home/ada/stats.py:12"})
-    )
+    if found is None:
+        return None
+    return Explanation(**{**found, "where": "/home/ada/stats.py:12"})
 
 
 @pytest.fixture

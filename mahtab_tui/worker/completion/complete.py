@@ -34,7 +34,6 @@ from ..variables import bound_names, masked_summary, one_line, summary, type_nam
 from .resolve import Instance, Names, get_class, list_columns, list_keys, names_at, resolve
 from .signatures import (
     WIDTH,
-    Explanation,
     builtin_keywords,
     doc_line,
     explain,
@@ -43,13 +42,11 @@ from .signatures import (
 )
 
 MOST = 200
-"""Maximum number of candidates to send."""
 SECONDS = 0.3
 """Seconds after which the list contains only what was found so far."""
 LARGEST = 2_000_000
 """Maximum bytes of source files that are searched for names."""
-_ENTRIES = 20_000
-"""Maximum number of a folder's entries to examine."""
+_MOST_ENTRIES = 20_000
 _CHECK_EVERY = 256
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
@@ -72,14 +69,16 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     return {**found, "pending": pending}
 
 
-def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:
-    """Explain the function whose call encloses the cursor, or the expression at the cursor; None if
-    unknown."""
+def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, str] | None:
+    """Return the fields of the host's `Explanation` of the function whose call encloses the cursor,
+    or of the expression there; None if unknown."""
     expression = call_at(code, cursor)
     value = resolve(expression, namespace) if expression else MISSING
     if type(value) is Instance:
         value = value.cls
-    return None if value is MISSING else explain(value, expression)
+    if value is MISSING:
+        return None
+    return {**explain(value, expression), "name": expression, "source": ""}
 
 
 # Tokens
@@ -638,7 +637,7 @@ def _files(folder: str, name: str) -> Iterator[Candidate]:
         return
     with entries:
         for count, entry in enumerate(entries):
-            if count >= _ENTRIES:
+            if count >= _MOST_ENTRIES:
                 return
             if entry.name.startswith(".") and not name.startswith("."):
                 continue

@@ -17,7 +17,11 @@ from typing import Any, NamedTuple
 
 from ..objects import (
     BOUND,
+    FUNCTIONS,
     MISSING,
+    NUMBERS,
+    SCALARS,
+    SLOTS,
     Classes,
     attribute,
     class_dict,
@@ -37,11 +41,9 @@ from ..objects import (
 from .signatures import annotations_of, split_generic
 
 _DEEPEST = 20
-"""Maximum nesting of brackets in an annotation."""
 _RESHAPING = frozenset(
     "T transpose pivot pivot_table melt stack unstack value_counts dot to_dict unpivot".split()
 )
-"""Functions that return a table with different columns."""
 _GROUPED = {
     "SeriesGroupBy": "Series",
     **dict.fromkeys(
@@ -59,7 +61,7 @@ _KNOWN = {
     " removeprefix removesuffix",
     "bytes": "str: decode hex; list[bytes]: split rsplit splitlines; bytes: strip lstrip rstrip replace join lower upper; int: find count index",
     "list": "list: copy; int: count index",
-    "dict": "dict: copy fromkeys; dict_items: items; dict_keys: keys; dict_values: values; tuple: popitem",
+    "dict": "dict: copy fromkeys; tuple: popitem",
     "builtins": "list: sorted dir; int: len id hash ord round; str: repr chr ascii bin hex oct format input; dict: vars globals locals;"
     " io.TextIOWrapper: open; bool: all any callable isinstance issubclass hasattr",
     "io.TextIOWrapper": "str: read readline; list[str]: readlines; io.TextIOWrapper: __enter__",
@@ -96,21 +98,9 @@ class or module, each result with its names. For an inherited method, the class 
 counts."""
 
 
-_FUNCTIONS = Classes(
-    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType),
-    *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
-    *(types.WrapperDescriptorType, types.MethodWrapperType),
-)
-_WITH_MODULE = Classes(types.FunctionType, types.BuiltinFunctionType)
-_NAMED = Classes(
-    *(types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType),
-    *(types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType),
-)
 _SEQUENCES = Classes(list, tuple)
 _PLAIN = Classes(str, int, float, bool, bytes)
-_NUMBERS = Classes(int, float, bool)
 _OPERANDS = Classes(str, bytes, list, tuple, set, complex)
-_LITERALS = Classes(str, int, bytes, bool, float, type(None))
 _SLICED = (("numpy", "ndarray"), ("pandas", "Series"), ("polars", "Series"), ("pandas", "Index"))
 _WITH_OPERATORS = (
     ("pandas", "DataFrame"),
@@ -125,11 +115,6 @@ _DISPLAYS: dict[type, type] = {
     **dict.fromkeys((ast.Set, ast.SetComp), set),
     ast.Tuple: tuple,
     ast.JoinedStr: str,
-}
-_VIEWS: dict[str, type] = {
-    "dict_items": type({}.items()),
-    "dict_keys": type({}.keys()),
-    "dict_values": type({}.values()),
 }
 
 
@@ -201,7 +186,7 @@ def _operation(left: Any, right: Any) -> Any:
             return _with_columns(Instance(cls), value, "")
     if is_subclass(one, get_if_loaded("pathlib", "PurePath")):
         return Instance(one)
-    if one in _NUMBERS and other in _NUMBERS:
+    if one in NUMBERS and other in NUMBERS:
         return Instance(float if float in (one, other) else int)
     return Instance(one) if one is other and one in _OPERANDS else MISSING
 
@@ -228,7 +213,7 @@ def _attribute(value: Any, name: str) -> Any:
     if is_class(accessor):
         return Instance(accessor) if of_class else accessor
     has_getter = find_in_class(type(found), "__get__") is not MISSING
-    if of_class and type(found) not in _FUNCTIONS and has_getter:
+    if of_class and type(found) not in FUNCTIONS and has_getter:
         if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
             return getattr(value, name)
         return _require(_known_result(value, name))
@@ -327,8 +312,7 @@ def _with_columns(found: Any, receiver: Any, name: str) -> Any:
     return found._replace(table=table) if of_library and not is_series else found
 
 
-MOST = 100_000
-"""Maximum number of columns and keys to examine."""
+_MOST_KEYS = 100_000
 
 
 def list_columns(value: object) -> list[str]:
@@ -344,7 +328,7 @@ def _columns(value: Any) -> list[Any]:
     if is_one_of(value, "pandas", "Series"):
         return list(islice(value.index, 1_000))
     if is_one_of(value, "pandas", "DataFrame") or is_one_of(value, "polars", "DataFrame"):
-        return list(islice(value.columns, MOST))
+        return list(islice(value.columns, _MOST_KEYS))
     if is_one_of(value, "pyarrow", "Table"):
         return list(value.column_names)
     return list(value.dtype.names or ()) if is_one_of(value, "numpy", "ndarray") else []
@@ -354,8 +338,8 @@ def list_keys(value: object) -> list[tuple[Any, Any]]:
     """Return the items of a dict whose keys can be written as literals."""
     if dict not in mro_of(type(value)):
         return []
-    items: list[tuple[Any, Any]] = list(islice(dict.items(value), MOST))  # type: ignore[arg-type]
-    return [(key, item) for key, item in items if type(key) in _LITERALS]
+    items: list[tuple[Any, Any]] = list(islice(dict.items(value), _MOST_KEYS))  # type: ignore[arg-type]
+    return [(key, item) for key, item in items if type(key) in SCALARS]
 
 
 # Calls
@@ -369,7 +353,7 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
     else:
         function = _value(node.func, namespace)
     if type(function) is Instance or not (
-        is_class(function) or type(function) in _FUNCTIONS or _is_dispatcher(function)
+        is_class(function) or type(function) in FUNCTIONS or _is_dispatcher(function)
     ):
         function = find_in_class(get_class(function), "__call__")
     return _require(_call_result(function, receiver))
@@ -444,9 +428,8 @@ def _name(function: Any) -> tuple[str, str]:
         function = function.__func__
     if _is_dispatcher(function):
         name, module = own_dict(function).get("__name__"), "numpy"
-    elif type(function) in _NAMED:
-        name = function.__name__
-        module = function.__module__ if type(function) in _WITH_MODULE else ""
+    elif type(function) in FUNCTIONS or type(function) in SLOTS:
+        name, module = function.__name__, getattr(function, "__module__", "")
         if type(name) is str and builtins.__dict__.get(name) is function:
             module = "builtins"
     else:
@@ -520,7 +503,7 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
             found = get_if_loaded(ast.unparse(node.value), name)
     elif isinstance(node, ast.Name):
         name = node.id
-        places: tuple[Mapping[str, Any], ...] = (names, builtins.__dict__, _VIEWS)
+        places: tuple[Mapping[str, Any], ...] = (names, builtins.__dict__)
         found = next((place[name] for place in places if name in place), MISSING)
         found = get_if_loaded("typing", name) if found is MISSING else found
     else:
@@ -552,10 +535,8 @@ def _self(receiver: Any) -> Any:
 
 # Lines above the cursor
 
-_LINES = 200
-"""Lines above the cursor to read."""
+_MOST_LINES = 200
 _LONGEST_LINE = 500
-"""Maximum characters of a line to read."""
 _ASSIGNED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
 _OPENED = re.compile(r"(?:async\s+)?with\b(.*)\bas\s+(\w+)\s*:")
 _EACH = re.compile(r"(?:async\s+)?for\s+(\w+)\s+in\b(.*):")
@@ -573,7 +554,7 @@ class Names(NamedTuple):
 def names_at(namespace: dict[str, Any], before: str) -> Names:
     found: dict[str, Any] = {}
     names = Names(ChainMap(found, namespace), {})
-    for line in before.rsplit("\n", _LINES + 1)[-_LINES - 1 : -1]:
+    for line in before.rsplit("\n", _MOST_LINES + 1)[-_MOST_LINES - 1 : -1]:
         if len(line) > _LONGEST_LINE:
             continue
         for name, value in _bindings(line.strip(), names):

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 from ..objects import (
     BOUND,
+    FUNCTIONS,
     MISSING,
+    SCALARS,
     SLOTS,
     VARARGS,
     VARKEYWORDS,
@@ -43,51 +45,32 @@ BUILT_IN = Classes(
     types.WrapperDescriptorType,
     types.MethodWrapperType,
 )
-"""Types of functions written in C."""
-_DOCUMENTED = Classes(
-    *(types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType),
-    *(types.ClassMethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
-    *(types.GetSetDescriptorType, types.MemberDescriptorType),
-)
-"""Types whose `__doc__` is implemented in C."""
 _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _CONTAINERS = Classes(list, tuple, dict, set)
-_PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter in signatures of built-in functions: ``($self, /, …``."""
 _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
-_USAGE = 1_000
-"""Characters of a docstring to search for keyword arguments."""
-_SEARCHED = 1_000_000
-"""Maximum characters of a file that is searched for a class."""
-_LONGEST = 400_000
-"""Maximum characters of a source or docstring to show."""
+_USAGE_LENGTH = 1_000
+_LARGEST_FILE = 1_000_000
+_LONGEST_SOURCE = 400_000
 
 
-class Explanation(NamedTuple):
-    """The fields of the host's `Explanation`."""
+def explain(value: Any, expression: str) -> dict[str, str]:
+    """Explain the value of an expression, with its source, without running code of its class.
 
-    name: str
-    signature: str
-    """The signature of a callable, with one parameter per line if it is long; for others, type and
-    summary."""
-    doc: str
-    where: str
-    """File and line, if known."""
-    source: str
-    """Source of a function or class, if requested."""
-
-
-def explain(value: Any, expression: str, with_source: bool = False) -> Explanation:
-    """Explain the value of an expression without running code of its class."""
+    Returns the signature of a callable, with one parameter per line if it is long; for other
+    values, type and summary."""
     source, where = find_source(value)
     doc = get_docstring(value)
     if is_class(value) and not doc:
         function, _ = function_of(value)
         doc = get_docstring(function) if function is not None else ""
-    signature = format_signature(value, expression)[:_LONGEST]
-    shown = source[:_LONGEST] if with_source else ""
-    return Explanation(expression, signature, doc[:_LONGEST], where, shown)
+    return {
+        "signature": format_signature(value, expression)[:_LONGEST_SOURCE],
+        "doc": doc[:_LONGEST_SOURCE],
+        "where": where,
+        "source": source[:_LONGEST_SOURCE],
+    }
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
@@ -99,8 +82,7 @@ def source(value: Any, expression: str) -> dict[str, Any]:
         expression = one_line(name_of(function))
     elif type(function) in _WITH_NAMES:
         expression = one_line(function.__name__)
-    found = explain(value, expression, with_source=True)._asdict()
-    del found["name"]
+    found = explain(value, expression)
     number = found["where"].rpartition(":")[2]
     return {**found, "line": int(number) if number.isdigit() else 1}
 
@@ -111,10 +93,10 @@ def _module_source(value: Any) -> dict[str, Any]:
     # A pipe could block forever.
     if type(file) is str and file.endswith(".py") and os.path.isfile(file):
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_LONGEST)
+            text = opened.read(_LONGEST_SOURCE)
     return {
         "signature": f"version {version}" if version else "",
-        "doc": get_doc(value)[:_LONGEST],
+        "doc": get_doc(value)[:_LONGEST_SOURCE],
         "where": file if type(file) is str else "built in",
         "line": 1,
         "source": text,
@@ -133,7 +115,7 @@ def get_doc(value: Any) -> str:
         doc = class_dict(value).get("__doc__")
     elif is_module(value):
         doc = own_dict(value).get("__doc__")
-    elif type(value) in _DOCUMENTED:
+    elif type(value) in FUNCTIONS or type(value) in SLOTS:
         doc = value.__doc__
     return doc if type(doc) is str else ""
 
@@ -177,7 +159,7 @@ def _find_class_source(cls: Any) -> tuple[str, str]:
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
-    if not text or len(text) > _SEARCHED:
+    if not text or len(text) > _LARGEST_FILE:
         return "", ""
     try:
         node: ast.AST = ast.parse(text)
@@ -320,7 +302,7 @@ def builtin_keywords(value: Any) -> list[str]:
             parsed: Any = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
             names = [each.arg for each in parsed.args.args + parsed.args.kwonlyargs]
             return [name for name in names if name not in ("self", "cls", "type")]
-    usage = get_doc(value)[:_USAGE].partition("\n\n")[0]
+    usage = get_doc(value)[:_USAGE_LENGTH].partition("\n\n")[0]
     return list(dict.fromkeys(_KEYWORD.findall(usage)))
 
 
@@ -360,7 +342,7 @@ def _is_plain(annotation: Any) -> bool:
         return type(annotation) is type or (
             module == "collections.abc" and get_if_loaded(module, name_of(annotation)) is annotation
         )
-    if type(annotation) in _PLAIN or annotation is Ellipsis:
+    if type(annotation) in SCALARS or annotation is Ellipsis:
         return True
     if not is_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
         return False
@@ -380,7 +362,7 @@ def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _format_default(default: Any) -> str:
-    if type(default) in _PLAIN:
+    if type(default) in SCALARS:
         return one_line(repr(default), 40)
     if type(default) is OmittedArgument:
         return one_line(default.shown, 40)

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from ..displays import shown_table
 from ..objects import (
     MISSING,
+    SCALARS,
     Classes,
     as_library_type,
     attribute,
@@ -59,17 +60,13 @@ from .tables import as_table
 
 # Short texts of values
 
-SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 SAMPLE = 100
 """Maximum number of a container's items whose types are examined."""
 
 _MOST_ITEMS = 8
-"""Maximum number of a container's items to show."""
-_TEXT, _KEY, _LABEL = 60, 40, 80
-"""Maximum characters of a text, of a key, and of a child's label."""
-_FIELDS, _FIELD = 6, 24
-"""Maximum number of an object's fields on one line, and characters of each name and value."""
+_TEXT_WIDTH, _KEY_WIDTH, _LABEL_WIDTH = 60, 40, 80
+_MOST_FIELDS, _FIELD_WIDTH = 6, 24
 
 
 def short_value(value: Any, name: Any = "") -> str:
@@ -78,7 +75,7 @@ def short_value(value: Any, name: Any = "") -> str:
         return UNTOLD if is_hidden(name, value) else _describe_size(value)
     cls = type(value)
     if cls is str:
-        return literal(value, _TEXT)
+        return literal(value, _TEXT_WIDTH)
     if cls is dict:
         items = list(islice(value.items(), _MOST_ITEMS))
         words = [f"{short_key(key)}: {_describe_size(item)}" for key, item in items]
@@ -97,7 +94,7 @@ def _short_sequence(value: Any) -> str:
     size, sample = len(value), list(islice(value, SAMPLE))
     if size <= _MOST_ITEMS and all(type(item) in SCALARS for item in sample):
         text = ", ".join(map(short_value, sample))
-        if len(text) <= _TEXT:
+        if len(text) <= _TEXT_WIDTH:
             return f"[{text}]"
     kinds = describe_types(sample)
     if kinds == "dict" and all(type(item) is dict for item in sample):
@@ -111,7 +108,7 @@ def _short_sequence(value: Any) -> str:
 def short_key(key: Any) -> str:
     """Format the key of a dict."""
     if type(key) is str:
-        return literal(key, _KEY)
+        return literal(key, _KEY_WIDTH)
     if type(key) is tuple:
         return f"({', '.join(map(short_key, key))})"
     return _key_label(key) if type(key) in SCALARS else describe_type(key)
@@ -167,13 +164,13 @@ def fields(value: Any) -> str:
     words: list[str] = []
     room = WIDTH - len("(…)")
     for label, item in stored_fields(value):
-        text = one_line(short_value(item, label), _FIELD + 1)
-        if len(text) > _FIELD:
+        text = one_line(short_value(item, label), _FIELD_WIDTH + 1)
+        if len(text) > _FIELD_WIDTH:
             is_text = type(item) is str
             text = format_count(len(item), "chars") if is_text else type_name(item)
-        words.append(f"{one_line(label, _FIELD)}={text}")
+        words.append(f"{one_line(label, _FIELD_WIDTH)}={text}")
         room -= len(words[-1]) + len(", ")
-        if room < 0 or len(words) > _FIELDS:
+        if room < 0 or len(words) > _MOST_FIELDS:
             words[-1] = "…"
             break
     return f"({', '.join(words)})" if words else ""
@@ -189,10 +186,6 @@ _CONTAINERS = Classes(
 _COMPUTED = Classes(property, types.GetSetDescriptorType)
 """Attributes whose values only code can compute."""
 _OWN = Classes(property, types.MemberDescriptorType)
-_LEAVES = Classes(
-    *(bool, int, float, complex, str, bytes, bytearray),
-    *(type(None), type(Ellipsis), type(NotImplemented)),
-)
 
 
 class Child(NamedTuple):
@@ -269,7 +262,7 @@ def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
         summary=_quote(value) if type(value) is str and about != UNTOLD else about,
         kind=variable_kind(value),
     )
-    if row["kind"] == "data" and type(value) not in _LEAVES:
+    if row["kind"] == "data" and type(value) not in SCALARS:
         if any(value is one for one in above):
             row["state"] = "cycle"
         else:
@@ -278,7 +271,7 @@ def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
 
 
 def _quote(text: str) -> str:
-    return f"'{one_line(text, _LABEL)}'"
+    return f"'{one_line(text, _LABEL_WIDTH)}'"
 
 
 def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
@@ -290,7 +283,9 @@ def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
 
 
 def _key_label(key: Any) -> str:
-    return _quote(key) if type(key) is str else one_line(summary(key) or type_name(key), _LABEL)
+    return (
+        _quote(key) if type(key) is str else one_line(summary(key) or type_name(key), _LABEL_WIDTH)
+    )
 
 
 def field_names(cls: type) -> tuple[str, ...]:
@@ -417,18 +412,17 @@ def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
     return table.column(column).value(at), table.cell_expression(at, column) or None
 
 
-_BY_POSITION = Classes(list, tuple, range, collections.deque)
 _WRITTEN = Classes(str, bytes, type(None))
 """Keys that, like numbers, can be written as literals."""
-_LONGEST = 1000
-"""Maximum length of a key, in characters or bits, that is written as a literal."""
+_LONGEST_KEY = 1000
 
 
 def _item_code(value: Any, position: int, key: Any) -> str | None:
     base = container_class(value)
     if base is dict:
         return f"[{key!r}]" if _can_be_written(key) else None
-    return f"[{position}]" if base in _BY_POSITION else None
+    by_position = base in _SEQUENCES or base is collections.deque
+    return f"[{position}]" if by_position else None
 
 
 def _is_name(text: str) -> bool:
@@ -439,8 +433,8 @@ def _can_be_written(key: Any) -> bool:
     if type(key) is float:
         return key - key == 0
     if type(key) is int or type(key) is bool:
-        return key.bit_length() < _LONGEST
-    return type(key) in _WRITTEN and (key is None or len(key) < _LONGEST)
+        return key.bit_length() < _LONGEST_KEY
+    return type(key) in _WRITTEN and (key is None or len(key) < _LONGEST_KEY)
 
 
 _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
@@ -449,7 +443,6 @@ _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
 )
 """Bypass attributes of the exception's own class."""
 _MOST_ERRORS = 100
-"""Maximum number of chained exceptions to examine."""
 
 
 def frame_locals(

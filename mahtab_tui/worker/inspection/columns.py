@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
+    NUMBERS,
     Classes,
     TimeLimitError,
     class_module,
@@ -73,18 +74,16 @@ class Deadline:
 
 # Texts of values
 
-WIDTH = 200
-"""Maximum characters of a cell."""
+CELL_WIDTH = 200
 _SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
-_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
-"""Modules whose time zones are safe to use."""
+_SAFE_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
 
 
 def cell_text(value: Any) -> str | None:
     """Format a table's value as one line, by its exact type; None if it is missing."""
     cls = type(value)
     if cls is str:
-        return one_line(value, WIDTH)
+        return one_line(value, CELL_WIDTH)
     if value is None or (cls is float and value != value):
         return None
     if cls is int or cls is float or cls is bool:
@@ -94,17 +93,17 @@ def cell_text(value: Any) -> str | None:
         foreign = value.tzinfo is not None and not is_safe_zone(value.tzinfo)
         return f"Timestamp {value.value} ns" if foreign else str(value)
     if is_one_of(value, "pandas", "Timedelta", "Period", "Interval"):
-        return one_line(str(value), WIDTH)
+        return one_line(str(value), CELL_WIDTH)
     if value is get_if_loaded("pandas", "NaT") or value is get_if_loaded("pandas", "NA"):
         return None
     about = summary(value)
     if cls in _SIZED or not about:
-        return one_line(f"{type_name(value)} {about}".rstrip(), WIDTH)
+        return one_line(f"{type_name(value)} {about}".rstrip(), CELL_WIDTH)
     return about
 
 
 def is_safe_zone(zone: Any) -> bool:
-    return class_module(type(zone)).partition(".")[0] in _ZONES
+    return class_module(type(zone)).partition(".")[0] in _SAFE_ZONES
 
 
 def choose_decimals(sample: Iterable[float | None]) -> int | None:
@@ -142,15 +141,12 @@ def number_text(value: float) -> str:
 SAMPLED_ROWS = 200
 """Values at the start of a column that determine the number of decimals."""
 BARS = 8
-"""Number of bars of a column's histogram."""
 SAMPLE = 100_000
 """Maximum number of values for a histogram, sampled evenly from a longer column."""
 TOP = 4
-"""Number of most common values to list."""
 DISTINCT = 100_000
 """Columns with more distinct values are not counted."""
-_LONGEST = 24
-"""Maximum characters of a listed value."""
+_LONGEST_VALUE = 24
 
 
 class Statistics(NamedTuple):
@@ -198,7 +194,7 @@ def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
     return [
-        f"{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'} ×{count:,}"
+        f"{text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + '…'} ×{count:,}"
         for text, count in sorted(counted, key=lambda each: -each[1])[:TOP]
     ]
 
@@ -256,7 +252,6 @@ def not_comparable(operand: str, kind: str) -> InspectionError:
 _CHUNK = 20_000
 """Objects to sort in one step, during which no other thread runs."""
 _CHECK_EVERY = 4096
-_NUMBERS = Classes(int, float, bool)
 
 
 Rows = Sequence[int]
@@ -276,7 +271,7 @@ class Column:
         self.type = kind
         sample = [values[row] for row in range(min(100, len(values)))]
         known = [value for value in sample if cell_text(value) is not None]
-        self.right = bool(known) and all(type(value) in _NUMBERS for value in known)
+        self.right = bool(known) and all(type(value) in NUMBERS for value in known)
 
     def texts(self, rows: Rows) -> list[str | None]:
         """Format the values of some rows; None for missing ones."""
@@ -323,7 +318,7 @@ class Column:
         only_numbers = only_texts = True
         texts: dict[str, int] = {}
         for _, value in self._each(deadline):
-            if type(value) in _NUMBERS and value == value:
+            if type(value) in NUMBERS and value == value:
                 only_texts = False
                 if only_numbers:
                     numbers.append(value)
@@ -351,7 +346,7 @@ class Column:
 
 def _sort_key(value: Any) -> tuple[int, Any] | None:
     """Order numbers before texts before other objects; None if the value is missing."""
-    if type(value) in _NUMBERS:
+    if type(value) in NUMBERS:
         return (0, value) if value == value else None
     if type(value) is str:
         return 1, value
@@ -373,7 +368,7 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
         number = None
 
     def compares(value: Any) -> bool:
-        if type(value) in _NUMBERS:
+        if type(value) in NUMBERS:
             return number is not None and value == value and condition.compare(value, number)
         return cell_text(value) is not None and condition.compare(_full_text(value), operand)
 

@@ -28,9 +28,7 @@ from .columns import Deadline, InspectionError, number_text
 from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
-"""Characters to search in one step."""
 MOST_CHARS = 200_000
-"""Maximum characters or bytes of an answer."""
 
 _BASES = Classes(str, bytes, bytearray, memoryview)
 
@@ -94,13 +92,14 @@ def _blocks(start: int, size: int, backwards: bool) -> Iterator[tuple[int, int]]
 BINS = 40
 MOST_VALUES = 20_000_000
 """Maximum number of values that a plot reads; of more, a sample."""
+_SAMPLED = 10
+"""Number of rows and columns for each cell of a heat map."""
 
 
 def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
     """Plot one-dimensional values by position; for many values, the minimum and maximum of each
     part."""
     numpy = sys.modules["numpy"]
-    values = numpy.asarray(values)
     size = len(values)
     points: list[tuple[int, float]] = []
     if size <= 2 * width:
@@ -120,45 +119,41 @@ def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
 
 def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
     numpy = sys.modules["numpy"]
-    flat = numpy.asarray(values).reshape(-1)
+    flat = values.reshape(-1)
     flat = flat[:: max(1, flat.size // MOST_VALUES)].astype("f8")
     flat = flat[numpy.isfinite(flat)]
     deadline.check()
-    if not flat.size:
-        return {"kind": "histogram", "xs": [], "ys": []}
-    counts, edges = numpy.histogram(flat, bins=BINS)
-    return {
-        "kind": "histogram",
-        "xs": [float((a + b) / 2) for a, b in zip(edges, edges[1:])],
-        "ys": [int(count) for count in counts],
-    }
+    xs, ys = [], []
+    if flat.size:
+        counts, edges = numpy.histogram(flat, bins=BINS)
+        xs, ys = ((edges[:-1] + edges[1:]) / 2).tolist(), counts.tolist()
+    return {"kind": "histogram", "xs": xs, "ys": ys}
 
 
 def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
     """Reduce values to a grid of means, at most this large; None for parts without numbers."""
     numpy = sys.modules["numpy"]
-    values = numpy.asarray(values)
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
     if not rows or not columns:
         raise InspectionError("There are no numbers.")
-    row_edges = [values.shape[0] * at // rows for at in range(rows + 1)]
-    column_edges = [values.shape[1] * at // columns for at in range(columns + 1)]
-    row_step = max(1, values.shape[0] // rows // 50)
-    column_step = max(1, values.shape[1] // columns // 50)
-    grid: list[list[float | None]] = []
-    with numpy.errstate(all="ignore"):
-        for top, bottom in zip(row_edges, row_edges[1:]):
-            deadline.check()
-            band = values[top:bottom:row_step].astype("f8") if column_step == 1 else None
-            found: list[float | None] = []
-            for left, right in zip(column_edges, column_edges[1:]):
-                if band is not None:
-                    part = band[:, left:right]
-                else:
-                    part = values[top:bottom:row_step, left:right:column_step].astype("f8")
-                part = part[numpy.isfinite(part)]
-                found.append(float(part.mean()) if part.size else None)
-            grid.append(found)
+    row_step = max(1, values.shape[0] // rows // _SAMPLED)
+    column_step = max(1, values.shape[1] // columns // _SAMPLED)
+    part = values[::row_step, ::column_step].astype("f8")
+    deadline.check()
+    known = numpy.isfinite(part)
+    edges = [
+        numpy.arange(count) * size // count for count, size in zip((rows, columns), part.shape)
+    ]
+
+    def add(cells: Any) -> Any:
+        return numpy.add.reduceat(numpy.add.reduceat(cells, edges[0], axis=0), edges[1], axis=1)
+
+    counts = add(known.astype("i4"))
+    means = add(numpy.where(known, part, 0.0)) / numpy.maximum(counts, 1)
+    grid = [
+        [mean if count else None for mean, count in zip(*row)]
+        for row in zip(means.tolist(), counts.tolist())
+    ]
     return {"kind": "heat", "grid": grid}
 
 
@@ -274,9 +269,7 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
 
 
 LARGEST_PICTURE = 8_000_000
-"""Maximum bytes of a picture to show."""
-SIDE = 2_000
-"""Pixels of a side to which larger pictures are scaled down."""
+LONGEST_SIDE = 2_000
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
 """The start of a picture file; for BMP more than its two letters, which are too common."""
 
@@ -297,9 +290,9 @@ def picture(value: Any) -> bytes:
     elif _is_image(value):
         found = _encode_image(value)
     elif is_one_of(value, "matplotlib.figure", "Figure"):
-        found = draw_png(value, SIDE)
+        found = draw_png(value, LONGEST_SIDE)
     elif _is_colours(value):
-        step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
+        step = max(1, -(-max(value.shape[0], value.shape[1]) // LONGEST_SIDE))
         found = _png(value[::step, ::step])
     elif draws_itself(value):
         found = type(value)._repr_png_(value)
@@ -333,8 +326,8 @@ def _is_image(value: Any) -> bool:
 
 def _encode_image(value: Any) -> bytes:
     image = value.copy()
-    if max(image.size) > SIDE:
-        image.thumbnail((SIDE, SIDE))
+    if max(image.size) > LONGEST_SIDE:
+        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
         image = image.convert("RGB")
     file = io.BytesIO()

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..completion.signatures import source
 from ..objects import (
-    Classes,
+    SCALARS,
     as_library_type,
     class_dict,
     class_module,
@@ -46,14 +46,11 @@ GROUP = "mahtab_tui.inspectors"
 REFRESH_SECONDS = 10.0
 """Seconds after which the installed entry points are read again."""
 MOST_VIEWS = 7
-"""Maximum number of views of an object."""
 PICTURE = 10.0
 WORK = 10.0
 """Time limit for sorting, filtering and statistics, in seconds."""
 CHARACTERS, BYTES = 200_000, 50_000
-"""Maximum characters of a repr, and bytes whose repr is shown."""
-MOST_ITEMS = 500
-"""Maximum number of rows per page."""
+MOST_ROWS = 500
 
 Fields = dict[str, Any]
 
@@ -273,12 +270,10 @@ def _text_at(at: ResolvedPath) -> str:
 
 def _page_bounds(asked: Fields) -> tuple[int, int]:
     start = max(0, asked["start"])
-    return start, min(asked["stop"], start + MOST_ITEMS)
+    return start, min(asked["stop"], start + MOST_ROWS)
 
 
 # Views
-
-_PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
 
 
 def describe_object(value: Any, expression: str) -> Fields:
@@ -318,7 +313,7 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
     if content.text_class(value) is not None:
         return ["text"] if content.text_class(value) is str else ["repr"]
     by_kind = {"function": ["source"], "class": ["source", "tree"], "module": ["tree", "source"]}
-    return by_kind.get(variable_kind(value)) or (["repr"] if type(value) in _PLAIN else ["tree"])
+    return by_kind.get(variable_kind(value)) or (["repr"] if type(value) in SCALARS else ["tree"])
 
 
 def _plottable_column(table: Table) -> Column | None:

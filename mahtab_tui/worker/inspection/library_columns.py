@@ -33,8 +33,7 @@ from .columns import (
     sampled,
 )
 
-_MANY = 1_000_000
-"""Number of floats from which sorting is not stable."""
+_MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
@@ -79,7 +78,7 @@ class NumberColumn(Column):
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
         # None, which is not stable, is five times faster for floats.
-        kind = "stable" if self._kind != "f" or len(values) < _MANY else None
+        kind = "stable" if self._kind != "f" or len(values) < _MANY_FLOATS else None
         if descending:  # stable too
             found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
         else:

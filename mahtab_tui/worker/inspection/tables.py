@@ -16,8 +16,7 @@ from .library_columns import (
     has_foreign_zone,
 )
 
-MOST = 5_000
-"""Maximum number of columns; records with more keys are shown as a tree."""
+MOST_COLUMNS = 5_000
 SAMPLED_RECORDS = 200
 """Number of rows at the start of a list that decide whether it is a table, and its columns."""
 
@@ -94,13 +93,13 @@ def _record_table(value: Any) -> RecordTable | None:
         return None
     names: dict[str, None] = {}
     for record in value[:SAMPLED_RECORDS]:
-        if type(record) is not dict or len(record) > MOST:
+        if type(record) is not dict or len(record) > MOST_COLUMNS:
             return None
         for key in list(record):
             if type(key) is not str:
                 return None
             names[key] = None
-        if len(names) > MOST:
+        if len(names) > MOST_COLUMNS:
             return None
     return RecordTable(value, list(names)) if names else None
 
