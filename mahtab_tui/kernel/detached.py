@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import LocalProcess, spawn
+from mahtab_tui.kernel.launch import RELEASE_SIZE, LocalProcess, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
-from mahtab_tui.kernel.worker_process import SpooledOutput
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
 from mahtab_tui.worker.holder import KEY_SUFFIX, LAST_OUTPUT_SUFFIX, HolderSettings
-from mahtab_tui.worker.spool import Spool
+from mahtab_tui.worker.spool import PIECE, Spool, format_omission
 
 STATUS_TIMEOUT = 2.0
 """Seconds within which a holder must answer when kernels are listed."""
@@ -276,6 +275,46 @@ def _short_path(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
+
+
+class SpooledOutput:
+    """The `SeekableOutput` of a kernel on this machine. Bytes are moved from the pipe to the spool,
+    and read there."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.position = 0
+
+    def go_to(self, offset: int) -> None:
+        self.position = max(self.position, offset)
+
+    def read(self, most: int = PIECE) -> bytes | None:
+        try:
+            if self.position >= self._spool.size and self._spool.move() == 0:
+                return b""
+        except BlockingIOError:
+            return None
+        if data := self._spool.read(self.position, most):
+            self.position += len(data)
+            return data
+        start, self.position = (
+            self.position,
+            max(self.position, self._spool.next_byte(self.position)),
+        )
+        return format_omission(self.position - start)
+
+    def available(self) -> Iterator[bytes]:
+        return self.until(self._spool.printed_size())
+
+    def until(self, end: int) -> Iterator[bytes]:
+        while self.position < end and (data := self.read(min(end - self.position, PIECE))):
+            yield data
+
+    def release(self, offset: int) -> bool:
+        if offset - self._spool.start < RELEASE_SIZE:
+            return False
+        self._spool.release(offset)
+        return True
 
 
 UNKNOWN_END = 0

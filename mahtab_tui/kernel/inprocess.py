@@ -22,17 +22,19 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
+    Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
     NullHost,
-    NullPersistence,
     OnDisplay,
     OnOutput,
+    Operation,
+    Operations,
+    T,
 )
 from mahtab_tui.kernel.cells import DELAY, RunningCell
-from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system.processes import wait_for_result
@@ -190,16 +192,16 @@ CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
-class InProcessKernel(NullPersistence, WorkerOperations):
+class InProcessKernel(Kernel):
     """A `Kernel` over `namespace` itself: what cells bind remains there after the session."""
 
     cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
+    _cannot_save = (
+        "The namespace belongs to the program that opened this session, so it is not saved."
+    )
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        super().__init__(
-            "The namespace belongs to the program that opened this session, so it is not saved."
-        )
         self._host: KernelHost = NullHost()
         self._namespace = namespace
         self._state = KernelState.DEAD

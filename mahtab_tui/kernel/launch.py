@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system.processes import find_program
-from mahtab_tui.worker.frames import TOKEN_SIZE
+from mahtab_tui.worker.frames import CONNECTION_LOST, TOKEN_SIZE
+from mahtab_tui.worker.spool import PIECE, pending_bytes
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.requests import KernelReady
-    from mahtab_tui.kernel.worker_process import Output
     from mahtab_tui.worker.holder import HolderSettings
 
 EnvironmentKind = Literal["virtual environment", "conda environment"]
@@ -162,6 +163,55 @@ from mahtab_worker.__main__ import main
 sys.path[:] = path if path[:1] == [""] or getattr(sys.flags, "safe_path", False) else [""] + path
 main(fd, holder)
 """
+
+
+RELEASE_SIZE = 2**20
+"""Bytes from which releasing their memory is worthwhile."""
+
+
+class Output(Protocol):
+    """A kernel's output. `read` is called when its pipe is readable."""
+
+    def read(self) -> bytes | None:
+        """Return the next bytes; empty at the end, None if there are none now."""
+
+    def available(self) -> Iterator[bytes]:
+        """Yield what is available now, and no more, because a thread of the user's may print
+        endlessly."""
+
+
+class SeekableOutput(Output, Protocol):
+    """Output that another host can read again. Offsets count bytes."""
+
+    @property
+    def position(self) -> int:
+        """The offset of the next byte to read."""
+
+    def go_to(self, offset: int) -> None:
+        """Skip to an offset, if it has not been read yet."""
+
+    def until(self, end: int) -> Iterator[bytes]:
+        """Yield the bytes before an offset, as far as they have been printed."""
+
+    def release(self, offset: int) -> bool:
+        """Note that output before an offset is stored and no longer needed. Returns whether that
+        was much."""
+
+
+class PipeOutput:
+    """Output that is gone once it has been read."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def read(self) -> bytes | None:
+        return os.read(self._pipe, PIECE)
+
+    def available(self) -> Iterator[bytes]:
+        left = pending_bytes(self._pipe)
+        while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
+            yield data
+            left -= len(data)
 
 
 class DetachHandle(Protocol):
@@ -419,8 +469,6 @@ def spawn(
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives
     as long as the kernel.
     """
-    from mahtab_tui.kernel.worker_process import PipeOutput
-
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
@@ -454,3 +502,35 @@ def spawn(
         theirs.close()
         os.close(write_end)
     return LocalProcess(child, ours, output, token, PipeOutput(output))
+
+
+_WORDS = {
+    signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
+    signal.SIGTERM: "it was terminated from outside (SIGTERM)",
+}
+
+
+def describe_end(code: int) -> str:
+    """Describe an unexpected end of a process, such as ``segmentation fault (SIGSEGV)`` or ``it
+    exited with code 3``."""
+    if code == CONNECTION_LOST:
+        return "code in it closed its connection to the session, or read from it"
+    if code >= 0:
+        return f"it exited with code {code}"
+    number = -code
+    try:
+        name = signal.Signals(number)
+    except ValueError:
+        return f"signal {number}"
+    return _WORDS.get(name) or f"{(signal.strsignal(number) or name.name).lower()} ({name.name})"
+
+
+def describe_failed_start(executable: str, code: int, output: str) -> str:
+    """Say why an interpreter did not start as a kernel, and what it needs."""
+    oldest = ".".join(map(str, OLDEST))
+    if code == TOO_OLD:
+        return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."
+    lines = output.strip().splitlines()
+    last_line = f", saying: {lines[-1][:200]}" if lines else ""
+    ending = describe_end(code).removeprefix("it ")
+    return f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{last_line})."

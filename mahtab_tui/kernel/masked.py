@@ -11,8 +11,16 @@ from functools import cache, partial
 from typing import Any
 
 from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NullHost, OnDisplay, OnOutput
-from mahtab_tui.kernel.operations import ALL, Operations
+from mahtab_tui.kernel.base import (
+    ALL,
+    Kernel,
+    KernelError,
+    KernelHost,
+    NullHost,
+    OnDisplay,
+    OnOutput,
+    Operations,
+)
 from mahtab_tui.kernel.values import Completions, OutputKind
 
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import KernelError, KernelHost
-from mahtab_tui.kernel.operations import Operation, Operations
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations
 from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui import worker
-from mahtab_tui.kernel.endings import describe_end
+from mahtab_tui.kernel.launch import describe_end
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     SandboxError,

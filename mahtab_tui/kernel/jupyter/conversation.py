@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import mahtab_tui.worker as worker
-from mahtab_tui.kernel.base import KernelError, KernelHost
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations, T
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import (
     Channel,
@@ -27,7 +27,6 @@ from mahtab_tui.kernel.jupyter.cell import (
     Message,
     parent_id,
 )
-from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status

@@ -16,15 +16,17 @@ from mahtab_tui.kernel.base import (
     KernelInfo,
     KernelState,
     NullHost,
-    NullPersistence,
     OnDisplay,
     OnOutput,
+    Operation,
+    Operations,
+    T,
+    UndoAnswer,
 )
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
-from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_OUTPUT
+from mahtab_tui.kernel.process import ATTEMPTS, CLOSED, startup_failure
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -125,15 +127,15 @@ MOST = 200
 """Maximum number of completions from a kernel for another language."""
 
 
-class JupyterKernel(NullPersistence, WorkerOperations):
+class JupyterKernel(Kernel):
     """A `Kernel` over Jupyter's protocol."""
 
     cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
+    _cannot_save = "The variables of a Jupyter kernel are not saved."
 
     def __init__(self, wire: KernelConnection, startup: str = "") -> None:
         """startup: code to run in each new Python kernel that we start."""
-        super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
         self._startup = startup if wire.ours else ""
         self._host: KernelHost = NullHost()
@@ -314,7 +316,7 @@ class JupyterKernel(NullPersistence, WorkerOperations):
             if result.output:
                 self._host.background_output(result.output)
             return ""
-        return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
+        return startup_failure(result)
 
     def _replace(self, why: str, now: str) -> None:
         """Replace the kernel. why: a detail for the results of the old one's cells. now: the notice

@@ -20,7 +20,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import ConnectionState, DetachHandle, screen_variables
+from mahtab_tui.kernel.launch import RELEASE_SIZE, ConnectionState, DetachHandle, screen_variables
 from mahtab_tui.kernel.remote.stations import ConnectedKernel, start_remote
 from mahtab_tui.kernel.remote.transport import (
     FINISH_TIMEOUT,
@@ -32,7 +32,6 @@ from mahtab_tui.kernel.remote.transport import (
     parse,
 )
 from mahtab_tui.kernel.values import SaveTarget
-from mahtab_tui.kernel.worker_process import RELEASE_SIZE
 from mahtab_tui.worker.spool import PIECE, format_omission, pending_bytes
 from mahtab_tui.worker.station.kernel import (
     END,
