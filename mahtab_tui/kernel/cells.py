@@ -33,12 +33,10 @@ MOST = 8
 
 
 def pictures(result: CellResult) -> list[str]:
-    """Return the pictures (PNG as base64) displayed by a cell, at most `MOST`."""
     return [display.data for display in result.displays if display.mime == "image/png"][:MOST]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
-    """Return a result's output by kind, in order."""
     found: list[tuple[OutputKind, str]] = []
     start = 0
     for kind, count in result.kinds:
@@ -133,7 +131,6 @@ class TerminalOutput:
 
     def __init__(self) -> None:
         self.rewritten = False
-        """Whether text was overwritten."""
         self._screen: Screen | None = None
         """The end of the output, once the cursor has moved within it."""
         self._recent: list[str] = []
@@ -263,7 +260,6 @@ class BoundedCell:
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        """Run `execute` to its end. The time limit starts here."""
         self._begun.set()
         if self._timeout is not None or self._stop.is_set():
             self._watch()
@@ -375,11 +371,9 @@ class RunningCell:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the cell began, as far as the host knows."""
         return time.monotonic() - self._start
 
     def done(self, done: CellEnd) -> None:
-        """Finish the cell as reported by the kernel."""
         status, pieces, frames = (
             done.status,
             done.pieces,
@@ -397,7 +391,6 @@ class RunningCell:
         self._finish(status, done.duration, done.changes, "", frames, done.needs)
 
     def lost(self, status: Status, how: str) -> None:
-        """Finish the cell, because the kernel has ended."""
         self._finish(status, self.seconds, (), how)
 
     def _add(self, kind: OutputKind, text: str) -> None:
@@ -477,14 +470,12 @@ class RunningCells:
                 self._replayed = [other for other in self._replayed if other is not cell]
 
     def innermost(self) -> RunningCell | None:
-        """The cell that is printing."""
         with self._lock:
             cells = self._cells if self._replayed is None else self._replayed
             return cells[-1] if cells else None
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """Within this context, output belongs to an earlier host's cells."""
         self._replayed = []
         try:
             yield

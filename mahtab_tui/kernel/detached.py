@@ -47,7 +47,6 @@ class WaitingKernel(NamedTuple):
     """A kernel that has a holder."""
 
     session: str
-    """The session's id."""
     pid: int
     cell: int
     """The number of the running cell; 0 for none."""
@@ -58,9 +57,7 @@ class WaitingKernel(NamedTuple):
     has_run: bool
     """Whether any cell has run in it."""
     ready: KernelReady | None
-    """Its ready message."""
     path: Path
-    """The path of its socket."""
 
 
 class Connections(NamedTuple):
@@ -112,7 +109,6 @@ def listen(session: str) -> tuple[socket.socket, Path]:
 
 
 def remove_files(path: Path) -> None:
-    """Remove the files of a kernel that has ended."""
     for each in (path, Path(f"{path}{KEY_SUFFIX}")):
         with contextlib.suppress(OSError):
             each.unlink()

@@ -111,7 +111,6 @@ class CellOutput(io.TextIOBase):
         return len(text)
 
     def drain(self) -> None:
-        """Wait until everything has been passed on."""
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
@@ -119,7 +118,6 @@ class CellOutput(io.TextIOBase):
             self._hurry = False
 
     def end(self) -> None:
-        """Note that no more output will come."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -142,8 +140,6 @@ class CellOutput(io.TextIOBase):
 
 
 class RedirectState(NamedTuple):
-    """The original streams and functions, and the cell's limited output."""
-
     before: list[Replacement]
     limited: LimitedOutput | None
 
@@ -185,9 +181,7 @@ class InProcessEnvironment:
 
 
 CANNOT_FORK = "it runs inside the program that opened this session"
-"""Why this kernel is not forked."""
 UNDO_STEPS = 20
-"""Number of cells that can be undone."""
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
@@ -212,7 +206,6 @@ class InProcessKernel(Kernel):
         self._loop = EventLoop()
         self._cells: list[RunningCell] = []
         self._made: set[str] = set()
-        """Names that cells have made."""
         self._tools: dict[str, Any] = {}
         self._values_added: set[str] = set()
         """Names of earlier values that builtins did not have before."""

@@ -31,19 +31,14 @@ if TYPE_CHECKING:
 EnvironmentKind = Literal["virtual environment", "conda environment"]
 
 VENV_NAMES = (".venv", "venv")
-"""Names of a project's virtual environment."""
 
 _SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
-"""Valid names of kernelspecs."""
 _MOST = 100
 """Maximum number of conda environments and kernelspecs to examine."""
 _LIST_BYTES = 65_536
-"""Maximum bytes of conda's list to read."""
 
 
 class PythonEnvironment(NamedTuple):
-    """A Python environment."""
-
     path: str
     """As for ``/python`` and ``--python``; relative if it is in the folder."""
     prefix: Path
@@ -83,7 +78,6 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
 
 
 def find_kernelspecs() -> list[str]:
-    """Find the names of Jupyter's kernelspecs on this machine."""
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
     for folder in (
@@ -135,7 +129,6 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 OLDEST = (3, 9)
-"""The oldest Python that can run the worker."""
 
 TOO_OLD = 86
 """The exit code of an interpreter that is too old."""
@@ -184,8 +177,7 @@ class SeekableOutput(Output, Protocol):
     """Output that another host can read again. Offsets count bytes."""
 
     @property
-    def position(self) -> int:
-        """The offset of the next byte to read."""
+    def position(self) -> int: ...
 
     def go_to(self, offset: int) -> None:
         """Skip to an offset, if it has not been read yet."""
@@ -222,18 +214,15 @@ class DetachHandle(Protocol):
         """A socket that becomes readable when another host attaches to the kernel."""
 
     @property
-    def was_reattached(self) -> bool:
-        """Whether this host attached to the kernel, rather than starting it."""
+    def was_reattached(self) -> bool: ...
 
     @property
-    def ready(self) -> KernelReady | None:
-        """The ready message of a reattached kernel."""
+    def ready(self) -> KernelReady | None: ...
 
     def leave(self) -> None:
         """Detach from the kernel, whose channel is already closed."""
 
-    def ended(self) -> None:
-        """Note that the kernel has ended."""
+    def ended(self) -> None: ...
 
 
 class Process(Protocol):
@@ -247,8 +236,7 @@ class Process(Protocol):
         """The read end of the pipe for its descriptors 1 and 2."""
 
     @property
-    def reader(self) -> Output:
-        """Reads `output`."""
+    def reader(self) -> Output: ...
 
     @property
     def token(self) -> bytes:
@@ -260,8 +248,7 @@ class Process(Protocol):
         """Whether `time.monotonic` has the same clock there."""
 
     @property
-    def detach_handle(self) -> DetachHandle | None:
-        """This host's handle, if the kernel can be detached."""
+    def detach_handle(self) -> DetachHandle | None: ...
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
@@ -273,8 +260,6 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class LocalProcess:
-    """A `Process` on this machine, started by this host."""
-
     child: subprocess.Popen[bytes]
     channel: socket.socket
     output: int
@@ -369,8 +354,6 @@ class Launcher(Protocol):
 
 
 class LocalLauncher:
-    """Starts kernels on this machine."""
-
     label = address = ""
     problem = ""
     will_reattach = False
@@ -430,7 +413,6 @@ def find_interpreter(python: str | None) -> str:
 
 
 def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    """Return the user's environment, with variables that describe the screen."""
     return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
 
 
@@ -526,7 +508,6 @@ def describe_end(code: int) -> str:
 
 
 def describe_failed_start(executable: str, code: int, output: str) -> str:
-    """Say why an interpreter did not start as a kernel, and what it needs."""
     oldest = ".".join(map(str, OLDEST))
     if code == TOO_OLD:
         return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."

@@ -116,7 +116,6 @@ class MaskedKernel:
         return replace(masked, output=mask_spans(result.output, spans), kinds=kinds)
 
     def _masked(self, name: str, reply: Any) -> Any:
-        """Mask a reply to an operation."""
         forms = self._secrets.forms
         operation = vars(Operations).get(name)
         unmasked = frozenset() if operation is None else operation.unmasked
@@ -142,7 +141,6 @@ class MaskedKernel:
 
 
 def _mask_texts(value: Any, unmasked: frozenset[str], mask: Callable[[str], str]) -> Any:
-    """Mask all texts in a value but those of the unmasked fields."""
     if type(value) is str:  # no member of an enum
         return mask(value)
     if isinstance(value, list | tuple):

@@ -41,7 +41,6 @@ class EventBacklog:
     events: tuple[dict[str, Any], ...]
     """Each is the start of a cell, a display, or the end of a cell."""
     calls: tuple[HostCall, ...]
-    """Calls that wait for an answer."""
     saved: Annotated[SavedBefore, Field(validation_alias=AliasChoices("saved", "kept"))]
 
     def cells(self) -> BacklogCells:
@@ -71,7 +70,6 @@ class BufferedListener:
         self._pass_on(lambda _, on_display: on_display(display))
 
     def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
-        """Pass on the buffered output, and all later output."""
         with self._lock:
             self._listener = on_output, on_display
             waiting, self._waiting = self._waiting, []
@@ -87,7 +85,6 @@ class BufferedListener:
 
 
 BacklogCells = dict[int, tuple[RunningCell, BufferedListener]]
-"""The cells of a backlog, by number."""
 
 
 CLAIMED = "The other terminal now has the kernel and its variables."
@@ -105,14 +102,12 @@ class DetachState:
         self._backlog: Future[EventBacklog] = Future()
         self._resumed: BacklogCells = {}
         self._stored: list[int] = []
-        """Cells stored since the last acknowledgement."""
         self._received = 0
         self._ends: dict[int, int] = {}
         """Offset of the end of each unstored cell's output, by cell number."""
 
     @property
     def has_received(self) -> bool:
-        """Whether the kernel has sent the events from before this host attached."""
         return self._backlog.done()
 
     def receive(self, backlog: EventBacklog, cells: BacklogCells) -> None:
@@ -120,7 +115,6 @@ class DetachState:
         self._backlog.set_result(backlog)
 
     def end(self, how: str) -> None:
-        """Note that nothing more will be received."""
         if not self._backlog.done():
             self._backlog.set_exception(KernelError(how))
 
@@ -147,7 +141,6 @@ class DetachState:
             raise KernelError(NO_ANSWER) from None
 
     def on_cell_end(self, cell: int) -> None:
-        """Note that a cell has ended, and all its output was read."""
         if self.output is not None:
             with self._lock:
                 self._ends[cell] = self.output.position

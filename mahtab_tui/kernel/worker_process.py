@@ -81,9 +81,7 @@ class WorkerProcess:
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
         self.over = False
-        """Whether the process has ended."""
         self.claimed = False
-        """Whether another host has attached to it."""
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
@@ -154,12 +152,10 @@ class WorkerProcess:
 
     @property
     def can_detach(self) -> bool:
-        """Whether the process can continue without this host."""
         return self._detach_handle is not None and not self.over
 
     @property
     def was_reattached(self) -> bool:
-        """Whether this host attached to the process, rather than starting it."""
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
@@ -237,7 +233,6 @@ class WorkerProcess:
         self._signal(signal.SIGKILL)
 
     def _break(self, why: str) -> None:
-        """Handle a process that can no longer be communicated with."""
         with self._lock:
             self._intent = self._intent or (Status.DIED, f"The kernel died: {why}.")
         self._signal(signal.SIGKILL)
@@ -292,7 +287,6 @@ class WorkerProcess:
             self._over(code)
 
     def _let_go(self, process: Process, outgoing: SendQueue) -> None:
-        """Detach the process from this host."""
         assert self._detach_handle is not None
         with self._lock:
             self._left = True

@@ -170,11 +170,9 @@ class SandboxServer:
                 raise
 
     def close(self) -> None:
-        """End the server and its sandboxes."""
         self._lost()
 
     def _receive(self) -> None:
-        """Called by the loop when a message has arrived."""
         try:
             data, fds = _take_message(self._channel)
         except BlockingIOError:
@@ -196,8 +194,7 @@ class SandboxServer:
             ended.set_result(message["code"])
             self._on_end()
 
-    def _on_end(self) -> None:
-        """Called when a sandbox has ended."""
+    def _on_end(self) -> None: ...
 
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
         answer = self._requests.pop(number)
@@ -229,7 +226,6 @@ class SandboxServer:
         self._running.clear()
 
     def _start_failure(self) -> str:
-        """Say why the process could not start."""
         return "There is not enough memory for a sandbox's text."
 
 
@@ -366,7 +362,6 @@ def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
 
 
 def _discard(forked: ForkedProcess) -> None:
-    """Kill a process that nobody waits for."""
     with contextlib.suppress(OSError):
         confinement.signal_process(forked.handle, signal.SIGKILL)
     os.close(forked.handle)
@@ -460,7 +455,6 @@ class ChildProcess(asyncio.Protocol):
         return self._result(turn, frame)
 
     def interrupt(self) -> None:
-        """Interrupt the turn's code, and kill the process if that does not help."""
         if self._turn is not None:
             self._stop("interrupted", INTERRUPT_GRACE)
 
@@ -575,7 +569,6 @@ class ChildProcess(asyncio.Protocol):
     # The turn's limits and end
 
     async def _watch(self, turn: RunningTurn) -> None:
-        """Enforce the turn's limits."""
         while True:
             await asyncio.sleep(
                 min(_CHECK_EVERY, max(0.0, turn.seconds - turn.clock.seconds)) or _CHECK_EVERY
@@ -649,7 +642,6 @@ class ChildProcess(asyncio.Protocol):
                 confinement.signal_process(self._forked.handle, number)
 
     def _ended(self, _: asyncio.Future[int]) -> None:
-        """Called when the process has been reaped."""
         self.over = self._reaped = True
         os.close(self._forked.handle)
         if self._transport is not None:

@@ -206,7 +206,6 @@ class MontySandbox:
         """Seconds of run time."""
 
     async def begin(self) -> None:
-        """Start the session. Raises `SandboxError`."""
         self._session = await self._sandboxes.session(self._text)
 
     async def run(self, code: str, seconds: float) -> TurnResult:

@@ -182,7 +182,6 @@ class ProcessSandbox:
         self._child: ChildProcess | None = None
 
     async def begin(self) -> None:
-        """Start the process. Raises `SandboxError`."""
         self._child = await self._sandboxes.child(self._text, self._host, self._about)
 
     async def run(self, code: str, seconds: float) -> TurnResult:

@@ -55,11 +55,9 @@ class KernelConnection(Protocol):
         """Return the reason why the kernel cannot be reached any more, as a sentence; empty while
         it can, or may come back. This may ask a server."""
 
-    def interrupt(self) -> None:
-        """Interrupt the kernel. Raises `KernelError`."""
+    def interrupt(self) -> None: ...
 
-    def restart(self) -> None:
-        """Restart the kernel, with an empty namespace. Raises `KernelError`."""
+    def restart(self) -> None: ...
 
     def close(self) -> None:
         """Close the connection, and end the kernel if we started it."""
@@ -126,7 +124,6 @@ class KernelCalls:
             return True
 
     def cancelled(self) -> None:
-        """Note that the kernel no longer waits for the innermost call."""
         with self._lock:
             number = self._calls.pop() if self._calls else 0
             self._pending.pop(number, None)
@@ -134,11 +131,9 @@ class KernelCalls:
         self._answers.cancel(number)
 
     def quit(self) -> None:
-        """Handle `exit()` in a cell."""
         self._answers.begin(HostCall(next(self._ids), "quit", {}))
 
     def end(self) -> None:
-        """End all calls, because the cell or the kernel has ended."""
         with self._lock:
             self._calls.clear()
             self._inputs.clear()
@@ -196,21 +191,17 @@ class JupyterCell:
         self.sent = False
         """Whether the cell has been, or is being, sent to the kernel."""
         self.sent_at = 0.0
-        """Time of sending, on the clock of `time.monotonic`."""
         self.replied: Future[Mapping[str, Any]] = Future()
         """The reply's content, once all output has arrived."""
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
         """Time at which its output ended, on the clock of `time.monotonic`; 0 before."""
         self._begun = False
-        """Whether the kernel has reported anything about it."""
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
-        """Lines of text since the last display."""
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Add a message published by the kernel."""
         self._begun = True
         if kind == "stream":
             self._print(str(content.get("text", "")))

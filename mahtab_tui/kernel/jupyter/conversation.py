@@ -34,9 +34,7 @@ from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame
 
 NAME = "_mahtab_tui"
-"""The name of our package in the kernel."""
 TARGET = "mahtab-tui"
-"""The comm for requests to the helper."""
 _HELPER = f"__import__('sys').modules['{NAME}.ipython.helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 """The expression that returns the changes made by the last cell."""
@@ -103,7 +101,6 @@ class Conversation:
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
-        """Set once the kernel's output is received."""
         self._comm = secrets.token_hex(16)
         self._subshell = ""
         self._over = ""
@@ -275,7 +272,6 @@ class Conversation:
                 cell.expect_reply()
 
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
-        """Run a cell while the cell that called the host waits."""
         cell = JupyterCell(running, "")
         with self._lock:
             self._nested[running.cell] = cell
@@ -347,7 +343,6 @@ class Conversation:
             self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
-        """Remove our helper from the kernel."""
         if self.ready is not None and not self._over:
             self._requests.ask(Operations.leave)
             if self._subshell:
@@ -358,7 +353,6 @@ class Conversation:
     # Ending
 
     def end(self, status: Status, how: str) -> None:
-        """Handle the end of the kernel, or treat it as ended."""
         with self._lock:
             if self._over:
                 return

@@ -47,7 +47,6 @@ class LocalAddress(NamedTuple):
     """A kernel on this machine, which we start."""
 
     name: str
-    """The name of its kernelspec."""
 
 
 class ServerAddress(NamedTuple):
@@ -78,7 +77,6 @@ class ExistingAddress(NamedTuple):
     """A kernel on this machine, started by another program."""
 
     file: str
-    """Its connection file."""
 
 
 def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | ExistingAddress:
@@ -128,8 +126,6 @@ MOST = 200
 
 
 class JupyterKernel(Kernel):
-    """A `Kernel` over Jupyter's protocol."""
-
     cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
     _cannot_save = "The variables of a Jupyter kernel are not saved."
@@ -345,7 +341,6 @@ class JupyterKernel(Kernel):
             raise
 
     def _watch(self) -> None:
-        """Watch for the end of the kernel."""
         lost, lost_at = False, 0.0
         while not self._closed.wait(POLL_INTERVAL):
             with self._swap:

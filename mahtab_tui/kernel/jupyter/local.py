@@ -23,9 +23,7 @@ from mahtab_tui.kernel.jupyter.kernel import ExistingAddress, LocalAddress
 from mahtab_tui.kernel.launch import environment
 
 ERROR_CHARS = 1_000
-"""Characters of a kernel's last output to report."""
 SHUTDOWN = 1.5
-"""Seconds that a kernel may take to end by itself."""
 
 
 class Sockets:

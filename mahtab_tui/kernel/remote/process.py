@@ -83,7 +83,6 @@ class RemoteOutput:
                 view = view[os.write(self._write_end, view) :]
 
     def end(self) -> None:
-        """Note that no more output will come."""
         os.close(self._write_end)
 
     # Called by the reader thread
@@ -370,7 +369,6 @@ class RemoteProcess:
         return ""
 
     def _forward(self) -> bool:
-        """Send the session's data to the kernel; returns False at the end of the data."""
         data = self._inner.recv(LINK_PIECE)
         self._link.send(FRAMES if data else END, data)
         self._all_sent = not data
@@ -393,7 +391,6 @@ class RemoteProcess:
 
 
 def _parse_number(data: bytes) -> int:
-    """Parse a number. Raises `LinkError`."""
     if len(data) > 20 or not data.removeprefix(b"-").isdigit():
         raise LinkError("the other machine sent something other than a number")
     return int(data)

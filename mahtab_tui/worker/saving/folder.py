@@ -134,7 +134,6 @@ class SaveFolder:
             raise
 
     def remove_all_but(self, names: set[str]) -> None:
-        """Remove the files that are no longer needed, and partly written ones."""
         for name in os.listdir(self._fd):
             if name != INDEX and name not in names:
                 with contextlib.suppress(OSError):
@@ -145,7 +144,6 @@ class SaveFolder:
 
 
 def compute_digest(parts: Iterable[Any]) -> str:
-    """Return a digest of bytes and memory."""
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         for piece in split_pieces(part):
@@ -188,7 +186,6 @@ class ProgressCounter:
         self._beats = 0
 
     def count(self) -> int:
-        """Return the value of the counter."""
         return int.from_bytes(self._shared[:], "little")
 
     def beat(self) -> None:

@@ -79,7 +79,6 @@ class VariableLoader:
 
 
 def list_variables(file: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the variables in a file of the index."""
     return [row for group in file["groups"] for row in group["rows"]]
 
 
@@ -132,7 +131,6 @@ def _version_of(package: str) -> str:
 
 
 WRITE_TIMEOUT = 900.0
-"""Seconds after which a writer is killed."""
 
 
 class Keeper:

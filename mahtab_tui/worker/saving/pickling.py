@@ -198,8 +198,6 @@ def _never_changes(value: Any) -> bool:
 
 
 class _DisjointSets:
-    """Disjoint sets of numbers."""
-
     def __init__(self) -> None:
         self._above: dict[int, int] = {}
 
@@ -229,8 +227,6 @@ class TooLargeError(Exception):
 
 
 class Pickled(NamedTuple):
-    """Variables converted to bytes."""
-
     stream: bytearray
     blocks: list[memoryview]
     """The memory of arrays, and of other objects that pass theirs to a pickle."""
