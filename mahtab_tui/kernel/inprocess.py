@@ -53,8 +53,6 @@ from mahtab_tui.worker.executor import CellAttribution, Executor
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.undo.history import UndoHistory
 
-_STREAMS = ("stdout", "stderr")
-
 
 class ThreadOutput(io.TextIOBase):
     """A stream that captures the writes of one thread, and passes writes of other threads to the
@@ -141,6 +139,7 @@ class CellOutput(io.TextIOBase):
 
 class RedirectState(NamedTuple):
     before: list[Replacement]
+    """The original streams and functions."""
     limited: LimitedOutput | None
 
 
@@ -156,18 +155,15 @@ class InProcessEnvironment:
     def enter(self, limit: int | None) -> RedirectState:
         limited = None if limit is None else LimitedOutput(self._output, limit)
         mine: Any = limited or self._output
-        here = [*self._replacements]
-        for name in _STREAMS:
-            here.append(
-                Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
-            )
-        before = [
-            Replacement(module, name, getattr(module, name))
-            for module, name, _ in here
-            if hasattr(module, name)
+        streams = [
+            Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
+            for name in ("stdout", "stderr")
         ]
-        for replacement in here:
-            setattr(*replacement)
+        before = []
+        for module, name, value in (*self._replacements, *streams):
+            if hasattr(module, name):
+                before.append(Replacement(module, name, getattr(module, name)))
+            setattr(module, name, value)
         return RedirectState(before, limited)
 
     def leave(self, stage: RedirectState, nested: bool) -> None:
@@ -250,9 +246,7 @@ class InProcessKernel(Kernel):
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
                 running.lost(Status.DIED, "The session was closed.")
-            elif nested and self._calls.deliver(frame):
-                pass
-            else:
+            elif not nested or not self._calls.deliver(frame):
                 self._jobs.put(frame)
                 self._loop.wake()
             if nested:
@@ -393,12 +387,8 @@ class InProcessKernel(Kernel):
                 self._made.add(change["name"])
             elif change["change"] == "deleted":
                 self._made.discard(change["name"])
-        running.done(
-            checked(
-                CellEnd,
-                {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()},
-            )
-        )
+        end = {"cell": running.cell, "duration": duration, "cwd": working_directory()}
+        running.done(checked(CellEnd, {**outcome, **end}))
 
     def _printed(self, text: str) -> None:
         if self._cells:

@@ -65,15 +65,11 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     used = environment_prefix(python)
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _folders(folder):
-        try:
-            if (
-                path.isprintable()
-                and environment_kind(prefix)
-                and not (used and prefix.samefile(used))
-            ):
+        with suppress(OSError):  # an unreadable folder
+            if not path.isprintable() or (used and prefix.samefile(used)):
+                continue
+            if environment_kind(prefix):
                 found.setdefault(os.path.realpath(prefix), PythonEnvironment(path, prefix))
-        except OSError:  # an unreadable folder
-            continue
     return list(found.values())
 
 
@@ -86,16 +82,10 @@ def find_kernelspecs() -> list[str]:
         "/usr/local/share/jupyter",
         "/usr/share/jupyter",
     ):
-        try:
-            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))
-        except OSError:  # an unreadable folder
-            continue
-        names.update(
-            dict.fromkeys(
-                file.parent.name for file in found[:_MOST] if _SPEC.fullmatch(file.parent.name)
-            )
-        )
-    return list(names)
+        with suppress(OSError):  # an unreadable folder
+            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))[:_MOST]
+            names.update(dict.fromkeys(file.parent.name for file in found))
+    return list(filter(_SPEC.fullmatch, names))
 
 
 def has_package(prefix: Path, name: str) -> bool:
@@ -116,16 +106,12 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
     for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
         if configured := os.environ.get(variable):
             yield configured, folder / configured
-    try:
-        with (Path.home() / ".conda" / "environments.txt").open(
-            encoding="utf-8", errors="surrogateescape"
-        ) as file:
-            listed = file.read(_LIST_BYTES)
-    except (OSError, RuntimeError):  # RuntimeError comes from `home`
-        return
-    for line in listed.splitlines()[:_MOST]:
-        if os.path.isabs(line):
-            yield line, Path(line)
+    with suppress(OSError, RuntimeError):  # RuntimeError comes from `home`
+        with (Path.home() / ".conda" / "environments.txt").open("rb") as file:
+            listed = os.fsdecode(file.read(_LIST_BYTES))
+        for line in listed.splitlines()[:_MOST]:
+            if os.path.isabs(line):
+                yield line, Path(line)
 
 
 OLDEST = (3, 9)
@@ -430,7 +416,7 @@ def screen_variables(
         return {**env, "NO_COLOR": "1", "TERM": "dumb"}
     if "NO_COLOR" in own:
         return env
-    for name, value in (("FORCE_COLOR", "1"), ("CLICOLOR_FORCE", "1"), ("TTY_INTERACTIVE", "0")):
+    for name, value in {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_INTERACTIVE": "0"}.items():
         env[name] = own.get(name, value)
     if own.get("TERM", "dumb") == "dumb":
         env["TERM"] = "xterm-256color"
@@ -455,23 +441,17 @@ def spawn(
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     output, write_end = pipe or os.pipe()
-    descriptors = (
-        [] if holder is None else [holder.listener, holder.pipe, holder.spool, holder.lifeline]
-    )
+    descriptors, settings = [theirs.fileno()], ""
+    if holder is not None:
+        descriptors += [holder.listener, holder.pipe, holder.spool, holder.lifeline]
+        settings = json.dumps(holder._asdict())
     try:
         child = subprocess.Popen(
-            [
-                executable,
-                "-c",
-                BOOTSTRAP,
-                str(theirs.fileno()),
-                str(_WORKER),
-                "" if holder is None else json.dumps(holder._asdict()),
-            ],
+            [executable, "-c", BOOTSTRAP, str(theirs.fileno()), str(_WORKER), settings],
             stdin=subprocess.DEVNULL,
             stdout=write_end,
             stderr=write_end,
-            pass_fds=[theirs.fileno(), *descriptors],
+            pass_fds=descriptors,
             cwd=cwd,
             env=env,
             start_new_session=True,

@@ -123,25 +123,22 @@ class WorkerProcess:
         for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
+        frame = {
+            "op": "execute",
+            "cell": cell,
+            "code": code,
+            "limit": limit,
+            "nested": nested,
+            "lock": lock,
+            "seal": running.seal,
+            **self.detach_state.news(),
+        }
+        over = (Status.DIED, "The kernel had ended before the cell began.")
         try:
-            frame = {
-                "op": "execute",
-                "cell": cell,
-                "code": code,
-                "limit": limit,
-                "nested": nested,
-                "lock": lock,
-                "seal": running.seal,
-            }
-            data = encode({**frame, **self.detach_state.news()})
+            data = encode(frame)
             with self._lock:
                 if self.over:
-                    running.lost(
-                        *(
-                            self._intent
-                            or (Status.DIED, "The kernel had ended before the cell began.")
-                        )
-                    )
+                    running.lost(*(self._intent or over))
                 else:
                     self._cells.add(running)
             self._outbox.send_data(data)
@@ -169,10 +166,7 @@ class WorkerProcess:
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
             threading.Thread(
-                target=self._interrupt,
-                args=(cell, time.monotonic()),
-                name="mahtab-interrupt",
-                daemon=True,
+                target=self._interrupt, args=(cell, time.monotonic()), daemon=True
             ).start()
         return cell is not None
 
@@ -251,10 +245,9 @@ class WorkerProcess:
             self._started.set_exception(error)
             return
         except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
             self._started.set_exception(
-                KernelError(
-                    f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."
-                )
+                KernelError(f"{self._executable} cannot be started: {why}.")
             )
             return
         self._started.set_result(None)
@@ -354,11 +347,8 @@ class WorkerProcess:
                     except ConnectionError:
                         data = b""
                     if not data:
-                        return (
-                            lifeline is not None
-                            and bool(select.select([lifeline], [], [], 0)[0])
-                            and bool(lifeline.recv(1))
-                        )
+                        claimed = lifeline is not None and select.select([lifeline], [], [], 0)[0]
+                        return bool(claimed and claimed[0].recv(1))
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     # Earlier output is read with the backlog.
