@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import KernelError, KernelHost
-from mahtab_tui.kernel.operations import Operation, Operations
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations
 from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 
@@ -140,8 +139,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class KernelReady:
-    """The first message of a kernel."""
-
     python: str
     executable: str
     cwd: str
@@ -150,8 +147,6 @@ class KernelReady:
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """The end of a cell."""
-
     cell: int
     status: Status
     pieces: tuple[tuple[OutputKind, str], ...]
@@ -166,8 +161,6 @@ class CellEnd:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A call from kernel code to the host."""
-
     id: int
     name: str
     args: dict[str, Any]
@@ -208,14 +201,12 @@ class Answers:
         ).start()
 
     def cancel(self, number: int) -> None:
-        """Cancel a call that the caller no longer waits for."""
         with self._lock:
             cancel = self._open.pop(number, None)
         if cancel is not None:
             cancel()
 
     def cancel_all(self) -> None:
-        """Cancel all calls, because the caller has ended."""
         for number in list(self._open):
             self.cancel(number)
 
@@ -257,7 +248,6 @@ STALE_AFTER = 10.0
 disk."""
 
 MOST = 100
-"""Maximum number of open requests."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."

@@ -29,7 +29,6 @@ from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colour
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
@@ -375,6 +374,9 @@ class OwnSession:
             await asyncio.to_thread(self._session.close, hurry=True)
 
     def _start(self) -> socket.socket:
+        # Loads the agent, which would delay the answer to `initialize`.
+        from mahtab_tui.session.kernel import process_kernel
+
         store, name, _ = new_store(Path.cwd())
         keep = (
             save_target(store.session, self._settings.keep_namespace_mb)

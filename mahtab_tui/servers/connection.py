@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from mahtab_tui import __version__
-from mahtab_tui.kernel.endings import describe_end
+from mahtab_tui.kernel.launch import describe_end
 from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
 from mahtab_tui.servers.schema import (
     ArgumentChecker,
