@@ -48,7 +48,7 @@ from mahtab_tui.bus.records import AnswerFigure
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 

@@ -67,7 +67,7 @@ from mahtab_tui.llm.usage import input_limit, is_on_this_machine
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 _LIMIT = 4_000
 """Maximum characters of each code block and output in the prompt."""

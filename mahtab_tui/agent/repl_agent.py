@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.kernel.values import Variable
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 RECURSION_LIMIT = 10_000
 """Maximum steps of a turn; so high that only `max_turns` ends a turn."""

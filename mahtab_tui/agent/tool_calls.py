@@ -17,10 +17,10 @@ from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.messages import make_encodable
-from mahtab_tui.tools.definition import ToolError
+from mahtab_tui.tools import ToolError
 
 if TYPE_CHECKING:
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 LIMIT = 12_000
 """Maximum characters of an output."""

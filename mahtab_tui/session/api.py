@@ -41,7 +41,7 @@ from mahtab_tui.settings.model import load_settings
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 ACTIVITY = 1_000
 """Number of cell records to keep; the oldest are dropped."""

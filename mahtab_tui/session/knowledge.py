@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.prompts import ListedServer
     from mahtab_tui.llm.usage import Spending
     from mahtab_tui.servers.servers import Servers
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 
 class Knowledge:
@@ -117,7 +117,7 @@ class Knowledge:
         with self._lock:
             if self._toolset is None:
                 from mahtab_tui.knowledge.library import LoadedSkills
-                from mahtab_tui.tools.toolset import Toolset
+                from mahtab_tui.tools import Toolset
 
                 loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
                 for record in self._past:

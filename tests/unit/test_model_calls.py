@@ -30,7 +30,7 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import MOST, EncodedPicture
-from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.tools import Toolset
 from tests import tags
 from tests.agents import Desk
 from tests.records import emit, made

@@ -92,7 +92,7 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
         for name in ("waiting", "heeding", "leaving", "keeping")
     )
-    monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found)
+    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
 
 
 TIDY = "Put things away.\n\nFiles of this skill, for load_skill('tidy', file=...): more.md"
