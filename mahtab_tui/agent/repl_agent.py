@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -462,5 +462,15 @@ class ReplAgent:
         )
 
 
-create_repl_agent = ReplAgent
-"""Creates an agent for a session."""
+P = ParamSpec("P")
+
+
+def _as_function(make: Callable[P, ReplAgent]) -> Callable[P, ReplAgent]:
+    def create_repl_agent(*args: P.args, **options: P.kwargs) -> ReplAgent:
+        """Create an agent for a session; the arguments are those of `ReplAgent`."""
+        return make(*args, **options)
+
+    return create_repl_agent
+
+
+create_repl_agent = _as_function(ReplAgent)

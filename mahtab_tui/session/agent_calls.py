@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
-from dataclasses import InitVar, asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from mahtab_tui.bus.records import Approval, Decision, Notice, cell_entry, emit
+from mahtab_tui.bus.records import Approval, Decision, Notice, ReplIn, emit
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
+from mahtab_tui.session.info import SessionInfo, UserRequests, ask_approval
 from mahtab_tui.session.undo import name_cells
 from mahtab_tui.worker.frames import Frame
 
@@ -145,32 +145,21 @@ class JoinedAgents:
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
-            names_in_use = {
-                "you",
-                self._info.party.lower(),
-                *(agent.name for agent in self._agents),
-            }
-            numbered = (f"{base}-{number}" for number in itertools.count(2))
-            name = next(
-                name for name in itertools.chain([base], numbered) if name not in names_in_use
-            )
+            others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
+            names = (base if number == 1 else f"{base}-{number}" for number in itertools.count(1))
+            name = next(name for name in names if name not in others)
             used = {agent.colour for agent in self._agents}
-            colour = next(
-                (colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS
-            )
+            free = (colour for colour in range(COLOURS) if colour not in used)
+            colour = next(free, len(used) % COLOURS)
             agent = JoinedAgent(name, colour, leave, last_sent, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)
+        how = "/agents lists all agents, /pause and /disconnect act on one."
         if agent.paused:
             self._inbox.hold(name, True)
-            self._notice(
-                f"{name} has joined the session. It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
-            )
-        else:
-            self._notice(
-                f"{name} has joined the session. /agents lists all agents, /pause and /disconnect act on one."
-            )
+            how = f"It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
+        self._notice(f"{name} has joined the session. {how}")
         return agent
 
     def remove(self, agent: JoinedAgent, *, stop: bool) -> None:
@@ -216,9 +205,8 @@ class JoinedAgents:
         if isinstance(agent, str):
             return agent
         words = "The user disconnected you from the session."
-        threading.Thread(
-            target=agent.leave, args=(words,), name="disconnect", daemon=True
-        ).start()  # sending may block if the agent does not read
+        # On a thread, because sending may block if the agent does not read.
+        threading.Thread(target=agent.leave, args=(words,), name="disconnect", daemon=True).start()
         return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:
@@ -229,14 +217,14 @@ class JoinedAgents:
                 for agent in self._agents
             ]
             gone = sorted(self._pauses - {agent.name for agent in self._agents})
-        sentence = (
-            f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
-        )
-        return (
-            f"{sentence} Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
-            if gone
-            else sentence
-        )
+        sentence = "No agent is in the session."
+        if here:
+            sentence = f"Agents in the session: {'; '.join(here)}."
+        if gone:
+            sentence += (
+                f" Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
+            )
+        return sentence
 
     def close(self) -> None:
         """Disconnect all agents, because the session is closing."""
@@ -284,26 +272,17 @@ class JoinedAgents:
             step=0,
             block=0,
             blocks=1,
+            is_code=is_code,
+            why=why,
         )
         call.report("waits for the user's approval")
-        emit(self._log, about.changed(state="waiting", is_code=is_code, why=why))
-        try:
-            with call.stoppable(lambda: self._approvals.cancel(request)):
-                decision = self._approvals.wait(request)
-        except (RequestCancelled, AgentCallRefused):
-            emit(self._log, about.changed(state="stopped"))
-            raise AgentCallRefused("The call was cancelled before the user had decided.") from None
+        with call.stoppable(lambda: self._approvals.cancel(request)):
+            decision = ask_approval(self._log, self._approvals, about)
+        if decision is None:
+            raise AgentCallRefused("The call was cancelled before the user had decided.")
         if decision.action in ("skip", "stop"):
-            state = "skipped" if decision.action == "skip" else "stopped"
-            emit(self._log, about.changed(state=state, reason=decision.reason))
-            raise AgentCallDeclined(
-                f"declined: {decision.reason}"
-                if decision.reason
-                else "declined: the user gave no reason"
-            )
+            raise AgentCallDeclined(f"declined: {decision.reason or 'the user gave no reason'}")
         agent.trusted = agent.trusted or (is_code and decision.action == "all")
-        state = "run" if decision.code is None else "edited"
-        emit(self._log, about.changed(text=decision.code or code, state=state))
         return decision.code or code
 
     def _notify_waiters(self) -> None:
@@ -325,8 +304,6 @@ class JoinedAgents:
 FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line shown to other agents."""
 
-_SAVE_SECONDS = 5.0
-"""Seconds to wait until the variables are saved, before the interpreter changes."""
 OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer while the cell runs."""
 
@@ -442,7 +419,7 @@ class AgentCalls:
             code,
             author=call.agent.name,
             private=used,
-            trusted=session.approval == "auto" or call.agent.trusted,
+            trusted=session.info.approval == "auto" or call.agent.trusted,
             can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
@@ -450,7 +427,7 @@ class AgentCalls:
             raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
         if permission.action != "ask":
             return code, used, permission.action == "lock"
-        review = session.approval == "review"
+        review = session.info.approval == "review"
         why = permission.reason or (_NOT_REVIEWED if review else None)
         approved = session.joined_agents.request_approval(call, request, code, why=why)
         return approved, used, False
@@ -461,51 +438,36 @@ class AgentCalls:
         self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
         session.notice(f"{call.agent.name} resets the kernel.")
-        session.kernel.reset()
-        session.cells.forget()
-        session.namespace_store.forget()
+        session.cells.reset_kernel()
         return old, session.kernel.info().pid
 
     def _undo(self, call: AgentCall, cell: int | None) -> str:
-        undo = self._session.undo
+        session, undo = self._session, self._session.undo
         first = undo.last_step() if cell is None else cell
-        cells, names = (
-            undo.cells_from(first),
-            [change.name for change in undo.preview(first).changes],
-        )
-        self._approve_action(
-            call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
-        )
-        self._session.notice(f"{call.agent.name} undoes {name_cells(cells)}.")
-        restoration = undo.undo(first)
-        return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
+        cells = name_cells(undo.cells_from(first))
+        changes = session.kernel.preview_undo(first).changes
+        names = ", ".join(change.name for change in changes) or "no variable changes"
+        self._approve_action(call, f"# undo {cells}: {names}")
+        session.notice(f"{call.agent.name} undoes {cells}.")
+        missing = not_restored(undo.undo(first))
+        return f"The namespace is as it was before cell {first} ran. {missing}".strip()
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         session = self._session
-        self._approve_action(
-            call,
-            f"# switch to {' in '.join(part for part in (python, folder) if part)}"
-            + (self._lost_variables() if python else ""),
-        )
+        action = f"# switch to {' in '.join(part for part in (python, folder) if part)}"
+        if python:
+            restored = session.namespace_store.can_restore
+            lost = "only saved variables come back" if restored else "all variables are lost"
+            action = f"{action}; {lost}"
+        self._approve_action(call, action)
         if python is not None:
-            session.namespace_store.save(_SAVE_SECONDS)
-            session.kernel.activate(python)
-            session.cells.forget()
-            session.namespace_store.start_restore()
+            session.cells.change_kernel(lambda: session.kernel.activate(python))
         if folder is not None:
             session.kernel.change_directory(folder)
         info = session.kernel.info()
-        session.notice(
-            f"{call.agent.name} has changed the environment: {info.executable}, in {info.cwd}."
-        )
+        where = f"{info.executable}, in {info.cwd}"
+        session.notice(f"{call.agent.name} has changed the environment: {where}.")
         return info
-
-    def _lost_variables(self) -> str:
-        return (
-            "; only saved variables come back"
-            if self._session.namespace_store.can_restore
-            else "; all variables are lost"
-        )
 
     def _permit(self, call: AgentCall, action: str) -> None:
         self._approve_action(call, f"# {action}")
@@ -528,9 +490,9 @@ class AgentCalls:
         if finished and seen:
             agent.last_sent = finished[-1]
         others = [
-            cell
-            for cell in finished
-            if cell.party != agent.name and cell_entry(cell.cell) not in session.agent.hidden
+            f"In [{started.cell}] {started.party} ({status}): {self._first_line(started)}"
+            for started, status in finished
+            if started.party != agent.name and started.entry_name not in session.agent.hidden
         ]
         return SessionContents(
             session.kernel.info(),
@@ -538,16 +500,13 @@ class AgentCalls:
             agent.cells,
             agent.busy,
             time.monotonic() - agent.since,
-            [
-                f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}"
-                for cell in others
-            ],
+            others,
         )
 
-    def _first_line(self, cell: FinishedCell) -> str:
-        if self._session.private.is_private_cell(cell.cell):
+    def _first_line(self, started: ReplIn) -> str:
+        if self._session.private.is_private_cell(started.cell or 0):
             return "uses a private variable"
-        line, _, more = cell.code.strip().partition("\n")
+        line, _, more = started.text.strip().partition("\n")
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
@@ -569,20 +528,26 @@ class AgentCalls:
         return code
 
 
-@dataclass(eq=False, repr=False)
 class _AgentCell:
     """A cell of an agent in the session's queue."""
 
-    _session: Session
-    _call: AgentCall
-    _request: str
-    _code: str
-    timeout: InitVar[float | None]
-    _allowed: tuple[str, ...]
-    """Private variables that the user was asked about."""
-    _lock: Lock | None
-
-    def __post_init__(self, timeout: float | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        call: AgentCall,
+        request: str,
+        code: str,
+        timeout: float | None,
+        allowed: tuple[str, ...],
+        lock: Lock | None,
+    ) -> None:
+        """allowed: private variables that the user was asked about."""
+        self._session = session
+        self._call = call
+        self._request = request
+        self._code = code
+        self._allowed = allowed
+        self._lock = lock
         # Partial output cannot be checked for private texts.
         self._follow = not self._session.private.names
         """Whether the agent gets the cell's start and output while it runs."""

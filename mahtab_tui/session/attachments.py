@@ -25,7 +25,7 @@ from mahtab_tui.session.attached import (
     is_large,
     partial_mention,
 )
-from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.variables import PrivateNames
 
 CELL = "cell"
 """``@cell:3`` mentions the pictures displayed by cell 3."""

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import Permission, SessionInfo
-from mahtab_tui.session.private_names import explain_approval
+from mahtab_tui.session.variables import explain_approval
 from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
 
 _LONGEST = 100_000

@@ -1,4 +1,4 @@
-"""A session's name and model, its backend, its frontend, and its open requests."""
+"""A session's name and model, its backend, its frontend, and its requests to the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit
+from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit, warn
 from mahtab_tui.kernel.values import Change, ChangeKind, Variable
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
@@ -33,7 +33,6 @@ class SessionInfo:
     """The session's name, model and approval mode. Logs each change."""
 
     def __init__(self, log: logging.Logger, settings: Settings, name: str, model: str) -> None:
-        """model: the full name."""
         self._log = log
         self._settings = settings
         self.name = name
@@ -56,7 +55,6 @@ class SessionInfo:
         return parse_rules(self._settings.approval_rules)
 
     def set_model(self, model: str) -> None:
-        """Change the model. model: the full name."""
         self.model, self.party = model, model_label(model)
         self._settings.change("model", model)
         self.report()
@@ -80,17 +78,11 @@ class SessionInfo:
         """Tell the user, once per approval mode, what it allows the model's code to do."""
         if self.approval in _PERMISSION_NOTICES and self.approval not in self._warned:
             self._warned.add(self.approval)
-            emit(self._log, Notice(_PERMISSION_NOTICES[self.approval], level="warning"))
+            warn(self._log, _PERMISSION_NOTICES[self.approval])
 
     def report(self) -> None:
-        emit(
-            self._log,
-            Session(
-                name=self.name,
-                model=self.model,
-                approval="plan" if self.planning else self.approval,
-            ),
-        )
+        approval = "plan" if self.planning else self.approval
+        emit(self._log, Session(name=self.name, model=self.model, approval=approval))
 
 
 class Frontend(Protocol):
@@ -172,10 +164,6 @@ class Permission(NamedTuple):
 T = TypeVar("T")
 
 
-class RequestCancelled(Exception):
-    """The request was withdrawn before the user answered it."""
-
-
 class UserRequests(Generic[T]):
     """Requests to the user by id, made on one thread and answered on another."""
 
@@ -189,15 +177,13 @@ class UserRequests(Generic[T]):
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
         """Wait for the answer to a request, unless `withdrawn()` returns True. Raises
-        `RequestCancelled`."""
+        `CancelledError`."""
         with self._lock:
             question = self._open.setdefault(request, Future())
             if withdrawn():
                 question.cancel()
         try:
             return question.result()
-        except CancelledError:
-            raise RequestCancelled from None
         finally:
             with self._lock:
                 self._open.pop(request, None)
@@ -228,32 +214,26 @@ class UserRequests(Generic[T]):
             return tuple(request for request, question in self._open.items() if not question.done())
 
 
+_STATES = {"run": "run", "all": "run", "keep": "run", "skip": "skipped", "stop": "stopped"}
+"""The state of a request after each of the user's decisions."""
+
+
 def ask_approval(
     log: logging.Logger,
     approvals: UserRequests[Decision],
     about: Approval,
-    stop: Callable[[], object],
-) -> Decision | str:
-    """Ask the user about a waiting call. Returns their decision to allow it, or the end of a
-    sentence that says that they did not.
-
-    stop: stops the model's turn, if the user wants that. Raises `RequestCancelled`.
-    """
+    withdrawn: Callable[[], bool] = lambda: False,
+) -> Decision | None:
+    """Ask the user about code or a call, and log the decision; None if the request was withdrawn
+    before they decided, or if `withdrawn()` returns True."""
     emit(log, about.changed(state="waiting"))
     try:
-        decision = approvals.wait(about.request)
-    except RequestCancelled:
+        decision = approvals.wait(about.request, withdrawn)
+    except CancelledError:
         emit(log, about.changed(state="stopped"))
-        raise
-    if decision.action in ("run", "all", "keep"):
-        emit(log, about.changed(state="run"))
-        return decision
-    emit(
-        log,
-        about.changed(
-            state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason
-        ),
-    )
-    if decision.action == "stop":
-        stop()
-    return f": {decision.reason}" if decision.reason.strip() else "."
+        return None
+    state, text = _STATES[decision.action], about.text
+    if state == "run" and decision.code not in (None, text):
+        state, text = "edited", decision.code
+    emit(log, about.changed(text=text, state=state, reason=decision.reason))
+    return decision

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import AssistantReplIn, Notice, ReplIn, UserReplIn, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
-from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import MakeKernel
-from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames
-from mahtab_tui.session.undo import Undo
 from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, records_with_tag
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
 
 MOST_WAITING = 5
 """Maximum number of waiting kernels, not counting those that run a cell."""
@@ -177,31 +174,12 @@ def _format_age(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-_PATIENCE = 5.0
-"""Seconds to wait until the variables are saved."""
-
-
 class KernelControl:
     """The user's actions on the kernel. Methods return immediately."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        kernel: MaskedKernel,
-        make: MakeKernel | None,
-        cells: Cells,
-        keeping: NamespaceStore,
-        undo: Undo,
-        private: PrivateNames,
-    ) -> None:
-        """make: creates a kernel at another address; None if the kernel cannot be moved."""
-        self._make_kernel = make
-        self._log = log
-        self._kernel = kernel
-        self._cells = cells
-        self._namespace_store = keeping
-        self._undo = undo
-        self._private = private
+    def __init__(self, parts: Components) -> None:
+        self._parts = parts
+        self._kernel = parts.masked
 
     def kill(self) -> None:
         """Kill the kernel and start a new one."""
@@ -209,22 +187,13 @@ class KernelControl:
 
     def reset(self) -> None:
         """Start over with an empty namespace; the conversation stays."""
-
-        def work() -> None:
-            self._kernel.reset()
-            self._cells.forget()
-            self._namespace_store.forget()
-
-        self._on_thread("The kernel could not be reset", work)
+        self._on_thread("The kernel could not be reset", self._parts.cells.reset_kernel)
 
     def activate(self, python: str) -> None:
         """Switch to another interpreter, and restore the saved variables in it."""
 
         def work() -> None:
-            self._namespace_store.save(_PATIENCE)
-            self._kernel.activate(python)
-            self._cells.forget()
-            self._namespace_store.start_restore()
+            self._parts.cells.change_kernel(lambda: self._kernel.activate(python))
 
         self._on_thread("The interpreter was not changed", work)
 
@@ -233,38 +202,34 @@ class KernelControl:
         saved there are restored."""
 
         def work() -> None:
-            if self._make_kernel is None:
+            if self._parts.make_kernel is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            new = self._make_kernel(address)
-            self._namespace_store.save(_PATIENCE)
-            self._kernel.replace_kernel(new, f"Switched to {address or 'this machine'}.")
-            self._cells.forget()
-            self._namespace_store.start_restore()
+            new = self._parts.make_kernel(address)
+            text = f"Switched to {address or 'this machine'}."
+            self._parts.cells.change_kernel(lambda: self._kernel.replace_kernel(new, text))
 
         self._on_thread("The kernel was not moved", work)
 
     def change_directory(self, path: str) -> None:
         def work() -> None:
-            emit(
-                self._log,
-                Notice(f"The working directory is now {self._kernel.change_directory(path)}."),
-            )
+            folder = self._kernel.change_directory(path)
+            emit(self._parts.log, Notice(f"The working directory is now {folder}."))
 
         self._on_thread("The working directory was not changed", work)
 
     def redo(self) -> None:
         """Reverse the last undo."""
-        self._on_thread("Nothing was redone", self._undo.redo)
+        self._on_thread("Nothing was redone", self._parts.undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
         """Mark a variable as private, or remove the mark."""
-        self._on_thread("Nothing was marked", lambda: self._private.mark(name, private))
+        self._on_thread("Nothing was marked", lambda: self._parts.private.mark(name, private))
 
     def _on_thread(self, failure: str, work: Callable[[], object]) -> None:
         def guarded() -> None:
             try:
                 work()
             except KernelError as error:
-                emit(self._log, Notice(f"{failure}. {error}", level="error"))
+                emit(self._parts.log, Notice(f"{failure}. {error}", level="error"))
 
         threading.Thread(target=guarded, name="kernel-work", daemon=True).start()

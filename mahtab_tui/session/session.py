@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from mahtab_tui.session.models import Models, Suggestions
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.private_names import PrivateNames, VariableHistory
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.sharing import Broadcast
     from mahtab_tui.session.undo import Undo
+    from mahtab_tui.session.variables import PrivateNames, VariableHistory
 
 Stopped = Literal["model", "cell"]
 
@@ -297,15 +297,7 @@ class Session:
         """The user's actions on the kernel itself; loaded on first use."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(
-            self.log,
-            self.masked,
-            self.backend.get().make_kernel,
-            self.cells,
-            self.namespace_store,
-            self.undo,
-            self.private,
-        )
+        return KernelControl(self._components.get())
 
     # Settings
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, emit
-from mahtab_tui.bus.records import Undo as UndoRecord
-from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import not_restored
 from mahtab_tui.kernel.values import Author, Change, Provenance, Restoration
-from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.cells import YOU
 from mahtab_tui.session.info import change_row, variable_row
-from mahtab_tui.session.namespace_store import NamespaceStore
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
 
 BUSY = "Something is running. Wait, or press Esc, then try again."
 
@@ -23,13 +24,11 @@ BUSY = "Something is running. Wait, or press Esc, then try again."
 class Undo:
     """Undoes and redoes cells. Methods wait for the kernel and raise `KernelError`."""
 
-    def __init__(
-        self, log: logging.Logger, kernel: Kernel, keeping: NamespaceStore, cells: Cells
-    ) -> None:
-        self._log = log
-        self._kernel = kernel
-        self._namespace_store = keeping
-        self._cells = cells
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._kernel = parts.kernel
+        self._namespace_store = parts.namespace_store
+        self._cells = parts.cells
         self._turns = 0
         self._lock = threading.Lock()
         self._undone: set[int] = set()
@@ -50,26 +49,20 @@ class Undo:
         steps = [step.cell for step in self._kernel.undo_steps()]
         if not steps:
             raise KernelError("There is nothing to undo.")
-        turn = self._cells.turns.get(steps[-1])
+        turns = self._cells.turns
         first = steps[-1]
-        for cell in reversed(steps):
-            if cell != first and (turn is None or self._cells.turns.get(cell) != turn):
+        turn = turns.get(first)
+        for cell in reversed(steps[:-1]):
+            if turn is None or turns.get(cell) != turn:
                 break
             first = cell
         return first
 
-    def preview(self, cell: int) -> Restoration:
-        """Return what an undo of a cell and those after it would do."""
-        return self._kernel.preview_undo(cell)
-
     def cells_from(self, cell: int) -> tuple[int, ...]:
         """Return the cells that an undo covers: the given one and those after it, except those
         already undone."""
-        found = tuple(
-            number
-            for number in range(max(cell, 1), self._cells.last + 1)
-            if number not in self._undone
-        )
+        numbers = range(max(cell, 1), self._cells.last + 1)
+        found = tuple(number for number in numbers if number not in self._undone)
         if not found:
             raise KernelError(f"There is nothing to undo from cell {cell} on.")
         return found
@@ -85,33 +78,26 @@ class Undo:
 
     def undo(self, cell: int) -> Restoration:
         """Restore the namespace to the state before a cell; the cells after it are undone too."""
-        if self._turns:
-            raise KernelError(BUSY)
+        self._refuse_while_running(turns=True)
         return self.undo_during_turn(cell)
 
     def undo_during_turn(self, cell: int) -> Restoration:
         """Undo a cell and those after it, even while a question is being answered."""
         with self._lock:
-            self._refuse_while_cells_run()
+            self._refuse_while_running()
             restored = self._kernel.undo(cell)
             undone = self.cells_from(cell)
             self._last = undone, self._cells.provenance.copy()
             self._undone.update(undone)
             self._cells.provenance.rewind(cell)
-            self._report(
-                f"{_subject_were(undone)} undone: the namespace is as it was before cell {cell} ran.",
-                undone,
-                restored,
-                undone=True,
-            )
+            text = f"undone: the namespace is as it was before cell {cell} ran."
+            self._report(text, undone, restored, undone=True)
             return restored
 
     def redo(self) -> Restoration:
         """Reverse the last undo, if no other cell has run since."""
-        if self._turns:
-            raise KernelError(BUSY)
         with self._lock:
-            self._refuse_while_cells_run()
+            self._refuse_while_running(turns=True)
             if self._last is None:
                 raise KernelError("There is nothing to redo.")
             restored = self._kernel.redo()
@@ -119,26 +105,21 @@ class Undo:
             self._last = None
             self._undone.difference_update(cells)
             self._cells.provenance.restore(authors)
-            self._report(
-                f"{_subject_were(cells)} redone: the namespace is as it was before the undo.",
-                cells,
-                restored,
-                undone=False,
-            )
+            text = "redone: the namespace is as it was before the undo."
+            self._report(text, cells, restored, undone=False)
             return restored
 
-    def _refuse_while_cells_run(self) -> None:
-        if self._cells.running:
+    def _refuse_while_running(self, *, turns: bool = False) -> None:
+        if self._cells.running or (turns and self._turns):
             raise KernelError(BUSY)
 
     def _report(
-        self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
+        self, what: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
     ) -> None:
         self._namespace_store.schedule_write()
-        emit(
-            self._log,
-            UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone),
-        )
+        subject = f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
+        text = f"{subject} {what} {not_restored(restored)}".strip()
+        emit(self._log, records.Undo(text, cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
         for change in restored.changes:
             # Skip the environment, random numbers, and settings of libraries.
@@ -169,7 +150,3 @@ def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ..
 def name_cells(cells: Sequence[int]) -> str:
     """Name cells, such as `cell 3` or `cells 3 to 5`."""
     return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"
-
-
-def _subject_were(cells: Sequence[int]) -> str:
-    return f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"

@@ -19,7 +19,7 @@ from mahtab_tui.session import attached
 from mahtab_tui.session.agent import load_messages
 from mahtab_tui.session.attached import LONGEST, MentionChip
 from mahtab_tui.session.attachments import MOST_CHARACTERS, Attachment, Attachments
-from mahtab_tui.session.variable_context import ROOM, describe_for_model
+from mahtab_tui.session.variables import ROOM, describe_for_model
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import OpenSession

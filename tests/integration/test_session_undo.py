@@ -145,7 +145,7 @@ def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
     it.store.wait(tags.KERNEL, state="dead")
     for cell in (1, 3):
         with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
-            it.session.undo.preview(cell)
+            it.session.kernel.preview_undo(cell)
     with pytest.raises(KernelError, match="nothing to undo"):
         it.session.undo.last_step()
     it.run("items = [1]", "items.append(2)")
@@ -277,7 +277,7 @@ def test_screen_resize_does_not_count_as_a_change(
     it.run("import os; items = [1]", "items.append(2)")
     it.session.kernel.set_size(50, 10)
     assert it.value("os.environ['COLUMNS']") == "'50'"
-    assert [change.name for change in it.session.undo.preview(2).changes] == ["items"]
+    assert [change.name for change in it.session.kernel.preview_undo(2).changes] == ["items"]
     it.session.undo.undo(2)
     assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
@@ -290,7 +290,7 @@ def test_non_variables_do_not_appear_in_the_namespace_pane(
         "import os, random as r; r.seed(1); items = [1]",
         "os.environ['ADA'] = '1'; r.random(); items.append(2)",
     )
-    assert {change.name for change in it.session.undo.preview(2).changes} == {
+    assert {change.name for change in it.session.kernel.preview_undo(2).changes} == {
         "items",
         "os.environ",
         "random",

@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus.records import Decision, Queue, get_record
+from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
+from mahtab_tui.kernel.values import Status
 from mahtab_tui.mcp.connection import log_file
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
-from mahtab_tui.session.cells import FinishedCell
 from tests import tags
 from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of
@@ -96,9 +96,8 @@ async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: 
         await anyio.sleep(0.01)
     async with agent("--attach", cwd=project) as a:
         assert others(await a.text("info")) == []
-        it.session.cells.finished.append(
-            FinishedCell(2, "model", "inner = 1", "ok")
-        )  # as one that runs within it
+        inner = AssistantReplIn("inner = 1", cell=2, party="model")
+        it.session.cells.finished.append((inner, Status.OK))  # as one that runs within it
         assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
             "In [2] model (ok)"
         ]

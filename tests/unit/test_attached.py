@@ -17,7 +17,7 @@ from mahtab_tui.session.attached import (
     is_large,
     partial_mention,
 )
-from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
+from mahtab_tui.session.variables import ROOM, _fit, choose_described
 
 
 @pytest.mark.parametrize(

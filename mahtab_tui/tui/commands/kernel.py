@@ -253,7 +253,9 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
     else:
         app.push_screen(
             UndoScreen(
-                cells, partial(session.undo.preview, first), partial(session.undo.undo, first)
+                cells,
+                partial(session.kernel.preview_undo, first),
+                partial(session.undo.undo, first),
             )
         )
 
