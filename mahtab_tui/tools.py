@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.prompts import ListedServer
 
 _STORED_UNDER = {"files": "path", "skills": "name"}
-"""The argument that identifies a kept result, if there is one."""
 
 
 class ToolError(Exception):
@@ -164,12 +163,10 @@ class Tool(NamedTuple):
 
 
 def _format_error(error: BaseException) -> str:
-    """Format a plug-in's exception, which may have no message."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _default(field: FieldInfo) -> Any:
-    """Return a default as a JSON value, as calls from the namespace send it."""
     return to_jsonable_python(field.get_default(call_default_factory=True))
 
 
@@ -388,7 +385,6 @@ class Toolset:
         return tool.call(at, arguments)
 
     def functions(self) -> list[HostFunction]:
-        """Return the functions for the namespace."""
         return [function for tool in self.tools.values() for function in tool.host_functions()]
 
     @cached_property

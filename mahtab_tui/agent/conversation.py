@@ -51,7 +51,6 @@ is escaped."""
 
 
 def estimate_size(messages: Sequence[AnyMessage]) -> int:
-    """Estimate the tokens of messages."""
     return estimate_message_tokens(str(message.text) for message in messages)
 
 
@@ -157,12 +156,10 @@ class Conversation:
         self._messages.append(question)
 
     def prepend_context(self, text: str) -> None:
-        """Insert a text before the context of the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
 
     def append_instruction(self, text: str) -> None:
-        """Add to the instruction that follows the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(instruction=question.instruction + text)
 
@@ -185,7 +182,6 @@ class Conversation:
             self._messages.append(stored)
 
     def variable_texts(self) -> list[str]:
-        """Return the descriptions of variables sent to the model."""
         return [text for message in self._messages for text in message.variables.values()]
 
     def questions(self, hidden: HiddenEntries) -> list[int]:
@@ -207,16 +203,15 @@ class Conversation:
         return len(self._messages)
 
     def turn_before(self, index: int) -> int | None:
-        """Return the turn of the last question before a message; None if that has no number."""
+        """Return the turn of the last question before a message."""
         before = reversed(self._messages[:index])
         return next((message.turn for message in before if message.role == "user"), None)
 
     def as_messages(
         self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
-        """Return the messages for the model. Successive messages with the same role, which occur if
-        one between them was replaced, are joined. start, end: the range of messages. short: outputs
-        are shortened in messages before this index."""
+        """Return the messages for the model. Successive messages with the same role are joined.
+        short: outputs are shortened in messages before this index."""
         messages: list[AnyMessage] = []
         # Services reject a call without a result, and a result without its call.
         answered = {(message.turn, message.step, message.call) for message in self._messages}
@@ -319,7 +314,6 @@ def _without_cells(text: str, hidden: HiddenEntries) -> str:
 
 
 def _without_private(context: str, hidden: HiddenEntries) -> str:
-    """Return a question's context without the parts about variables that are now private."""
     if not hidden.private:
         return context
 
@@ -352,9 +346,8 @@ class _Summary(NamedTuple):
 
 
 class MessageHistory:
-    """A conversation reduced to what a model can read. A summary is made when there are too many
-    questions, or when they are too long for the model. It is reused until a new one is necessary,
-    so that the prompt changes as little as possible between questions."""
+    """A conversation reduced to what a model can read. A summary is reused as long as possible, so
+    that the prompt changes as little as possible between questions."""
 
     def __init__(
         self,
@@ -380,7 +373,6 @@ class MessageHistory:
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The conversation as it is currently sent to the model."""
         messages = self._sent_from(self._start)
         if not self._start:
             return messages
@@ -399,12 +391,8 @@ class MessageHistory:
         turn: int,
         most: int | None,
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, which is the last one, reduced to what the model
-        can read.
-
-        summariser: writes the summary. most: the number of tokens that the model can really read,
-        if that is less than it claims.
-        """
+        """Return the messages for a new question, reduced to what the model can read. most: the
+        tokens that the model can really read, if that is less than it claims."""
         limit = input_limit(llm)
         room = min(limit, most or limit) - estimate_size([system])
         failure: str | None = ""
@@ -432,11 +420,7 @@ class MessageHistory:
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
         """Summarise all questions but the last one now. Returns an empty string, the reason why
-        nothing was summarised, or None if it was stopped.
-
-        keep: what the summary must contain, in the user's words. turn: the turn of the last
-        question.
-        """
+        nothing was summarised, or None if it was stopped. keep: what the summary must contain."""
         questions = self._conversation.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summary_end:
             return "nothing before the last question is left to summarise"
@@ -468,11 +452,8 @@ class MessageHistory:
     def _summarise(
         self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
     ) -> str | None:
-        """Summarise the messages before `end` and notify the user. Returns an empty string, the
-        reason why it failed, or None if it was stopped.
-
-        must_shorten: fail if the conversation would not become shorter.
-        """
+        """Summarise the messages before `end`; returns the same as `compact`. must_shorten: fail if
+        the conversation would not become shorter."""
         host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         begin = summary.end if summary else 0

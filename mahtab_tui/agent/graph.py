@@ -56,9 +56,7 @@ class AgentState(TypedDict):
     """The conversation including this turn, without the system prompt."""
     system_prompt: str
     original_prompt: str
-    """The user's question."""
     turn: int
-    """The number of the question."""
     about_data: bool
     """Whether the question is about a variable."""
     step: int
@@ -68,9 +66,7 @@ class AgentState(TypedDict):
     ended: bool
     """Whether the model completed it."""
     code_blocks: list[str]
-    """Code blocks of the answer to run."""
     block: int
-    """Index of the next block."""
     decision: dict[str, Any] | None
     """The user's `Decision` on that block."""
     execution_results: list[ExecutionResult]
@@ -86,7 +82,6 @@ class AgentState(TypedDict):
     figures: tuple[AnswerFigure, ...]
     """The figures in the words of the last answer."""
     tool_calls: list[ToolCall]
-    """The tool calls of the last answer."""
     tool_count: int
     """Number of tool calls in the turn."""
     loaded_skills: list[str]
@@ -169,8 +164,7 @@ def after_execute(
     state: AgentState, nodes: Nodes
 ) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
     """Go to the next block; after the last one, to a separate check if the settings want one, or
-    else to the model, which answers from the output. If the user skipped or undid a block, the
-    model responds to that."""
+    else to the model. If the user skipped or undid a block, the model responds to that."""
     if state["stopped"]:
         return "end"
     if state["block"] < len(state["code_blocks"]):
@@ -203,7 +197,6 @@ def is_complete(state: AgentState) -> bool:
 
 
 def build_graph(nodes: Nodes) -> ReplGraph:
-    """Connect the nodes."""
 
     def after_blocks(state: AgentState) -> str:
         return after_execute(state, nodes)

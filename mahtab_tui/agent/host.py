@@ -27,7 +27,6 @@ class ApprovalRequest(NamedTuple):
     code: str
 
     def record(self, party: str) -> Approval:
-        """Create the approval record, without its state."""
         fields = self._asdict()
         return Approval(fields.pop("code"), party=party, **fields)
 
@@ -42,7 +41,6 @@ class ExecutionResult(TypedDict):
     cell: int | None
     """The cell's number; None if it did not run."""
     code: str
-    """The code, whether it ran or not."""
     output: str
     is_error: bool
     status: str
@@ -60,7 +58,6 @@ class ExecutionResult(TypedDict):
 
 class ToolCall(TypedDict):
     id: str
-    """The provider's id."""
     name: str
     arguments: dict[str, Any]
     problem: str
@@ -86,7 +83,6 @@ class StoredMessage(NamedTuple):
     private: frozenset[str] = frozenset()
     """Names that were private when the question's variables were described."""
     calls: Sequence[ToolCall] = ()
-    """Tool calls of an answer, as made by the model."""
     call: str = ""
     """Id of the tool call that it is the result of."""
 

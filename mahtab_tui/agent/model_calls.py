@@ -118,13 +118,11 @@ OnThought = Callable[[str], object]
 class ModelAnswer(NamedTuple):
     text: str
     stopped: bool
-    """Whether the user stopped the answer."""
     cut: bool
     """Whether it reached the model's token limit."""
     failure: str
     """A sentence saying why the model failed; empty if it did not."""
     usage: Usage | None
-    """Usage of the call; None if the model did not report it."""
     too_long: bool = False
     """Whether the call failed because the messages exceed the model's context window."""
     message: AIMessage | None = None
@@ -135,7 +133,6 @@ class ModelAnswer(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the model completed the answer."""
         return not (self.stopped or self.cut or self.failure)
 
 

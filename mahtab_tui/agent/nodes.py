@@ -131,9 +131,7 @@ class Nodes:
         self.llm = llm
         self.toolset = tools
         self._rejects_tools: BaseChatModel | None = None
-        """A model whose service rejected tools."""
         self._rejects_pictures: BaseChatModel | None = None
-        """A model whose service rejected pictures."""
         self.reflection_llm = reflection_llm
         self.known_limit: int | None = None
         """The number of tokens that the model can read, if it has rejected more than that."""
@@ -217,10 +215,7 @@ class Nodes:
 
     def extract_code(self, state: AgentState) -> Update:
         """Extract the answer's code. Code of a stopped or failed answer does not run, nor does code
-        that has already run for this question.
-
-        An answer with figures that nothing computed is sent back once.
-        """
+        that has already run. An answer with figures that nothing computed is sent back once."""
         update: Update = {"code_blocks": [], "block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
@@ -333,13 +328,11 @@ class Nodes:
 
     @property
     def checker(self) -> BaseChatModel:
-        """The model that judges results."""
         llm = self.reflection_llm or self.llm
         return llm.checker if isinstance(llm, SelfChecking) else llm
 
     @property
     def offered_tools(self) -> set[str]:
-        """Names of the tools offered to the model."""
         if self.toolset is None or not self._binding():
             return set()
         return {tool.name for tool in self.toolset.offered}
@@ -455,7 +448,6 @@ class Nodes:
 
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:
-        """The pictures that may be sent to the model."""
         if accepts_pictures(self.llm) is False or self._rejects_pictures is self.llm:
             return {}
         return self._session.pictures
@@ -509,7 +501,6 @@ class Nodes:
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
-    """Create the approval request for the next block."""
     turn, step, block, blocks = state["turn"], state["step"], state["block"], state["code_blocks"]
     return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(blocks), blocks[block])
 
@@ -550,11 +541,8 @@ def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
     """Look up an answer's figures in outputs, attachments and the descriptions of variables,
-    without the first rows of tables.
-
-    The answer's own code is also a source, because words before it may repeat its numbers, as in
-    "The first 5 rows". Its output comes only later.
-    """
+    without the first rows of tables. The answer's own code is a source too, because words before it
+    may repeat its numbers."""
     parsed = parse_response(answer)
     results = state["execution_results"]
     sources = [FigureSource(result["cell"], result.get("variables", "")) for result in results]

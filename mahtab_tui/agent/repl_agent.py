@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -165,17 +166,14 @@ DEFAULT_MODEL = "claude-sonnet-4-20250514"
 class AgentSession(Protocol):
     """A session that provides a host, a conversation and tools, such as `SessionState`."""
 
-    def agent_host(self, model: str) -> AgentHost:
-        """Return the host for a model's name."""
+    def agent_host(self, model: str) -> AgentHost: ...
 
     def conversation(self) -> Sequence[tuple[str, str]]:
         """Return the conversation so far as pairs of "user" or "assistant" and text."""
 
-    def tools(self) -> Toolset:
-        """Return the session's tools."""
+    def tools(self) -> Toolset: ...
 
-    def adopt(self, agent: ReplAgent) -> None:
-        """Take over an agent that was created for this session."""
+    def adopt(self, agent: ReplAgent) -> None: ...
 
 
 class ReplAgent:
@@ -233,7 +231,6 @@ class ReplAgent:
             session.adopt(self)
 
     def _resolve_model(self, model: str | BaseChatModel) -> BaseChatModel:
-        """Create a model from a name, or return the given model. Raises `ModelError`."""
         if isinstance(model, str):
             return get_llm(model, folder=lambda: self._host.folder)
         return model
@@ -377,7 +374,6 @@ class ReplAgent:
         return turn
 
     def _withdraw(self, turn: Future[str]) -> None:
-        """Cancel a turn that nobody waits for any more; stop it if it is running."""
         if not turn.cancel() and self._current is turn:
             self.stop()
 
@@ -452,7 +448,6 @@ class ReplAgent:
         )
 
     def _sections(self) -> dict[str, str]:
-        """Return the sections to send before a question if they have changed."""
         sections, tools = {"surroundings": self._host.surroundings()}, self._nodes.toolset
         if tools is None:
             return sections | background(self._skills)
@@ -466,6 +461,7 @@ P = ParamSpec("P")
 
 
 def _as_function(make: Callable[P, ReplAgent]) -> Callable[P, ReplAgent]:
+    @wraps(make, assigned=(), updated=())
     def create_repl_agent(*args: P.args, **options: P.kwargs) -> ReplAgent:
         """Create an agent for a session; the arguments are those of `ReplAgent`."""
         return make(*args, **options)

@@ -106,7 +106,6 @@ def _call_chunks(piece: BaseMessage) -> list[Any]:
 
 
 def _raw_calls(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
-    """Return id, name and arguments (JSON) of each call."""
     if chunks := _call_chunks(piece):
         return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
     valid = getattr(piece, "tool_calls", ())
@@ -131,7 +130,6 @@ def _streamed_call(index: int, number: str | None, name: str | None, written: st
 
 
 def _encodable(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON values that can be encoded."""
     return dict(json.loads(make_encodable(json.dumps(arguments, ensure_ascii=False))))
 
 
@@ -238,7 +236,6 @@ def _written_call(
 MOST_CALLS = 25
 """Maximum number of tool calls per question."""
 _CHECK_STOP = 0.1
-"""Seconds between two checks whether the turn was stopped."""
 
 
 class ToolOutcome(NamedTuple):
@@ -278,7 +275,6 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
 
 
 def stored_result(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
-    """Return the changes to the state after a result."""
     tool = tools.tools[call["name"]]
     given = tool.with_defaults(call["arguments"])
     match tool.keeps:

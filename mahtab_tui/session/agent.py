@@ -110,20 +110,17 @@ class SessionAgent:
         """Result of the code to execute next, if it has already run in a locked fork."""
         questions = (each for each in parts.past if isinstance(each, UserChat | AssistantChat))
         self.last = max((question.turn or 0 for question in questions), default=0)
-        """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
         self._attached: dict[int, str] = {}
         """Attachments as XML, by the numbers of questions not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
-        """The id of the pending approval."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:
-        """The user's rules for code; loaded on first use."""
         from mahtab_tui.session.code_rules import CodeRules
 
         return CodeRules(self.info, self._kernel)
@@ -138,7 +135,6 @@ class SessionAgent:
 
     @property
     def in_turn(self) -> bool:
-        """Whether a question is being answered."""
         return self._turns > 0
 
     @contextmanager
@@ -205,7 +201,6 @@ class SessionAgent:
 
     @property
     def model(self) -> str | BaseChatModel:
-        """The model that answers: its name, or a model object."""
         if self._parts.by_program and self._agent is not None:
             return self._agent.model
         return self.info.model
@@ -358,7 +353,6 @@ class SessionAgent:
         return result.needs
 
     def _describe_result(self, result: CellResult) -> str:
-        """Describe the variables that a cell of the model made or changed."""
         printed = bool(result.output.strip())
         try:
             return describe_changes(self._kernel, self._private, result.changes, printed=printed)
@@ -391,7 +385,6 @@ class SessionAgent:
         return self._apply_all(decision or Decision("stop"))
 
     def _apply_all(self, decision: Decision) -> Decision:
-        """Stop asking, if the user decided that."""
         if decision.action == "all":
             self.info.set_approval("auto")
         return decision
@@ -440,9 +433,8 @@ class SessionAgent:
         return Permission("allow")
 
     def _review(self, cell: int, request: str) -> Decision:
-        """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep`
-        at once if it changed nothing. If other cells have run since, an undo would affect them too,
-        so the user is asked about all of them."""
+        """Show what a cell and those after it have changed, and wait until the user keeps or undoes
+        it; returns `keep` at once if they changed nothing."""
         while True:
             asked = self._changes(cell, Review(request=f"{request}.review", party=self.party))
             if not (asked.changes or asked.not_restored):
@@ -462,7 +454,6 @@ class SessionAgent:
             return self._apply_all(decision)
 
     def _changes(self, cell: int, about: Review) -> Review:
-        """Add the changes made by a cell and those after it."""
         cells = self._parts.undo.cells_from(cell)
         try:
             restoration = self._kernel.preview_undo(cell)
@@ -494,7 +485,6 @@ class SessionAgent:
     # The question's context
 
     def _attach(self, question: str, turn: int, *, commands: bool) -> None:
-        """Attach what a question mentions. commands: whether to run the commands it mentions."""
         elements = []
         attachments = self._parts.attachments
         for attachment in attachments.gather(question, self._withdrawn.is_set, commands=commands):
@@ -546,12 +536,10 @@ class SessionAgent:
 
 
 def _data_words(text: str) -> set[str]:
-    """Return the words of a text that may name data, in lower case and singular."""
     return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
-    """Yield the ids and pictures of earlier attachments."""
     for record in past:
         match record:
             case UserAttachment(
@@ -565,7 +553,6 @@ def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
 
 
 def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
-    """Return the conversation of a resumed session."""
     attached: dict[int | None, list[str]] = {}
     for record in past:
         if isinstance(record, UserAttachment):

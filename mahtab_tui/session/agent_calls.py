@@ -52,10 +52,8 @@ class AgentCall:
         self._stop: Callable[[], object] | None = None
         self.cancelled = False
         self.running = False
-        """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
-        """Report progress to the agent."""
         self.send({"op": "progress", "text": sentence})
 
     def cancel(self) -> None:
@@ -83,8 +81,6 @@ class AgentCall:
 
 @dataclass(eq=False)
 class JoinedAgent:
-    """An agent that joined the session."""
-
     name: str
     colour: int
     leave: Callable[[str], None]
@@ -210,7 +206,6 @@ class JoinedAgents:
         return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:
-        """Return a sentence that lists the agents."""
         with self._lock:
             here = [
                 f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells"
@@ -234,7 +229,6 @@ class JoinedAgents:
             agent.leave("The session was closed.")
 
     def new_call(self) -> str:
-        """Return a new id for the records of a call."""
         return f"guest-{next(self._numbers)}"
 
     def wait_while_paused(self, call: AgentCall) -> None:
@@ -335,12 +329,9 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SessionContents:
-    """What a session contains."""
-
     kernel: KernelInfo
     variables: list[Variable]
     cells: int
-    """Number of cells run by this agent."""
     busy: float
     """Total duration of these cells in seconds."""
     alive: float
@@ -529,8 +520,6 @@ class AgentCalls:
 
 
 class _AgentCell:
-    """A cell of an agent in the session's queue."""
-
     def __init__(
         self,
         session: Session,
@@ -565,7 +554,6 @@ class _AgentCell:
         self._room = OUTPUT_CHARS
 
     def answer(self) -> Evaluation:
-        """Wait until the cell ends, and return the answer."""
         item, before = self._session.inbox.put_agent_cell(
             self._call.agent.name, self._code, self._work, self._withdraw
         )
@@ -585,7 +573,6 @@ class _AgentCell:
         return self._answer.result()
 
     def _work(self) -> None:
-        """Run the cell, on the session's cell thread."""
         session, agent = self._session, self._call.agent
         self._call.running = True
         self._call.report("runs")

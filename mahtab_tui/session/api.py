@@ -50,7 +50,6 @@ _LONGEST = 64_000
 
 
 def _record(value: object) -> object:
-    """Decode a record that was saved as JSON; pass other values through."""
     return from_json(value) if isinstance(value, dict) else value
 
 
@@ -72,7 +71,6 @@ class SessionState(BaseModel):
     """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another
     process."""
     messages: list[Message] = Field(default_factory=list)
-    """The conversation, with words and code."""
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
         Field(default_factory=list, repr=False)
     )
@@ -132,14 +130,12 @@ class SessionState(BaseModel):
         return session.agent
 
     def conversation(self) -> Sequence[tuple[str, str]]:
-        """Return the conversation as pairs of role and text."""
         return [(message["role"], message["content"]) for message in self.messages]
 
     def skills(self) -> dict[str, str]:
         return self._open().knowledge.skills.descriptions()
 
     def tools(self) -> Toolset:
-        """Return the tools and skills."""
         return self._open().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:

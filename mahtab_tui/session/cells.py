@@ -111,7 +111,6 @@ class Cells:
         """Held while a cell of an agent or the model runs, unless it is nested, so that others wait
         before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
-        """Finished cells, newest last."""
         self.provenance = Provenance()
         self._names_lock = threading.Lock()
         """Held while authors of names are logged, so that a list of names does not arrive after
@@ -133,22 +132,18 @@ class Cells:
 
     @property
     def running(self) -> bool:
-        """Whether a cell runs, or waits for another one to end."""
         return bool(self._running)
 
     @property
     def private_in_use(self) -> tuple[str, ...]:
-        """The private variables used by running cells."""
         return tuple(dict.fromkeys(itertools.chain.from_iterable(list(self._running.values()))))
 
     @property
     def agent_runs(self) -> bool:
-        """Whether an agent's cell runs or waits."""
         return "agent" in self._running_kinds()
 
     @property
     def assistant_runs(self) -> bool:
-        """Whether a cell of the model runs or waits."""
         return "assistant" in self._running_kinds()
 
     def _running_kinds(self) -> set[str]:
@@ -178,14 +173,11 @@ class Cells:
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. attrs: fields of its records (turn, step and block of the model;
-        `guest` of an agent).
-
-        bounded: limits the run. begun: called with the cell's number when it starts. listener: gets
-        the output, in addition to the bus. given_up: called after waiting for another agent's cell;
-        if it returns True, the cell does not run. allowed: private variables that it may use, so
-        that its output is sent. lock: run it in a locked fork.
-        """
+        """Run a cell to its end. attrs: fields of its records. bounded: limits the run. begun:
+        called with the cell's number. listener: gets the output, in addition to the bus. given_up:
+        asked after waiting for another agent's cell whether the cell shall not run. allowed:
+        private variables that it may use, so that its output is sent. lock: run it in a locked
+        fork."""
         with nullcontext() if nested or origin == "user" else self._run_lock:
             if given_up():
                 why = "It was stopped before it could run."
@@ -245,7 +237,6 @@ class Cells:
     def _output_callbacks(
         self, started: ReplIn, listener: OnOutput | None = None
     ) -> tuple[OnOutput, OnDisplay]:
-        """Return functions that log a cell's output and its displays."""
         cell, (piece, _) = started.cell, output_records(started)
 
         def on_output(kind: OutputKind, text: str) -> None:
@@ -338,7 +329,6 @@ class Cells:
             self._namespace_store.start_restore()
 
     def forget(self) -> None:
-        """Forget the old kernel's names, and list those of the new one."""
         self.provenance.clear()
         self.announce_existing(self._list_variables())
 

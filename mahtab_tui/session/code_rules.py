@@ -24,7 +24,6 @@ class Verdict(NamedTuple):
     action: Literal["deny", "ask", "allow", "lock", ""]
     """`lock` means to run it in a locked fork; empty if no rule applies."""
     rule: str = ""
-    """The deciding rule, as the user wrote it."""
 
 
 class CodeRules:
@@ -65,7 +64,6 @@ class CodeRules:
         return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
 
     def verdict(self, code: str) -> Verdict:
-        """Apply the user's rules to code."""
         rules = self._info.rules
         return apply_rules(rules, code) if rules else Verdict("")
 
@@ -79,8 +77,7 @@ class CodeRules:
         return self._lock_obstacle
 
     def _explain_once(self, why: str) -> str:
-        """Return the sentence that says why read-only code asks here, the first time; then an empty
-        text."""
+        """Say why read-only code asks here, the first time."""
         first, self._explained = not self._explained, True
         return f"allow: {READ_ONLY} cannot be enforced here: {why}" if first else ""
 

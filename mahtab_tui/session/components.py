@@ -80,7 +80,6 @@ class ContextUse(NamedTuple):
 
 
 def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
-    """Describe sizes, from `ReplAgent.context_sizes`."""
     parts = (
         ContextPart(name, sizes[key], advice)
         for key, (name, advice) in _PARTS.items()

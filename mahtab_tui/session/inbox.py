@@ -64,8 +64,6 @@ Mode = Literal["python", "ask"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A queued input."""
-
     id: int
     mode: Mode
     text: str
@@ -90,7 +88,6 @@ class Inbox:
         self._closed = False
         self._reported: list[Item] = []
         self._held_back: set[str] = set()
-        """Agents whose cells are held back."""
 
     def put(self, mode: Mode, text: str) -> int:
         """Add an input of the user; returns its id."""
@@ -156,7 +153,6 @@ class Inbox:
         return item
 
     def hold(self, party: str, on: bool) -> None:
-        """Hold back the cells of an agent, or release them."""
         with self._changed:
             (self._held_back.add if on else self._held_back.discard)(party)
             self._changed.notify_all()

@@ -39,7 +39,6 @@ class SessionInfo:
         self.model = model
         """The model's full name, with its provider."""
         self.party = model_label(self.model)
-        """The model's short name, shown next to its answers."""
         self.approval: ApprovalMode = settings.approval
         self.planning = False
         """Whether the model may only read, and answers with a plan."""
@@ -47,7 +46,6 @@ class SessionInfo:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The user's rules for code."""
         if not self._settings.approval_rules:
             return ()
         from mahtab_tui.settings.approval_rules import parse_rules
@@ -123,12 +121,10 @@ class SessionBackend(NamedTuple):
     store: Store | None = None
     """None if nothing is saved."""
     claim: SessionLock | None = None
-    """The lock on the session in the store; None if it needs none."""
     make_kernel: MakeKernel | None = None
     """Creates a kernel at another address; None if the session must keep this one."""
 
     def release(self) -> None:
-        """Release the session's lock."""
         if self.claim is not None:
             self.claim.release()
 
@@ -209,7 +205,6 @@ class UserRequests(Generic[T]):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Ids of the open requests, oldest first."""
         with self._lock:
             return tuple(request for request, question in self._open.items() if not question.done())
 

@@ -348,8 +348,6 @@ class SessionKernelHost:
 
 
 class CellThread:
-    """Runs the cells of the inbox one after the other."""
-
     def __init__(self, parts: Components, ready: Future[bool], files: Sequence[DataFile]) -> None:
         """ready: see `Session.ready`. files: loaded into variables once the kernel has started."""
         self._parts = parts
@@ -387,7 +385,6 @@ class CellThread:
         return loaded
 
     def _attach(self) -> None:
-        """Reattach a kernel, with the cells that it runs."""
         cells = unfinished_cells(self._parts.past)
         threading.Thread(target=self._announce_variables, name="taking-stock", daemon=True).start()
         for cell in cells[1:]:  # they run inside the first one

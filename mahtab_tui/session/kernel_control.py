@@ -108,7 +108,6 @@ def _how_to_resume(session: str) -> str:
 
 
 def describe_work(kernel: WaitingKernel) -> str:
-    """Say what a kernel is doing, and since when."""
     age, code = _format_age(time.time() - kernel.since), _running_code(kernel)
     return (
         f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
@@ -118,7 +117,6 @@ def describe_work(kernel: WaitingKernel) -> str:
 
 
 def describe_age(noted: KernelNote) -> str:
-    """Say how long ago a remote kernel was started."""
     return _format_age(time.time() - noted.since)
 
 
@@ -135,7 +133,6 @@ def foreign_folder(session: str) -> str:
 
 
 def memory_use(pid: int) -> str:
-    """Return a process's memory use, as text."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -144,7 +141,6 @@ def memory_use(pid: int) -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return a process's CPU time; 0 if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -182,7 +178,6 @@ class KernelControl:
         self._kernel = parts.masked
 
     def kill(self) -> None:
-        """Kill the kernel and start a new one."""
         self._on_thread("The kernel could not be killed", self._kernel.kill)
 
     def reset(self) -> None:
@@ -218,11 +213,9 @@ class KernelControl:
         self._on_thread("The working directory was not changed", work)
 
     def redo(self) -> None:
-        """Reverse the last undo."""
         self._on_thread("Nothing was redone", self._parts.undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, or remove the mark."""
         self._on_thread("Nothing was marked", lambda: self._parts.private.mark(name, private))
 
     def _on_thread(self, failure: str, work: Callable[[], object]) -> None:

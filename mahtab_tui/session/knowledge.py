@@ -40,7 +40,6 @@ class Knowledge:
         self._servers: Servers | None = None
 
     def start(self) -> None:
-        """Load the skills and the instructions on a thread."""
 
         def load() -> None:
             self.skills.index()
@@ -94,7 +93,6 @@ class Knowledge:
 
     @property
     def loaded(self) -> LoadedSkills:
-        """The skills sent with every question."""
         return self.toolset.loaded
 
     @property
@@ -177,7 +175,6 @@ class Knowledge:
             return self._servers
 
     def _listed_servers(self) -> list[ListedServer]:
-        """Describe the servers for the model."""
         from mahtab_tui.llm.prompts import ListedServer
 
         if (servers := self.servers) is None:
@@ -208,7 +205,6 @@ class ToolCalls:
         self._waiting: set[tuple[str, threading.Event]] = set()
 
     def functions(self) -> Sequence[HostFunction]:
-        """Return the functions for a new namespace."""
         functions = self._knowledge.toolset.functions()
         self.names = frozenset(function.name for function in functions)
         return functions

@@ -51,7 +51,6 @@ class DataFile(NamedTuple):
     """A file and the variable into which it is loaded."""
 
     path: Path
-    """Absolute."""
     name: str
     size: int
     """Bytes."""
@@ -144,13 +143,11 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _read_head(path: Path) -> bytes:
-    """Return the first bytes of a file; those of a compressed file are decompressed."""
     with _open(path) as file:
         return file.read(_HEAD_BYTES)
 
 
 def _suffix(path: Path) -> str:
-    """Return the suffix that tells the type of a file."""
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
     return inner if inner in _READABLE else path.suffix.lower()
 

@@ -42,20 +42,17 @@ class NamespaceStore:
         self._kernel = kernel
         self._lock = threading.Condition()
         self._reading = threading.Lock()
-        """Held while a file is read."""
         self._writing = threading.Lock()
         """Held while the namespace is saved."""
         self._active = False
         self._closing = False
         self._write_seconds = WRITE_SECONDS
-        """Time limit for saving."""
         self._changes = self._attempted = self._written = 0
         """Change counters: now, at the last attempt to save, and at the last successful save."""
         self._cells = 0
         """Number of cells that run or wait. Meanwhile only the variables that they mention are
         restored."""
         self._pending: dict[str, SavedFile] = {}
-        """Files to read, by name."""
         self._retained_files: list[str] = []
         """Partly unreadable files, kept for a later kernel that can read them."""
         self._attempted_files: set[str] = set()
@@ -65,9 +62,7 @@ class NamespaceStore:
         self._code_names: frozenset[str] = frozenset()
         """Names of functions and classes, which may use any other variable."""
         self._result = KeepResult()
-        """Result of the last save."""
         self._reported = ""
-        """The last problem that was reported."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
 
     # Restoring
@@ -164,7 +159,6 @@ class NamespaceStore:
                 self._restore_file(file)
 
     def after_cell(self) -> None:
-        """After a cell has ended, schedule a save."""
         with self._lock:
             self._cells -= 1
             self._schedule_write()
@@ -248,7 +242,6 @@ class NamespaceStore:
                 self._missing.pop(name, None)
 
     def schedule_write(self) -> None:
-        """Schedule a save, because the namespace has changed."""
         with self._lock:
             self._schedule_write()
 

@@ -50,7 +50,6 @@ class ExportRequest(NamedTuple):
     """The file and contents of an export."""
 
     file: Path
-    """As typed by the user."""
     folder: Path
     """The base folder of a relative path."""
     shown: bool = False
@@ -135,7 +134,6 @@ def export_session(
 
 
 def _export(session: Session, order: ExportRequest) -> str:
-    """Write the file, and return a sentence about it."""
     conversation = Conversation(session.all_records(), asides=True)
     conversation.mask_texts(session.secrets.redact_for_model)
     chosen = select(
@@ -165,7 +163,6 @@ _CHANGES = (
     | records.Replace
     | records.Usage
 )
-"""Records that make the file out of date."""
 
 
 class CellNotFound(Exception):
@@ -215,11 +212,8 @@ class Notebook(logging.Handler):
         self._edited: dict[int, str] = {}
         """Edited sources of cells, by position."""
         self._first = 1
-        """The position of the file's first cell."""
         self._file = file
-        """The file as read, without this session's additions."""
         self._content = file.content
-        """The current content of the file."""
         self._digest = file.digest
         self._shown = False
         self._opened = ""
@@ -267,7 +261,6 @@ class Notebook(logging.Handler):
 
     @property
     def label(self) -> str:
-        """The file's displayed name."""
         return one_line(self.path.name)
 
     @property
@@ -286,7 +279,6 @@ class Notebook(logging.Handler):
             self._write_soon()
 
     def start(self) -> None:
-        """Show the cells, on a thread."""
         if not self._shown:
             threading.Thread(target=self._show, name="notebook", daemon=True).start()
         if self._changes:
@@ -501,7 +493,6 @@ class Notebook(logging.Handler):
             self._timer.cancel()
 
     def save_copy(self, path: Path) -> None:
-        """Write the current notebook to another file. Raises `OSError`."""
         with self._lock:
             writing.write_text(
                 path,
@@ -520,7 +511,6 @@ class Notebook(logging.Handler):
             self._conversation.fold((record,))
 
     def _build_content(self) -> Node:
-        """Return the current content of the notebook."""
         self._fold()
         conversation = self._conversation
         if self._secrets.may_redact:

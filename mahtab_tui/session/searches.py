@@ -65,7 +65,6 @@ class KernelTools:
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        """Ask the kernel to call a function."""
         request = {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
         with self._lock:
             if not self._ended:
@@ -75,7 +74,6 @@ class KernelTools:
         done({"error": "The cell that has the function has ended."})
 
     def stop(self, call: int) -> None:
-        """Ask the kernel to end a call."""
         with self._lock:
             if self._open.pop(call, None) is not None:
                 self._requests.put({"stop": call})
@@ -141,7 +139,6 @@ class Searches:
         self._running: dict[str, str] = {}
         """Trees that cells wait for, with the root that is running."""
         self._tools: dict[str, KernelTools] = {}
-        """By tree."""
         self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
 
@@ -266,7 +263,6 @@ class Searches:
             self.stop(tree, root)
 
     def stop_all(self) -> None:
-        """Stop all searches that cells wait for."""
         for tree in list(self._running):
             self.stop_tree(tree)
 

@@ -52,7 +52,6 @@ class _OpenStream:
         self.key = stream_key(first)
         self._texts: deque[str] = deque()
         self.size = 0
-        """In characters."""
 
     def accepts(self, piece: Stream) -> bool:
         return self._first.stream == piece.stream
@@ -187,8 +186,6 @@ class SharingError(Exception):
 
 
 class RunningSession(NamedTuple):
-    """A session open on a screen."""
-
     name: str
     project: str
     pid: int
@@ -220,7 +217,6 @@ def _run_folder() -> Path:
 
 
 def socket_path(pid: int) -> Path:
-    """Return the path of a process's socket. Raises `SharingError`."""
     path = share_folder() / f"{pid}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise SharingError(f"the path {path} is too long for a socket.")
@@ -228,7 +224,6 @@ def socket_path(pid: int) -> Path:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the user id of the peer."""
     if sys.platform == "darwin":
         _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
         return int(uid)

@@ -143,7 +143,6 @@ def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
 
 
 def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
-    """Convert what a `Restoration` could not restore."""
     return tuple(records.NotRestored(each.name, each.reason) for each in restoration.not_restored)
 
 

@@ -36,9 +36,7 @@ class VariableHistory(logging.Handler):
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.codes: dict[int, str] = {}
-        """The code of each cell."""
         self._changes: dict[int, dict[str, str]] = {}
-        """How each cell changed names."""
         self._undone: set[int] = set()
         for record in past:
             self._fold(record)
@@ -193,7 +191,6 @@ def explain_approval(names: Sequence[str], party: str) -> str:
 
 
 def explain_refusal(what: str, names: Sequence[str]) -> str:
-    """Explain why a cell that uses private variables may not ask a model."""
     return f"{what} sends text to a model, and this cell uses {_join_names(names)}. private(name, False) makes a variable public."
 
 
@@ -205,7 +202,6 @@ ROOM = 4_500
 """Maximum characters of all descriptions, about 1,500 tokens."""
 
 _MOST = 12
-"""Maximum number of described variables."""
 _MOST_CHANGED = 8
 """Maximum number of described variables of a cell."""
 _MADE_CHANGES = ("added", "rebound", "changed")
@@ -324,7 +320,6 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
 
 
 def _split_name(name: str) -> list[str]:
-    """Split a name such as ``car_prices`` into words."""
     parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
     return parts if all(len(part) > 1 for part in parts) else []
 
