@@ -15,9 +15,7 @@ from PIL import Image
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE
-from mahtab_tui.session import attached
-from mahtab_tui.session.attached import MentionChip
-from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.session.attachments import Attachments, MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -265,7 +263,7 @@ def test_pictures_are_sent_as_space_permits(
 def test_unusable_pictures_are_explained(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attached, "LARGEST_FILE", 100_000)
+    monkeypatch.setattr("mahtab_tui.session.attachments.LARGEST_FILE", 100_000)
     (project / "broken.png").write_bytes(encoded(Image.new("RGB", (300, 300), "red"))[:200])
     (project / "bomb.png").write_bytes(bomb(60_000, 60_000))
     (project / "moving.gif").write_bytes(moving("red", "blue"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.kernel.values import Variable, VariableKind
 from mahtab_tui.llm.prompts import describe_variables, join_variables
-from mahtab_tui.session.attached import (
+from mahtab_tui.session.attachments import (
     CHARACTERS,
     LINES,
     Mention,
