@@ -386,9 +386,9 @@ def test_hiding_a_question_hides_its_attachments(open_session: OpenSession, proj
     it = open_session("I see.")
     it.session.submit("ask", "what is in @notes.txt?")
     it.store.wait(tags.AGENT, state="done")
-    it.session.hide("question 1", True)
+    it.session.entries.hide("question 1", True)
     assert "sugar" not in str(it.session.agent.agent.messages)
-    it.session.hide("question 1", False)
+    it.session.entries.hide("question 1", False)
     assert "sugar" in str(it.session.agent.agent.messages)
 
 

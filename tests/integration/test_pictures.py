@@ -97,8 +97,8 @@ def test_later_questions_include_earlier_pictures_until_hidden(
     assert len(images(service.asked[1])) == 1
     ask(it, "once more @a.png", 3)
     assert len(images(service.asked[2])) == 1, "the same picture goes once"
-    it.session.hide("question 1", True)
-    it.session.hide("question 3", True)
+    it.session.entries.hide("question 1", True)
+    it.session.entries.hide("question 3", True)
     ask(it, "what was it?", 4)
     assert images(service.asked[3]) == []
 
@@ -200,7 +200,7 @@ def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
         )
     it = asked(OPENAI)
     ask(it, "what is @a.png?")
-    it.session.hide("question 1", True)
+    it.session.entries.hide("question 1", True)
     ask(it, "and @b.png?", 2)
     assert [len(images(body)) for body in service.asked] == [1, 0, 1]
 
@@ -385,7 +385,7 @@ def test_picture_counts_in_cost_limit_and_estimate(
     for turn, question in enumerate(("what is @a.png?", "what is not @a.png"[:11]), 1):
         it.session.submit("ask", question)
         it.store.wait(tags.USAGE, turn=turn)
-        it.session.hide("question 1", True)
+        it.session.entries.hide("question 1", True)
     with_it, without = (record.attrs for record in it.store.records if record.tag == tags.USAGE)
     assert with_it["estimated"]
     assert with_it["input_tokens"] > without["input_tokens"] + 3_000

@@ -71,7 +71,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
     it.run("items = [1]")
     it.session.submit("ask", "add two")
     it.store.wait(tags.AGENT, state="done")
-    while it.session.turn_runs:
+    while it.session.agent.in_turn:
         time.sleep(0.001)
     assert it.session.undo.last_step() == 2
     it.session.undo.undo(2)
@@ -172,7 +172,7 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession)
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     it.session.undo.undo(2)
-    it.session.decide(asked.request, Decision("run"))
+    it.session.approvals.answer(asked.request, Decision("run"))
     thread.join(60)
     assert answers[0]["result"]["output"].strip() == "[1, 9]"
     assert it.session.undo.last_step() == 3
