@@ -155,13 +155,13 @@ class Conversation:
     def ask(self, question: StoredMessage) -> None:
         self._messages.append(question)
 
-    def prepend_context(self, text: str) -> None:
+    def extend_question(self, *, before: str = "", after: str = "") -> None:
+        """Add to the context of the last question, and to the instruction that follows it."""
         question = self._messages[-1]
-        self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
-
-    def append_instruction(self, text: str) -> None:
-        question = self._messages[-1]
-        self._messages[-1] = question._replace(instruction=question.instruction + text)
+        self._messages[-1] = question._replace(
+            context=f"{before}\n\n{question.context}".strip() if before else question.context,
+            instruction=question.instruction + after,
+        )
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
         """Add what followed a question: answers, each followed by the results of its code and tool

@@ -394,7 +394,7 @@ class ReplAgent:
         # A summary may have replaced the messages with them.
         texts = [str(message.text) for message in messages]
         if changed := changed_sections(self._sections(), texts):
-            self._conversation.prepend_context(make_encodable(changed))
+            self._conversation.extend_question(before=make_encodable(changed))
             messages = self.messages
         state = create_initial_state(
             prompt,
@@ -409,7 +409,7 @@ class ReplAgent:
         finally:
             # Nodes may have added to the question.
             asked, now = str(messages[-1].text), str(state["messages"][sent - 1].text)
-            self._conversation.append_instruction(now[len(asked) :])
+            self._conversation.extend_question(after=now[len(asked) :])
             self._conversation.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])

@@ -20,7 +20,7 @@ from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import SessionInfo, UserRequests, ask_approval
+from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
 from mahtab_tui.session.undo import name_cells
 from mahtab_tui.worker.frames import Frame
 
@@ -41,42 +41,31 @@ class AgentCallDeclined(AgentCallRefused):
     """The user declined the call."""
 
 
-class AgentCall:
+class AgentCall(Cancellation):
     """A call of an agent, until it is answered."""
 
     def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
+        """send: sends a frame about the call to the agent, before the answer."""
+        super().__init__()
         self.agent = agent
         self.send = send
-        """Sends a frame about the call to the agent, before the answer."""
-        self._lock = threading.Lock()
-        self._stop: Callable[[], object] | None = None
-        self.cancelled = False
         self.running = False
+        """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
         self.send({"op": "progress", "text": sentence})
-
-    def cancel(self) -> None:
-        """Cancel the call, because the agent no longer waits for it."""
-        with self._lock:
-            self.cancelled = True
-            stop = self._stop
-        if stop is not None:
-            stop()
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
         """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was
         already cancelled."""
-        with self._lock:
-            if self.cancelled:
-                raise AgentCallRefused("The call was cancelled.")
-            self._stop = stop
+        if self.cancelled:
+            raise AgentCallRefused("The call was cancelled.")
+        self.on_cancel(stop)
         try:
             yield
         finally:
-            with self._lock:
-                self._stop = None
+            self.on_cancel(None)
 
 
 @dataclass(eq=False)
@@ -134,11 +123,8 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent, with a unique name and a colour. last_sent: the last finished cell.
-
-        During a pause, new agents are paused too, because the paused agent could come back under
-        another name.
-        """
+        """Add an agent, with a unique name and a colour. During a pause, new agents are paused too,
+        because the paused agent could come back under another name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
@@ -250,25 +236,13 @@ class JoinedAgents:
         is_code: bool = True,
         why: str | None = None,
     ) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited. Raises
-        `AgentCallDeclined` and `AgentCallRefused`.
-
+        """Ask the user to approve code; returns the code to run, which they may have edited.
         is_code: False for the description of an action, which cannot be edited. why: the reason for
-        asking, if it is not the approval mode ``ask``.
-        """
+        asking, if it is not the approval mode ``ask``. Raises `AgentCallDeclined` and
+        `AgentCallRefused`."""
         agent = call.agent
-        about = Approval(
-            code,
-            request=request,
-            call=request,
-            party=agent.name,
-            guest=agent.colour,
-            step=0,
-            block=0,
-            blocks=1,
-            is_code=is_code,
-            why=why,
-        )
+        about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour)
+        about = about.changed(step=0, block=0, blocks=1, is_code=is_code, why=why)
         call.report("waits for the user's approval")
         with call.stoppable(lambda: self._approvals.cancel(request)):
             decision = ask_approval(self._log, self._approvals, about)

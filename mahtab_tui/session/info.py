@@ -209,6 +209,28 @@ class UserRequests(Generic[T]):
             return tuple(request for request, question in self._open.items() if not question.done())
 
 
+class Cancellation:
+    """Cancels something that several threads work on, whatever it is doing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stop: Callable[[], object] | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled, stop = True, self._stop
+        if stop is not None:
+            stop()
+
+    def on_cancel(self, stop: Callable[[], object] | None) -> None:
+        """Set what `cancel` calls from now on; it is called at once if that came before."""
+        with self._lock:
+            self._stop, cancelled = stop, self.cancelled
+        if cancelled and stop is not None:
+            stop()
+
+
 _STATES = {"run": "run", "all": "run", "keep": "run", "skip": "skipped", "stop": "stopped"}
 """The state of a request after each of the user's decisions."""
 

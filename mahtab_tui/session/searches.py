@@ -27,7 +27,7 @@ from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
-from mahtab_tui.session.info import ask_approval
+from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call, Rule
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.worker.contexts import ContextText, NamedContext
@@ -372,30 +372,12 @@ _LONGEST_ASKED = 200_000
 """Maximum characters of a call that the user can be asked about."""
 
 
-class _OpenCall:
+class _OpenCall(Cancellation):
     """An MCP call that a cell waits for. cell: the newest cell when the call began."""
 
     def __init__(self, cell: int) -> None:
+        super().__init__()
         self.cell = cell
-        self._lock = threading.Lock()
-        self._cancel: Callable[[], object] | None = None
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Cancel the call's current step, and every later one."""
-        with self._lock:
-            self.cancelled = True
-            cancel = self._cancel
-        if cancel is not None:
-            cancel()
-
-    def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Set what `cancel` calls from now on."""
-        with self._lock:
-            self._cancel = cancel
-            cancelled = self.cancelled
-        if cancelled:
-            cancel()
 
 
 class ServerCalls:

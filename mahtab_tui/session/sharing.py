@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import queue
@@ -13,6 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,7 @@ from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, stream_key
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
 from mahtab_tui.kernel.requests import Answers
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls, JoinedAgent
-from mahtab_tui.session.cells import unfinished_cells
+from mahtab_tui.session.cells import output_records, unfinished_cells
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
@@ -45,7 +45,7 @@ Feed = queue.Queue[Record | None]
 
 
 class _OpenStream:
-    """The end of a stream whose complete record has not arrived yet."""
+    """The end of a stream whose complete record has not arrived yet. size: in characters."""
 
     def __init__(self, first: Stream) -> None:
         self._first = first
@@ -87,7 +87,7 @@ class Broadcast(logging.Handler):
         value = get_record(record)
         with self._mutex:
             for feed in self._feeds:
-                with contextlib.suppress(queue.Full):
+                with suppress(queue.Full):
                     feed.put_nowait(value)
             if isinstance(value, Stream):
                 self._store_piece(value)
@@ -147,16 +147,12 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
     reattached, and unfinished cells continue."""
     for record in past:
         # Pending requests are sent again if they still wait.
-        waits = isinstance(record, records.Approval | records.Input) and record.state == "waiting"
-        if not waits:
+        asks = isinstance(record, records.Approval | records.Input)
+        if not (asks and record.state == "waiting"):
             yield record
     if past and not same_kernel:
         for cell in unfinished_cells(past):
-            yield (
-                records.UserReplOut
-                if isinstance(cell, records.UserReplIn)
-                else records.AssistantReplOut
-            )(cell=cell.cell, cut=True)
+            yield output_records(cell)[1](cell=cell.cell, cut=True)
     if past:
         # This kernel's variables are reported when they are listed.
         yield records.Namespace(fresh=True, cell=0)
@@ -166,9 +162,8 @@ def _record_size(record: Record | _OpenStream) -> int:
     """Return the length of a record in characters, including the data of pictures."""
     if isinstance(record, _OpenStream):
         return record.size
-    return len(record.text) + (
-        len(record.data or "") if isinstance(record, Display | UserAttachment) else 0
-    )
+    data = record.data if isinstance(record, Display | UserAttachment) else ""
+    return len(record.text) + len(data or "")
 
 
 REPLY_SECONDS = 2.0
@@ -199,7 +194,7 @@ class RunningSession(NamedTuple):
 
 def share_folder() -> Path:
     """Return the folder of the sockets, creating it if necessary. Raises `SharingError`."""
-    folder = _run_folder()
+    folder = home_folder() / "run"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -210,10 +205,6 @@ def share_folder() -> Path:
     except OSError as error:
         raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
     return folder
-
-
-def _run_folder() -> Path:
-    return home_folder() / "run"
 
 
 def socket_path(pid: int) -> Path:
@@ -235,7 +226,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 def running_sessions() -> list[RunningSession]:
     """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
-    return list(_find_running(share_folder())) if _run_folder().exists() else []
+    return list(_find_running(share_folder())) if (home_folder() / "run").exists() else []
 
 
 def find_session(name: str | None, project: Path) -> RunningSession:
@@ -243,25 +234,18 @@ def find_session(name: str | None, project: Path) -> RunningSession:
     there are none or several."""
     running = running_sessions()
     if name is not None:
-        found = [session for session in running if name in (session.name, str(session.pid))]
+        found = [each for each in running if name in (each.name, str(each.pid))]
         what = f"called {name}"
     else:
-        found = [
-            session
-            for session in running
-            if Path(session.project) == project or Path(session.project) in project.parents
-        ]
-        nearest = max((len(session.project) for session in found), default=0)
-        found = [session for session in found if len(session.project) == nearest]
+        folders = {str(project), *map(str, project.parents)}
+        found = [each for each in running if each.project in folders]
+        nearest = max((len(each.project) for each in found), default=0)
+        found = [each for each in found if len(each.project) == nearest]
         what = f"of {project}"
     if len(found) == 1:
         return found[0]
-    others = (
-        "; ".join(
-            f"{session.name} ({session.pid}) in {session.project}" for session in found or running
-        )
-        or "none"
-    )
+    listed = (f"{each.name} ({each.pid}) in {each.project}" for each in found or running)
+    others = "; ".join(listed) or "none"
     if found:
         raise SharingError(
             f"Several sessions are {what}. Choose one by its name or process id: {others}."
@@ -276,16 +260,14 @@ def _find_running(folder: Path) -> Iterator[RunningSession]:
         try:
             answer = next(_request_frames(path, "probe", REPLY_SECONDS), None)
         except (ConnectionRefusedError, FileNotFoundError):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 path.unlink()
             continue
         except (OSError, FrameError):
             continue
         if answer is not None:
-            agents = [str(agent) for agent in answer["agents"]]
-            yield RunningSession(
-                str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path
-            )
+            name, project, pid = str(answer["name"]), str(answer["project"]), int(answer["pid"])
+            yield RunningSession(name, project, pid, list(map(str, answer["agents"])), path)
 
 
 def _request_frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
@@ -303,9 +285,9 @@ def _request_frames(path: Path, op: str, patience: float | None = None) -> Itera
 def follow_session(running: RunningSession) -> Iterator[Record]:
     """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
     cannot be reached."""
-    with contextlib.suppress(FrameError):  # the session is damaged, or not a session at all
+    with suppress(FrameError):  # the session is damaged, or not a session at all
         for frame in _request_frames(running.path, "watch"):
-            with contextlib.suppress(InvalidRecord):
+            with suppress(InvalidRecord):
                 if frame.get("op") == "record" and (record := from_json(frame)) is not None:
                     yield record
 
@@ -355,9 +337,8 @@ class AgentService:
     def on_disconnect(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
         if agent is not None:
-            self.session.joined_agents.remove(
-                agent, stop=self.session.settings.agent_gone == "stop"
-            )
+            stop = self.session.settings.agent_gone == "stop"
+            self.session.joined_agents.remove(agent, stop=stop)
 
 
 class ShareServer(AgentService):
@@ -384,10 +365,10 @@ class ShareServer(AgentService):
 
     def close(self) -> None:
         self._closed.set()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._path.unlink()
         for connection in list(self._connections):
             connection.disconnect("The session was closed: its screen is gone.")
@@ -422,9 +403,8 @@ class _Connection:
         self._feed: Feed | None = None
         self._leaving = False
         self._ended = threading.Event()
-        accepted.setsockopt(
-            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0)
-        )
+        limit = struct.pack("ll", SEND_TIMEOUT, 0)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def serve(self) -> None:
         reader = FrameReader(LARGEST)
@@ -447,7 +427,7 @@ class _Connection:
         read it."""
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             # Keep receiving briefly, because an agent whose write fails would never read the
             # sentence.
             self._socket.shutdown(socket.SHUT_WR)
@@ -458,7 +438,7 @@ class _Connection:
         if frame["op"] == "probe":
             self._send(self._server.describe())
         elif frame["op"] == "join" and self._agent is None and self._feed is None:
-            newest = next(reversed(self._session.cells.finished_since(None)), None)
+            newest = next(reversed(self._session.cells.finished), None)
             self._agent = self._session.joined_agents.join(
                 str(frame["name"]), self.disconnect, newest, owns_session=self._owns_session
             )
@@ -479,7 +459,7 @@ class _Connection:
 
     def _send_records(self, feed: Feed) -> None:
         while (record := feed.get()) is not None:
-            with contextlib.suppress(FrameError):
+            with suppress(FrameError):
                 self._send({"op": "record", **as_json(record)})
 
     def _send(self, frame: Frame) -> None:
@@ -492,5 +472,5 @@ class _Connection:
             try:
                 self._socket.sendall(data)
             except OSError:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
