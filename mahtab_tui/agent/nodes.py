@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -113,32 +114,24 @@ _NO_RESULTS = re.compile(
 """The first rows of a table, which are just an example, and the versions of modules."""
 
 
+@dataclass(eq=False, repr=False)
 class Nodes:
-    """The graph's nodes over one model and one session."""
+    """The graph's nodes over one model and one session. The fields are the arguments of
+    `create_repl_graph`."""
 
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        session: AgentHost,
-        max_turns: int,
-        reflection: ReflectionMode = "never",
-        *,
-        reflection_llm: BaseChatModel | None = None,
-        tools: Toolset | None = None,
-        output_answers: bool = False,
-    ) -> None:
-        """The arguments are those of `create_repl_graph`."""
-        self.llm = llm
-        self.toolset = tools
-        self._rejects_tools: BaseChatModel | None = None
-        self._rejects_pictures: BaseChatModel | None = None
-        self.reflection_llm = reflection_llm
-        self.known_limit: int | None = None
-        """The number of tokens that the model can read, if it has rejected more than that."""
-        self._session = session
-        self.max_turns = max_turns
-        self.reflection: ReflectionMode = reflection
-        self.output_answers = output_answers
+    llm: BaseChatModel
+    _session: AgentHost
+    max_turns: int
+    reflection: ReflectionMode = "never"
+    _: KW_ONLY
+    reflection_llm: BaseChatModel | None = None
+    toolset: Toolset | None = None
+    output_answers: bool = False
+    known_limit: int | None = field(default=None, init=False)
+    """The number of tokens that the model can read, if it has rejected more than that."""
+    _rejects_tools: BaseChatModel | None = field(default=None, init=False)
+    _rejects_pictures: BaseChatModel | None = field(default=None, init=False)
+    """Models whose services rejected tools and pictures."""
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model. A repeated answer is requested again with a higher temperature."""
@@ -207,7 +200,7 @@ class Nodes:
         failed = bool(results) and all(result["is_error"] for result in results)
         prompt = prompts.closing(state["original_prompt"], failed=failed)
         if state["turn_count"] >= self.max_turns and not is_complete(state):
-            self._report(writer, "max-turns", state, state["step"])
+            self._report(writer, "max-turns", state["turn"], state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self.max_turns)} {prompt}"
         messages = _append_text(state["messages"], prompt)
         answer = self._answer(state, messages, writer, self._binding(forbidden=True))
@@ -301,7 +294,7 @@ class Nodes:
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as yes."""
-        self._report(writer, "reflecting", state, state["step"])
+        self._report(writer, "reflecting", state["turn"], state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         answer = call_model(
             self._session,
@@ -355,7 +348,7 @@ class Nodes:
         options: dict[str, Any],
     ) -> Update:
         step = state["step"] + 1
-        self._report(writer, "thinking", state, step)
+        self._report(writer, "thinking", state["turn"], step)
         answer = self._ask(state, messages, writer, options)
         if answer.thought.strip():
             writer(
@@ -494,10 +487,10 @@ class Nodes:
         self,
         writer: StreamWriter,
         doing: Literal["thinking", "reflecting", "max-turns"],
-        state: AgentState,
+        turn: int,
         step: int,
     ) -> None:
-        writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
+        writer(Agent(state=doing, turn=turn, step=step, party=self._session.party))
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
@@ -630,7 +623,7 @@ def create_repl_graph(
         max_turns,
         reflection,
         reflection_llm=reflection_llm,
-        tools=tools,
+        toolset=tools,
         output_answers=output_answers,
     )
     return build_graph(nodes)

@@ -218,7 +218,7 @@ class ReplAgent:
             max_turns,
             reflection,
             reflection_llm=reflection_llm,
-            tools=tools,
+            toolset=tools,
             output_answers=output_answers,
         )
         self._graph = build_graph(self._nodes)

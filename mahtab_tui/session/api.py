@@ -91,11 +91,11 @@ class SessionState(BaseModel):
         self.globals_ns = ns
 
     def add_user_message(self, text: str) -> None:
-        """Add a user message to the conversation that new agents start with."""
+        """Add a message to the conversation that new agents start with."""
         self.messages.append({"role": "user", "content": text})
 
     def add_assistant_message(self, text: str) -> None:
-        """Add an assistant message to the conversation that new agents start with."""
+        """Add a message to the conversation that new agents start with."""
         self.messages.append({"role": "assistant", "content": text})
 
     @property
@@ -183,8 +183,5 @@ class _Listener(logging.Handler):
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
     """Run a cell in a session's namespace; returns its output, including value or traceback, and
-    whether it failed.
-
-    The cell is stopped with an error after 10,000 characters of output.
-    """
+    whether it failed. The cell is stopped with an error after 10,000 characters of output."""
     return session.run_code(code)

@@ -136,16 +136,6 @@ def process_kernel(
     )
 
 
-def create_kernel(
-    settings: Settings, keep: SaveTarget | None, session: str, address: str
-) -> Kernel:
-    """Create a kernel for a session at another address. address: as for ``--kernel``; empty for
-    this machine. Raises `KernelError`."""
-    return process_kernel(
-        settings.model_copy(update={"kernel": address or None}), keep, session=session
-    )
-
-
 def check_address(address: str) -> None:
     """Raise `KernelError` if this is not a kernel's address."""
     if address.startswith(JUPYTER):

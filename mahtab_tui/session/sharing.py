@@ -147,8 +147,7 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
     reattached, and unfinished cells continue."""
     for record in past:
         # Pending requests are sent again if they still wait.
-        asks = isinstance(record, records.Approval | records.Input)
-        if not (asks and record.state == "waiting"):
+        if not isinstance(record, records.Approval | records.Input) or record.state != "waiting":
             yield record
     if past and not same_kernel:
         for cell in unfinished_cells(past):

@@ -200,7 +200,7 @@ def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
         ask(Opened(again, store), 2, "second?")
         assert "openly" in text(sent_messages[-1])
         assert "secret" not in text(sent_messages[-1])
-        again.hide("cell 1", False)
+        again.entries.hide("cell 1", False)
         ask(Opened(again, store), 3, "third?")
         assert "secret" in text(sent_messages[-1])
     finally:

@@ -17,6 +17,7 @@ from textual.widgets import Input, Label, OptionList, Static
 
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Confirm
@@ -206,7 +207,7 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     monkeypatch.setattr("mahtab_tui.tui.app.REACTION_S", 0.01)
     app = make_app(*story())
     runs = True
-    monkeypatch.setattr(type(app.session.cells), "running", property(lambda cells: runs))
+    monkeypatch.setattr(Cells, "running", property(lambda cells: runs))
     monkeypatch.setattr(app.session, "stop", lambda: "cell")
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
