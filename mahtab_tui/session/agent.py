@@ -50,8 +50,8 @@ from mahtab_tui.llm.prompts import (
     undone_note,
 )
 from mahtab_tui.session.attachments import render_attachment
+from mahtab_tui.session.cells import name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.info import Permission, ask_approval
-from mahtab_tui.session.undo import name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.variables import describe_changes, describe_for_model
 from mahtab_tui.system.imports import IMPORTS
 

@@ -18,10 +18,9 @@ from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
-from mahtab_tui.session.cells import FinishedCell
+from mahtab_tui.session.cells import FinishedCell, name_cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
-from mahtab_tui.session.undo import name_cells
 from mahtab_tui.worker.frames import Frame
 
 if TYPE_CHECKING:

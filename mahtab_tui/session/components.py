@@ -22,7 +22,7 @@ from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.agent_calls import JoinedAgents
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.cells import Cells, Undo
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
@@ -31,7 +31,6 @@ from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
-from mahtab_tui.session.undo import Undo
 from mahtab_tui.session.variables import PrivateNames, VariableHistory
 from mahtab_tui.store.database import (
     locked_sessions,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.agent_calls import JoinedAgents
     from mahtab_tui.session.attachments import Attachments
-    from mahtab_tui.session.cells import Cells
+    from mahtab_tui.session.cells import Cells, Undo
     from mahtab_tui.session.components import Components, ContextUse
     from mahtab_tui.session.inbox import Entries, Inbox, Mode
     from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.sharing import Broadcast
-    from mahtab_tui.session.undo import Undo
     from mahtab_tui.session.variables import PrivateNames, VariableHistory
 
 Stopped = Literal["model", "cell"]
