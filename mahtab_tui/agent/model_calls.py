@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -233,33 +234,25 @@ def read_answer(
     return reader.answer(failure)
 
 
+@dataclass(eq=False, repr=False)
 class _AnswerReader:
     """Collects the chunks of one answer."""
 
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        messages: Sequence[AnyMessage],
-        cancelled: threading.Event,
-        on_token: OnToken,
-        on_thought: OnThought,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._llm = llm
-        self._messages = messages
-        self._cancelled = cancelled
-        self._on_token = on_token
-        self._on_thought = on_thought
-        self._options = options
-        self.tokens: list[str] = []
-        self._thought: list[str] = []
-        self._pieces: list[BaseMessage] = []
-        """Only collected for models that call tools."""
-        self._sent = False
-        """Whether the service accepted the question: it started to answer, or was stopped before
-        that."""
-        self._usage: UsageMetadata | None = None
-        self._metadata: dict[str, Any] = {}
+    _llm: BaseChatModel
+    _messages: Sequence[AnyMessage]
+    _cancelled: threading.Event
+    _on_token: OnToken
+    _on_thought: OnThought
+    _options: Mapping[str, Any]
+    tokens: list[str] = field(default_factory=list)
+    _thought: list[str] = field(default_factory=list)
+    _pieces: list[BaseMessage] = field(default_factory=list)
+    """Only collected for models that call tools."""
+    _sent: bool = False
+    """Whether the service accepted the question: it started to answer, or was stopped before
+    that."""
+    _usage: UsageMetadata | None = None
+    _metadata: dict[str, Any] = field(default_factory=dict)
 
     def read(self) -> ModelError | None:
         """Make the call; returns the reason why it failed, or None."""
@@ -278,12 +271,13 @@ class _AnswerReader:
                     if self.tokens:
                         self.tokens.clear()
                         self._on_token(None)
-                if not self._cancelled.is_set() and (piece := message_reasoning(chunk)):
-                    self._thought.append(piece)
-                    self._on_thought(piece)
-                if not self._cancelled.is_set() and (token := str(chunk.text)):
-                    self.tokens.append(token)
-                    self._on_token(token)
+                if not self._cancelled.is_set():
+                    if piece := message_reasoning(chunk):
+                        self._thought.append(piece)
+                        self._on_thought(piece)
+                    if token := str(chunk.text):
+                        self.tokens.append(token)
+                        self._on_token(token)
                 if (part := getattr(chunk, "usage_metadata", None)) is not None:
                     self._usage = add_usage(self._usage, part)
                 self._metadata |= chunk.response_metadata

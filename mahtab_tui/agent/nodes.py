@@ -610,13 +610,8 @@ def create_repl_graph(
     tools: Toolset | None = None,
     output_answers: bool = False,
 ) -> ReplGraph:
-    """Create a graph that answers questions with a model in a session; `run_graph` runs it.
-
-    max_turns: the maximum number of answers with code per question. reflection: when a separate
-    call checks the results for completeness; otherwise the next answer reports them. tools: for
-    models that call tools. output_answers: whether a short output of a single block ends the
-    question.
-    """
+    """Create a graph that answers questions with a model in a session; `run_graph` runs it. The
+    arguments are those of `ReplAgent`."""
     nodes = Nodes(
         llm,
         session,

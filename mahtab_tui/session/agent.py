@@ -515,7 +515,9 @@ class SessionAgent:
         prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        about_data = any(word in self._sent_data for word in _data_words(question))
+        # Words that may name data, in lower case and singular.
+        words = {word.casefold().rstrip("s") for word in _WORD.findall(question)} - _COMMON
+        about_data = any(word in self._sent_data for word in words)
         return StoredMessage(
             "user",
             question,
@@ -533,10 +535,6 @@ class SessionAgent:
     @property
     def folder(self) -> str:
         return self._kernel.info().local_folder
-
-
-def _data_words(text: str) -> set[str]:
-    return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:

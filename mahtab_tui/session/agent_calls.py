@@ -354,16 +354,17 @@ class AgentCalls:
 
     def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
         session, given = self._session, self._normalize_code(call.agent, code)
-        request = session.joined_agents.new_call()
+        agents = session.joined_agents
+        request = agents.new_call()
         try:
             code, used, in_fork = self._approve_code(call, request, given)
             if in_fork:
                 run = _AgentCell(session, call, request, code, timeout, used, "keep")
                 answer = run.answer()
                 if not run.needs:
-                    return replace(answer, edited=code if code != given else "")
-                request = session.joined_agents.new_call()
-                code = session.joined_agents.request_approval(call, request, code, why=run.needs)
+                    return answer
+                request = agents.new_call()
+                code = agents.request_approval(call, request, code, why=run.needs)
         except AgentCallDeclined as error:
             return Evaluation(declined=str(error))
         answer = _AgentCell(session, call, request, code, timeout, used, None).answer()
@@ -373,10 +374,8 @@ class AgentCalls:
         self, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
         """Return the code that rules and user allow to run, the private variables that the user was
-        asked about, and whether it runs in a locked fork first.
-
-        Raises `AgentCallDeclined` and `AgentCallRefused`.
-        """
+        asked about, and whether it runs in a locked fork first. Raises `AgentCallDeclined` and
+        `AgentCallRefused`."""
         session = self._session
         used = session.private.uses(code)
         permission = session.agent.rules.permission(
@@ -458,14 +457,9 @@ class AgentCalls:
             for started, status in finished
             if started.party != agent.name and started.entry_name not in session.agent.hidden
         ]
-        return SessionContents(
-            session.kernel.info(),
-            session.private.variables(),
-            agent.cells,
-            agent.busy,
-            time.monotonic() - agent.since,
-            others,
-        )
+        alive = time.monotonic() - agent.since
+        info, variables = session.kernel.info(), session.private.variables()
+        return SessionContents(info, variables, agent.cells, agent.busy, alive, others)
 
     def _first_line(self, started: ReplIn) -> str:
         if self._session.private.is_private_cell(started.cell or 0):
@@ -511,14 +505,14 @@ class _AgentCell:
         self._allowed = allowed
         self._lock = lock
         # Partial output cannot be checked for private texts.
-        self._follow = not self._session.private.names
+        self._follow = not session.private.names
         """Whether the agent gets the cell's start and output while it runs."""
         self._answer: Future[Evaluation] = Future()
         """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
-            self._session.kernel,
+            session.kernel,
             timeout,
-            may_kill=self._call.agent.owns_session,
+            may_kill=call.agent.owns_session,
             on_unresponsive=self._on_unresponsive,
         )
         self.needs = ""
@@ -591,9 +585,8 @@ class _AgentCell:
 
     def _on_begin(self, cell: int) -> None:
         if self._follow:
-            self._call.send(
-                {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
-            )
+            code = self._session.secrets.mask(self._code)
+            self._call.send({"op": "begun", "cell": cell, "code": code})
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
         if self._follow:

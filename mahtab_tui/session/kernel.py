@@ -248,7 +248,7 @@ class SessionKernelHost:
         return () if self._parts.servers is None else self._parts.servers.servers()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        parts, searches = self._parts, self._parts.searches
+        parts, searches, tree = self._parts, self._parts.searches, str(args.get("tree", ""))
         if name in ("ask", "rlm") and (used := self._cells.private_in_use):
             raise RuntimeError(explain_refusal(f"{name}()", used))
         match name:
@@ -261,17 +261,17 @@ class SessionKernelHost:
             case "rlm":
                 return searches.run_from_cell(args, self._cells.last, parts.agent.model)
             case "rlm_text":
-                return searches.receive_text(str(args["tree"]), str(args["text"]))
+                return searches.receive_text(tree, str(args["text"]))
             case "rlm_log":
-                return searches.log(str(args["tree"]))
+                return searches.log(tree)
             case "rlm_tools":
-                return searches.open_tools(str(args["tree"])).next()
+                return searches.open_tools(tree).next()
             case "rlm_tool":
-                return searches.open_tools(str(args["tree"])).done(args["call"], args["result"])
+                return searches.open_tools(tree).done(args["call"], args["result"])
             case "rlm_tools_end":
-                return searches.open_tools(str(args["tree"])).end()
+                return searches.open_tools(tree).end()
             case "rlm_stop":
-                return searches.stop_tree(str(args["tree"]))
+                return searches.stop_tree(tree)
             case "terminal":
                 if host := parts.kernel.info().host:  # another machine must not start programs
                     raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")

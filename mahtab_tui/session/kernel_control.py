@@ -56,29 +56,26 @@ def stop_surplus_kernels() -> None:
 def summarize_detached_kernels() -> dict[str, str]:
     """Return, by session, what each kernel without a screen is doing, its CPU time and its
     memory."""
+    elsewhere = {
+        noted.session: f"started {describe_age(noted)} ago on {one_line(noted.station.label)}"
+        for noted in waiting_remote_kernels()
+    }
     here = {
         kernel.session: f"{describe_work(kernel)}, {_describe_use(kernel)}"
         for kernel in local_detached_kernels()
     }
-    return {
-        noted.session: f"started {describe_age(noted)} ago on {one_line(noted.station.label)}"
-        for noted in waiting_remote_kernels()
-    } | here
+    return elsewhere | here
 
 
 def stop_detached_kernel(session: str) -> str:
     """Stop this machine's waiting kernel of a session; returns the outcome as a sentence."""
-    kernel = next(
-        (kernel for kernel in local_detached_kernels() if kernel.session == session), None
-    )
-    if kernel is None:
+    found = [kernel for kernel in local_detached_kernels() if kernel.session == session]
+    if not found:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
     try:
-        return (
-            "Its kernel has ended."
-            if stop(kernel)
-            else f"Its kernel (process {kernel.pid}) has not ended yet."
-        )
+        if stop(found[0]):
+            return "Its kernel has ended."
+        return f"Its kernel (process {found[0].pid}) has not ended yet."
     except OSError as error:
         return f"Its kernel cannot be reached: {error.strerror or error}."
 
@@ -92,10 +89,11 @@ def describe_detached_kernels() -> Iterator[str]:
     or stop it."""
     for kernel in local_detached_kernels():
         if kernel.has_run:
-            code = (
-                f"still running cell {kernel.cell} in the background. Code: {_running_code(kernel)}"
-            )
-            where = f"{code if kernel.cell else 'idle in the background'}{foreign_folder(kernel.session)}"
+            what = "idle in the background"
+            if kernel.cell:
+                code = _running_code(kernel)
+                what = f"still running cell {kernel.cell} in the background. Code: {code}"
+            where = f"{what}{foreign_folder(kernel.session)}"
             use = f"{_format_age(time.time() - kernel.since)}, {_describe_use(kernel)}"
             yield f"Session {kernel.session} is {where} ({use}). {_how_to_resume(kernel.session)}"
     for noted in waiting_remote_kernels():
@@ -108,12 +106,11 @@ def _how_to_resume(session: str) -> str:
 
 
 def describe_work(kernel: WaitingKernel) -> str:
-    age, code = _format_age(time.time() - kernel.since), _running_code(kernel)
-    return (
-        f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
-        if kernel.cell
-        else f"idle for {age}"
-    )
+    age = _format_age(time.time() - kernel.since)
+    if not kernel.cell:
+        return f"idle for {age}"
+    code = _running_code(kernel)
+    return f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
 
 
 def describe_age(noted: KernelNote) -> str:
@@ -123,13 +120,11 @@ def describe_age(noted: KernelNote) -> str:
 def foreign_folder(session: str) -> str:
     """Return a session's folder if it is not the current one, because kernels of all folders are
     listed."""
-    row = None
+    rows = []
     with suppress_all_but_corruption():
-        row = next(
-            (row for row in list_sessions(database(), None, begins=session) if row.id == session),
-            None,
-        )
-    return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
+        rows = list_sessions(database(), None, begins=session)
+    folders = [row.project for row in rows if row.id == session and row.project != str(Path.cwd())]
+    return f"  in {one_line(folders[0])}" if folders else ""
 
 
 def memory_use(pid: int) -> str:
@@ -150,23 +145,20 @@ def cpu_seconds(pid: int) -> float:
 
 def _running_code(kernel: WaitingKernel) -> str:
     """Return the start of the code of a kernel's running cell, on one line."""
-    kinds = (UserReplIn.tag, AssistantReplIn.tag)
     cells = []
     with suppress_all_but_corruption():
-        cells = [
-            cell for tag in kinds for cell in records_with_tag(database(), kernel.session, tag)
-        ]
-    found = next(
-        (cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), ""
-    )
-    code = " ".join(found.split())
+        for kind in (UserReplIn, AssistantReplIn):
+            cells += records_with_tag(database(), kernel.session, kind.tag)
+    texts = (each.text for each in cells if isinstance(each, ReplIn) and each.cell == kernel.cell)
+    code = " ".join(next(texts, "").split())
     return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 
 
 def _format_age(seconds: float) -> str:
-    minutes = max(0, int(seconds)) // 60
+    whole = max(0, int(seconds))
+    minutes = whole // 60
     if minutes < 1:
-        return f"{max(0, int(seconds))} s"
+        return f"{whole} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
