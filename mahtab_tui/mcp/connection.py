@@ -393,7 +393,7 @@ class OwnSession:
             )
             session.log.addHandler(InputHandler(session))
             session.log.addHandler(self.output)
-            session.start_cells()
+            session.cell_thread.start()
             session.ready.result()
         except KernelError as error:
             if store.claim is not None:
@@ -418,7 +418,7 @@ class InputHandler(logging.Handler):
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
             threading.Thread(
-                target=self._session.answer_input, args=(value.request, None), daemon=True
+                target=self._session.host.inputs.answer, args=(value.request, None), daemon=True
             ).start()
 
 

@@ -80,7 +80,7 @@ class Interrupter:
     def stop(self) -> None:
         """Stop the model or the cell; a second call within two seconds offers to kill the
         kernel."""
-        if self._session.cell_runs and time.monotonic() - self._last_stop < SECOND_STOP_S:
+        if self._session.cells.running and time.monotonic() - self._last_stop < SECOND_STOP_S:
             self.ask_to_kill()
             return
         if (stopped := self._session.stop()) is not None:
@@ -96,7 +96,7 @@ class Interrupter:
 
     def _offer_kill(self) -> None:
         """Tell the user how to kill the kernel, if the cell is still running."""
-        if self._session.cell_runs:
+        if self._session.cells.running:
             self._last_stop = time.monotonic()
             self._app.notify(
                 "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
@@ -174,7 +174,7 @@ class QuitFlow:
     def quit_from_cell(self) -> None:
         """Quit because a cell called `exit()`: at once for the user's cell, after a prompt for the
         model's."""
-        if self._session.turn_runs:
+        if self._session.agent.in_turn:
             self.leave()
         else:
             self._app.exit(0)
@@ -209,10 +209,10 @@ class QuitFlow:
         return [
             *(
                 ["the running cell"]
-                if self._session.cell_runs and not self._cell_can_detach()
+                if self._session.cells.running and not self._cell_can_detach()
                 else []
             ),
-            *(["the unfinished answer"] if self._session.turn_runs else []),
+            *(["the unfinished answer"] if self._session.agent.in_turn else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
             *(
                 [f"the unsaved changes of {notebook.label}"]
@@ -465,23 +465,27 @@ class MahtabApp(TerminalApp[int]):
 
         if message.rules:
             self.settings.add_rules(message.rules)
-        self.session.decide(message.request, Decision(message.action, message.code, message.reason))
+        self.session.approvals.answer(
+            message.request, Decision(message.action, message.code, message.reason)
+        )
         self.editor.focus()
 
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
         from mahtab_tui.bus.records import Decision
 
-        self.session.decide(message.request, Decision(message.action, reason=message.reason))
+        self.session.approvals.answer(
+            message.request, Decision(message.action, reason=message.reason)
+        )
         self.editor.focus()
 
     def on_fan_out_row_answered(self, message: FanOutRow.Answered) -> None:
         self.session.searches.answer(message.request, message.run)
 
     def on_input_row_answered(self, message: InputRow.Answered) -> None:
-        self.session.answer_input(message.request, message.text)
+        self.session.host.inputs.answer(message.request, message.text)
 
     def on_queue_row_cancelled(self, message: QueueRow.Cancelled) -> None:
-        item = self.session.cancel(message.item_id)
+        item = self.session.inbox.cancel(message.item_id)
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
 

@@ -211,13 +211,13 @@ class SessionPort:
         self._editor.focus()
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self._session.hide(entry, hidden)
+        self._session.entries.hide(entry, hidden)
 
     def undo(self, cell: int) -> None:
         ask_to_undo(self._app, self._session, cell)
 
     def pin(self, entry: str, pinned: bool) -> None:
-        self._session.pin(entry, pinned)
+        self._session.entries.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
         self._open_pager(
@@ -281,7 +281,7 @@ class SessionPort:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self._session.code_for_variable(name)
+        code = self._session.variable_history.code_for(name, self._session.namespace_store.missing)
         if not code:
             self._app.notify(f"{why} No cell of this session made it.", severity="warning")
         elif not self._editor.is_empty:

@@ -115,7 +115,7 @@ def test_resumed_cell_shows_its_original_start_time(project: Path) -> None:
 
     wait_for(busy)
     go()
-    wait_for(lambda: not session.cell_runs)
+    wait_for(lambda: not session.cells.running)
     session.cells.run("1")
     assert busy() == [(1, 1000.0), (2, None)]
     session.close()

@@ -184,7 +184,7 @@ def test_slow_imports_on_several_threads_succeed() -> None:
 # that it has started.
 
 SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
-PRINTED = "from mahtab_tui.session.attached import run_command; run_command({command!r}, '.', lambda: False)"
+PRINTED = "from mahtab_tui.session.attachments import run_command; run_command({command!r}, '.', lambda: False)"
 PROGRAMS = {
     "a search": SEARCH.format(ripgrep=None, pattern="(a|a)+$"),
     "ripgrep": SEARCH.format(ripgrep="os.path.abspath('rg')", pattern="a"),

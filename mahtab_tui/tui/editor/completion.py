@@ -313,7 +313,7 @@ class Completer:
     def _starts_mention_or_command(self, before: str) -> bool:
         """Return whether the line's text before the cursor ends with a mention or starts a
         command."""
-        from mahtab_tui.session.attached import partial_mention
+        from mahtab_tui.session.attachments import partial_mention
 
         return partial_mention(before) is not None or (
             self._area.cursor_location[0] == 0

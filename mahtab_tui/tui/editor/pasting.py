@@ -9,7 +9,7 @@ import textwrap
 import warnings
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.session.attached import is_large
+from mahtab_tui.session.attachments import is_large
 from mahtab_tui.tui.editor.code_area import find_source_spans, map_outside_strings, strip_literals
 from mahtab_tui.worker.magics import parse_python, transform
 
