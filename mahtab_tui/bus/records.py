@@ -197,7 +197,8 @@ class Stream(Record):
     @property
     def stream(self) -> tuple[object, ...]:
         """Identifies the text: all fields but the piece itself."""
-        return self.tag, *(getattr(self, name) for name in _names(type(self)))
+        kind: Any = type(self)
+        return self.tag, *(getattr(self, name) for name in _names(kind))
 
 
 Frame = tuple[str, int, str, int]
