@@ -23,8 +23,16 @@ from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.store.corruption import decode_text, encode_text, is_busy, is_index_corrupt
-from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
+from mahtab_tui.store.database import (
+    as_sentences,
+    connect,
+    decode_text,
+    encode_text,
+    is_busy,
+    is_index_corrupt,
+    make_index,
+    transaction,
+)
 from mahtab_tui.store.sqlite import SessionRow, readable_record
 
 _UNITS = ("B", "KB", "MB", "GB")

@@ -378,7 +378,8 @@ def test_damaged_vectors_are_moved_away(
     problems: list[str] = []
     library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems))
     assert library.nearest("combine the receipt", 1) == ["merge-invoice"]
-    assert not problems
+    (problem,) = problems
+    assert "was damaged" in problem
     assert list(path.parent.glob("vectors.db.damaged-*"))
     with sqlite3.connect(path) as database:
         assert database.execute("select count(*) from vector").fetchone() == (2,)
