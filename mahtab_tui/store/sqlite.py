@@ -308,10 +308,9 @@ class SqliteStore:
         from mahtab_tui.store.session_index import SessionIndex
 
         now = time.time()
-        row = (self.session, encode_text(self._name), encode_text(self._project), now, now)
         connection.execute(
             "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
-            row,
+            (self.session, encode_text(self._name), encode_text(self._project), now, now),
         )
         self._digest = SessionIndex(connection, self.session)
         self._digest.begin()
@@ -385,11 +384,15 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
     """Convert the columns `SESSION_COLUMNS` to a session."""
     id, name, folder, started, last, count, first, title, model, cost, size = row
     return SessionRow(
-        *map(decode_text, (id, name, folder)),
+        decode_text(id),
+        decode_text(name),
+        decode_text(folder),
         _moment(started),
         _moment(last),
         count,
-        *(decode_text(each or "") for each in (first, title, model)),
+        decode_text(first or ""),
+        decode_text(title or ""),
+        decode_text(model or ""),
         float(cost) if isinstance(cost, int | float) else 0.0,
         size or 0,
     )
