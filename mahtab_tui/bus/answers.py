@@ -34,7 +34,6 @@ LONGEST = 300
 """Maximum characters of a fence line."""
 
 _MARGIN = r"[ \t]*(?:>[ \t]*)*"
-"""Indentation of a fence in a quotation or list."""
 _OPENING = re.compile(
     rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)"
 )
@@ -65,8 +64,6 @@ def in_docstring(code: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenFence:
-    """A fence that is not closed yet."""
-
     marks: str
     info: str
     indent: int
@@ -74,7 +71,6 @@ class OpenFence:
     quoted: bool
 
     def closed_by(self, line: str) -> bool:
-        """Return whether a complete line closes the fence."""
         closing = _CLOSING.fullmatch(line) if len(line) <= LONGEST else None
         return closing is not None and closing["marks"].startswith(self.marks)
 
@@ -100,16 +96,14 @@ def opening(line: str) -> OpenFence | None:
 
 
 class Fence(NamedTuple):
-    """A fenced block in a Markdown text; lines count from 0."""
+    """A fenced block; lines count from 0."""
 
     start: int
-    """The line of the opening fence."""
     end: int
-    """The line after the block."""
+    """The line after it."""
     code: str
     closed: bool
     info: str
-    """The language, as written in the opening line."""
 
 
 def fences(text: str) -> Iterator[Fence]:
@@ -154,7 +148,6 @@ def may_open(line: str) -> bool:
 
 
 def may_close(line: str) -> bool:
-    """Return whether a line that starts like this could still close a fence."""
     return len(line) <= LONGEST and _PARTIAL_CLOSING.fullmatch(line) is not None
 
 
@@ -174,8 +167,6 @@ _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 
 
 class AnswerPiece(NamedTuple):
-    """A stretch of words or code."""
-
     kind: Kind
     block: int
     """Index of the code block, from 0; for words, of the next one."""
@@ -190,16 +181,13 @@ class AnswerSplitter:
         self._pending, self._at = "", 0
         """Text, and the position up to which it has been processed."""
         self._before = ""
-        """The character before `_pending`."""
         self._final = False
         self._line_start = True
         self._step = self._words
         self._fence: OpenFence | None = None
         self._fence_code: list[str] = []
         self._passed = 0
-        """Closing lines inside a docstring."""
         self._thought_end = ""
-        """The tag that will end the current thought."""
         self._block = 0
         self._block_has_code = False
         self._pieces: list[tuple[Kind, int, list[str]]] = []
@@ -224,7 +212,6 @@ class AnswerSplitter:
         return [AnswerPiece(kind, block, "".join(texts)) for kind, block, texts in pieces]
 
     def end(self) -> list[AnswerPiece]:
-        """End the answer; return the remaining pieces."""
         self._final = True
         return self.feed("")
 
@@ -319,7 +306,6 @@ class AnswerSplitter:
         return True
 
     def _tag_begins(self) -> bool:
-        """Skip blanks, blank lines, and a fence around the code."""
         if blank := (_BLANK_LINES if self._line_start else _BLANKS).match(self._pending, self._at):
             self._at = blank.end()
             self._line_start = self._pending[self._at - 1] == "\n"
@@ -372,7 +358,6 @@ class AnswerSplitter:
         return any(head.startswith(rest) for head in heads) or pattern.match(rest) is not None
 
     def _fence_line(self, line: str) -> None:
-        """Skip a line that opens or closes a Python block."""
         end = min(self._at + len(line) + 1, len(self._pending))
         if self._fence is not None and is_python(self._fence.info) and self._fences:
             self._at, self._line_start = end, True
@@ -402,8 +387,6 @@ _COPIED_END = re.compile(r"(?m)</assistant-repl-in[ \t]{0,20}>[ \t]{0,20}$")
 
 
 class AnswerPart(NamedTuple):
-    """A stretch of an answer."""
-
     kind: Kind
     """Code in a ``thought`` never runs."""
     text: str
@@ -412,8 +395,6 @@ class AnswerPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """An answer in parts."""
-
     parts: tuple[AnswerPart, ...]
     ended: bool = True
     """Whether the model completed its turn."""
@@ -494,7 +475,6 @@ def _markdown_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 
 
 def _trimmed(text: str) -> str:
-    """Remove blank lines around a text."""
     lines = text.rstrip().split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
     return "\n".join(lines[first:])

@@ -19,7 +19,6 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import KINDS, Record, encode
 
 FORMAT = 1
-"""The format of new records."""
 
 _WHOLE = 2**63
 """Limit of integers: SQLite's have 64 bits."""
@@ -41,13 +40,11 @@ class InvalidRecord(ValueError):
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    """Return a complete record as one JSON object."""
     return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
 
 
 def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
-    """Decode a record encoded by `records.base.encode`; None for a tag of a newer version. Raises
-    `InvalidRecord`."""
+    """Decode a record; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
@@ -66,8 +63,7 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
 
 
 def from_json(value: object) -> Record | None:
-    """Decode a record encoded by `as_json`; None for a tag of a newer version. Raises
-    `InvalidRecord`."""
+    """Reverse `as_json`. See `decode`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
     tag, text, time = (value.get(name) for name in ("tag", "text", "time"))
@@ -76,8 +72,7 @@ def from_json(value: object) -> Record | None:
 
 @cache
 def _readers(kind: type[Any]) -> Mapping[str, tuple[str, _Read]]:
-    """Return name and reader of each field, by its key; earlier keys come first, so that the
-    present one has precedence."""
+    """Return name and reader by key; earlier keys come first, so that the present one wins."""
     readers = {
         name: (name, _reader(hint))
         for name, hint in kind.hints().items()
@@ -95,8 +90,7 @@ def _field(read: _Read, name: str, value: object) -> Any:
 
 
 def _reader(hint: Any) -> _Read:
-    """Return a function that checks a JSON value against a declared type, and converts it to a
-    field's value."""
+    """Return a function that converts a JSON value to a declared type."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _reader(args[0])
@@ -211,8 +205,7 @@ StoredStream = (
 
 
 def stream_key(record: Record) -> str:
-    """Return the key of the output or answer that a piece or complete record belongs to; empty for
-    other records."""
+    """Return the key of an output's or answer's pieces and complete record; empty for others."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
             whose = (
@@ -227,16 +220,13 @@ def stream_key(record: Record) -> str:
 
 
 class Partial:
-    """The pieces received of a stream."""
-
     def __init__(self, first: StoredStream) -> None:
         self._first = first
         self._pieces: list[str] = []
         self._length = 0
         self._kinds: list[tuple[str, int]] = []
-        """Kinds with their lengths in characters, as in `ReplOut.kinds`."""
         self.fresh = False
-        """Whether a piece arrived since the partial record was last stored."""
+        """Whether a piece arrived since it was last stored."""
 
     def add(self, piece: StoredStream) -> None:
         if self._length >= LIMIT:
@@ -252,7 +242,6 @@ class Partial:
         self.fresh = True
 
     def record(self) -> Record:
-        """Return the complete record up to now."""
         self._pieces = [text] = ["".join(self._pieces)]
         first = self._first
         if isinstance(first, records.AssistantChatStream):
@@ -269,7 +258,7 @@ class Partial:
         )
 
     def _fence(self, kind: str) -> str:
-        """Return the fence line that the stream omitted before a piece of this kind."""
+        """Return the fence line that the stream omits before this kind."""
         before = self._kinds[-1][0] if self._kinds else "chat"
         if kind == before:
             return ""

@@ -50,15 +50,12 @@ _BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
 
 
 class SecretSpan(NamedTuple):
-    """The position of a secret in a text, in characters; `end` is exclusive."""
-
     start: int
     end: int
 
 
 class SecretMatcher:
-    """All forms of some secrets. Finding them takes time proportional to the text and the number of
-    secrets."""
+    """Finds secrets in any form, in linear time."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
@@ -128,11 +125,9 @@ class _ReducedText:
         self._noise = noise
 
     def span(self, found: SecretSpan) -> SecretSpan:
-        """Convert a span of `bare`."""
         return SecretSpan(self.start(found.start), self.start(found.end - 1) + 1)
 
     def start(self, offset: int) -> int:
-        """Convert a position in `bare`."""
         at, removed = self._removals
         return offset + removed[bisect_right(at, offset)]
 
@@ -148,7 +143,6 @@ class _ReducedText:
 
 
 def _strip_noise(forms: Iterable[str]) -> set[str]:
-    """Remove what is also removed from a text before it is searched."""
     bare = {_SINGLE_NOISE.sub("", form) for form in forms}
     return {form for form in bare if len(form) >= SHORTEST_WORD}
 
@@ -182,7 +176,6 @@ def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[Secre
 
 
 def _common(one: str, other: str) -> int:
-    """Return the length of the common prefix."""
     if one == other:
         return len(one)
     low, high = 0, min(len(one), len(other))
@@ -266,7 +259,7 @@ def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
 
 
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
-    """Return `text[start:end]` with some spans of the whole text replaced by `MASK`."""
+    """Mask a part of a text by spans of the whole."""
     if not spans or start >= end:
         return text[start:end]
     pieces: list[str] = []
@@ -310,7 +303,7 @@ class PrivateTexts:
         self.add(texts)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Also search for these texts, line by line, unchanged and as written in code and JSON."""
+        """Search for the lines of texts, also as written in code and JSON."""
         for text in texts:
             for line in text.splitlines():
                 line = line.strip()
@@ -333,7 +326,7 @@ class PrivateTexts:
                     owners.append((line, start))
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return the positions of known texts, in order and without overlaps."""
+        """Return positions in order, without overlaps."""
         if not self._known:
             return []
         found: list[SecretSpan] = []
@@ -466,7 +459,6 @@ class Secrets:
         return bool(self.forms.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:
-        """Return the positions of the secrets in a text."""
         return self.forms.spans(text)
 
     def mask_value(self, value: Any) -> Any:
@@ -479,7 +471,6 @@ class Secrets:
         return _masked(value, self.private) if self.private else value
 
     def mask_record(self, record: Record) -> Record:
-        """Return a record with the secrets masked."""
         return record.changed(**_mask_fields(record, self.forms))
 
     def mask_page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
@@ -494,7 +485,6 @@ class Secrets:
 
     @property
     def forms(self) -> SecretMatcher:
-        """All forms of the secrets known so far."""
         for key in self._configured():
             if len(key) >= LONG:  # a shorter key looks like a word, such as "none"
                 self._known[key] = None
@@ -565,7 +555,6 @@ class MaskingFilter(logging.Filter):
 
 
 def masked(text: str, secret: str) -> str:
-    """Mask one key in a text."""
     return mask_spans(text, SecretMatcher([secret]).spans(text)) if len(secret) >= LONG else text
 
 

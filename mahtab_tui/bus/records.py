@@ -96,8 +96,7 @@ class Record:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields except text and time, as JSON values, for programs that handle any record
-        (`rlm(on_event=…)`, `SessionState`)."""
+        """All fields except text and time, as JSON values."""
         return encode(self)
 
     @classmethod
@@ -107,7 +106,6 @@ class Record:
         return {each.name: found[each.name] for each in fields(cls)}
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
@@ -183,7 +181,6 @@ def _marked(kind: type[Any], mark: str) -> frozenset[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a field's value to JSON."""
     if not isinstance(value, tuple):
         return value
     if hasattr(value, "_asdict"):
@@ -335,7 +332,6 @@ class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     """A notebook is opened; its cells follow. Text: a sentence for the user and the model."""
 
     file: Name
-    """Absolute."""
     digest: Word
     """Hash of the file's bytes; empty if there is no file yet."""
     first: int
@@ -403,7 +399,6 @@ class UserAttachment(Record, tag="user-attachment"):
     data: Data | None = None
     """Base64."""
     width: int | None = None
-    """In pixels."""
     height: int | None = None
 
 
@@ -480,7 +475,6 @@ class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPU
     party: Word | None = None
     name: Name = ""
     arguments: str = ""
-    """JSON."""
     state: Word = ""
     """First "running", then "ok", "error", "refused" or "stopped"."""
     duration: float | None = None  # seconds
@@ -510,7 +504,6 @@ class Approval(Record, tag="approval"):
     step: int | None = None
     block: int | None = None
     blocks: int | None = None
-    """Number of blocks in the answer."""
     state: Word = ""
     """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
     not run."""

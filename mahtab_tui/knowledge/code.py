@@ -37,7 +37,7 @@ _RIPGREP = (
     f"--no-ignore-dot --max-filesize={READ_LIMIT}"
 ).split()
 _NOT_ASCII = r"(?-u)[\x80-\xff]"
-"""Files that are not ASCII are decoded and searched here, however ripgrep would decode them."""
+"""Such files are decoded and searched here."""
 
 
 class RipgrepError(Exception):
@@ -68,7 +68,7 @@ def source_files(folder: Path) -> Iterator[str]:
     """Yield the paths relative to the folder."""
     confined = ConfinedFolder(folder)
     waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
-    """Paths still to visit, the next one last: folders with the levels above them, and files."""
+    """The next one last."""
     while waiting:
         path, above = waiting.pop()
         if above is None:
@@ -80,7 +80,7 @@ def source_files(folder: Path) -> Iterator[str]:
 def _scan_folder(
     confined: ConfinedFolder, levels: tuple[_Level, ...]
 ) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
-    """Yield a folder's contents: folders with the levels above them, and files."""
+    """Yield folders with the levels above them, and files."""
     here = levels[-1].path
     try:
         with os.scandir(confined.folder / here) as entries:
@@ -182,15 +182,11 @@ class Match(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The matches of a search, by path and line."""
-
     found: tuple[Match, ...]
     ended: Literal["all", "limit", "size", "time", "cancelled"]
-    """Why the search ended."""
 
     def as_text(self) -> str:
-        """Format the output of `search_code`: numbered lines under each path, with ``:`` after the
-        numbers of matching lines."""
+        """Format for `search_code`: ``:`` marks the numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_numbered_lines(list(found))]
@@ -209,8 +205,7 @@ class CodeSearcher:
     """Searches and reads the text files of one folder. May be used from any thread."""
 
     def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
-        """ripgrep: the program to use if it is installed; None for pure Python. The results are the
-        same."""
+        """ripgrep: None for pure Python, with the same results."""
         self.folder = Path(code_dir).absolute()
         self._ripgrep = find_program(ripgrep) if ripgrep else None
 
@@ -226,13 +221,9 @@ class CodeSearcher:
         encoding: str | None = None,
         cancelled: threading.Event | None = None,
     ) -> Matches:
-        """Find the lines that match a Python regular expression, with lines around them. Raises
-        `CodeError`.
-
-        file_pattern: for names (``*.py``) or, with a slash, for paths. encoding: of all files
-        (``cp037``), if it cannot be detected. Hidden files, binary files and what a ``.gitignore``
-        names are skipped.
-        """
+        """Find lines that match a Python regular expression. Hidden files, binary files and files
+        that a ``.gitignore`` names are skipped. Raises `CodeError`. file_pattern: for names
+        (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``)."""
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -261,8 +252,8 @@ class CodeSearcher:
     def read_file(
         self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
     ) -> str:
-        """Return the lines of a file from `start` to `end` (from 1, both included) with their
-        numbers. Raises `CodeError`."""
+        """Return numbered lines from `start` to `end` (from 1, both included). Raises
+        `CodeError`."""
         try:
             lines = split_lines(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except ConfinedFolderError as error:
@@ -319,7 +310,7 @@ def list_files(
 def _run(
     request: str, seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
-    """Run the search process and return the lines that it wrote. Raises `CodeError`."""
+    """Return the lines of the search process. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
     until = time.monotonic() + seconds

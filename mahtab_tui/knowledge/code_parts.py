@@ -56,8 +56,7 @@ class CodeParts:
         """Files that are not searched."""
 
     def search(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
-        """Return the parts that fit some words best, by words and meaning; empty if the pattern is
-        a regular expression or one word."""
+        """Return the parts that fit some words best; empty for a regular expression or one word."""
         if not _WORDS.fullmatch(words.strip()):
             return ""
         with self._lock:
@@ -129,8 +128,7 @@ class CodeParts:
 
 
 def _split_file(path: str, text: str) -> list[_Part]:
-    """Divide a file: a part ends where a definition begins, once it has some lines, and when it is
-    long."""
+    """Divide a file where definitions begin, and where a part is long."""
     parts: list[_Part] = []
     lines: list[str] = []
     first = size = 0

@@ -25,10 +25,9 @@ _MARKS = (
 
 
 _SPECIAL = frozenset(range(0x80, 0xA0))
-"""Bytes of quotes, dashes and the Euro sign in Windows-1252, and of control characters in
-Latin-1."""
+"""Printed characters in Windows-1252, controls in Latin-1."""
 _UNUSED = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-"""Bytes of these that are undefined in Windows-1252."""
+"""Undefined in Windows-1252."""
 
 
 class BinaryFile(Exception):
@@ -36,8 +35,7 @@ class BinaryFile(Exception):
 
 
 def is_encoding(name: str) -> bool:
-    """Tell whether a codec decodes bytes to text; some do not (``hex``), and one always fails
-    (``undefined``)."""
+    """Tell whether a codec decodes bytes to text; ``hex`` does not."""
     try:
         b"x".decode(name, "replace")
     except (LookupError, ValueError):
@@ -56,12 +54,8 @@ def marked_encoding(data: bytes) -> str | None:
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:
-    """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order
-    mark, or as UTF-8, or as Windows-1252 or Latin-1.
-
-    Raises `BinaryFile` for a zero byte without a known encoding, `LookupError` for an encoding that
-    `is_encoding` rejects.
-    """
+    """Decode by the given encoding (``cp037``), by the byte order mark, or as UTF-8, Windows-1252
+    or Latin-1. Raises `BinaryFile`; `LookupError` for an unknown encoding."""
     if encoding is not None:
         if not is_encoding(encoding):
             raise LookupError(encoding)
@@ -78,8 +72,7 @@ def decode(data: bytes, encoding: str | None = None) -> str:
 
 
 def single_byte_encoding(data: bytes) -> str:
-    """Return the encoding of a Western text that is not UTF-8: of Windows if it has its characters,
-    otherwise Latin-1."""
+    """Return the encoding of a Western text that is not UTF-8."""
     special = set(data) & _SPECIAL
     return "cp1252" if special and not special & _UNUSED else "latin-1"
 
@@ -124,7 +117,6 @@ class ConfinedFolder:
     """Reads files inside one folder. Links may point elsewhere inside it, never out of it."""
 
     def __init__(self, folder: Path | str) -> None:
-        """folder: its own path may contain links. Using a missing folder raises `ConfinedFolderError`."""
         self.folder = Path(folder)
 
     def open(self, path: str) -> int:
@@ -172,8 +164,7 @@ class ConfinedFolder:
             raise ConfinedFolderError(f"Unknown encoding {encoding!r}.") from None
 
     def _parts(self, path: str) -> list[str]:
-        """Split a path relative to the folder. An absolute path is accepted if it starts with the
-        folder's path."""
+        """Split a path in the folder, which may be absolute."""
         if "\0" in path or not path.strip():
             raise ConfinedFolderError(f"{path!r} is not a file name.")
         if os.path.isabs(path):

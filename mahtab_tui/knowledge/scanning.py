@@ -27,8 +27,7 @@ _AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
 
 
 def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield path, line (from 1), text, before and after for each matching line, by path and
-    line."""
+    """Yield matching lines, by path and line."""
     confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
@@ -52,8 +51,7 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def listed(request: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the paths of the source files, here because patterns in a ``.gitignore`` may backtrack
-    too."""
+    """Yield the paths of source files: patterns in a ``.gitignore`` may backtrack, too."""
     return itertools.islice(source_files(Path(request["folder"])), request["most"])
 
 

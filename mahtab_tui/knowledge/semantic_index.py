@@ -19,8 +19,7 @@ NEAREST = 50
 LONGEST = 4_000
 """Characters of a text that are embedded."""
 _RANK = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): how little the first
-ranks are preferred to the next."""
+"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 _BATCH = 64
 """Texts that are sent to the model at a time."""
 _PATIENCE = 5.0
@@ -57,8 +56,7 @@ class VectorStore(Protocol):
 
 
 def merge_rankings(*rankings: Sequence[str]) -> list[str]:
-    """Join rankings by reciprocal ranks: each adds 1 / (60 + rank) to what it names. Equal ones
-    stay in the order of the first rankings."""
+    """Join rankings: each adds 1 / (60 + rank) to its names."""
     scores: dict[str, float] = {}
     for ranking in rankings:
         for rank, name in enumerate(ranking, 1):
@@ -92,12 +90,8 @@ class SemanticIndex:
         self._closed = threading.Event()
 
     def nearest(self, kind: str, query: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the keys of the texts that are nearest to a query, the nearest first; empty if the
-        model does not answer in time.
-
-        kind: names the collection of texts, whose vectors stay in memory until it changes. Texts
-        whose vectors are not there yet are left out.
-        """
+        """Return the keys of the nearest texts; empty if the model does not answer in time. kind:
+        names the collection, whose vectors stay in memory. Texts without a vector are left out."""
         if (
             not query.strip()
             or not texts
@@ -129,7 +123,7 @@ class SemanticIndex:
                 self._store.close()
 
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
-        """Return the vector of a query; None if the model does not answer in time."""
+        """Return a query's vector; None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
         with self._lock:
             if (known := self._queries.get(query)) is not None:
@@ -158,7 +152,7 @@ class SemanticIndex:
         return vector
 
     def _fill(self, corpus: _Corpus) -> None:
-        """Get the vectors of all texts: those that are kept, and then the others from the model."""
+        """Get the vectors from the store, and the missing ones from the model."""
         try:
             texts: dict[bytes, str] = {}
             keys: dict[bytes, list[str]] = {}
@@ -209,25 +203,23 @@ class _Corpus:
         self._lock = threading.Lock()
         self._begun = False
         self._waiting: list[tuple[str, bytes]] = []
-        """Keys and vectors that are not in a table yet."""
+        """Not in a table yet."""
         self._keys: dict[int, list[str]] = {}
         self._tables: dict[int, np.ndarray[Any, Any]] = {}
-        """Keys and vectors by the length of the vectors in bytes: a service may change its model,
-        and vectors of others cannot be compared."""
+        """By the length of the vectors in bytes, because a service may change its model."""
 
     @property
     def count(self) -> int:
-        """The number of texts with a vector."""
         return len(self._waiting) + sum(map(len, self._keys.values()))
 
     def begin(self) -> bool:
-        """Return whether the vectors have to be got, once."""
+        """Return whether the vectors have to be got."""
         with self._lock:
             begun, self._begun = self._begun, True
             return not begun
 
     def reset(self) -> None:
-        """Let them be got again: it has failed."""
+        """Let them be got again."""
         with self._lock:
             self._begun, self._waiting, self._keys, self._tables = False, [], {}, {}
 
@@ -237,7 +229,6 @@ class _Corpus:
             self._waiting += vectors
 
     def nearest(self, vector: np.ndarray[Any, Any]) -> list[str]:
-        """Return the keys of the nearest texts."""
         import numpy as np
 
         size = len(vector) * vector.itemsize
@@ -260,7 +251,7 @@ class _Corpus:
 
 
 def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
-    """Return vectors with length 1, as float32. Raises `ValueError` if they are none."""
+    """Return vectors of length 1. Raises `ValueError`."""
     import numpy as np
 
     made = np.asarray(vectors, np.float32)

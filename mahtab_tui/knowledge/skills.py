@@ -46,16 +46,16 @@ class Skill(NamedTuple):
     name: str
     description: str
     folder: Path | None
-    """The folder of files that the instructions name; None for a single ``NAME.md``."""
+    """None for a single ``NAME.md``."""
     content: str
-    """The instructions, without the frontmatter."""
+    """Without the frontmatter."""
     file: Path
     license: str = ""
     compatibility: str = ""
     metadata: Mapping[str, str] = {}
     allowed_tools: tuple[str, ...] = ()
     of_project: bool = False
-    """It came with the project, so anybody may have written it."""
+    """Anybody may have written it."""
 
 
 class SkillError(Exception):
@@ -63,10 +63,8 @@ class SkillError(Exception):
 
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
-    """Read a skill from a ``SKILL.md`` or a ``NAME.md``. Raises `SkillError`.
-
-    project: the folder that it came with; links out of that folder are not followed.
-    """
+    """Read a ``SKILL.md`` or ``NAME.md``. Raises `SkillError`. project: its folder, out of which no
+    link is followed."""
     text = _text(path) if project is None else _text_within(path, project)
     matched = _FRONTMATTER.match(text)
     whole = path.name == SKILL_FILE
@@ -138,7 +136,7 @@ def _as_yaml(words: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Return what is wrong with a skill's name, as the end of a sentence; empty if nothing."""
+    """Return the problem of a name, as the end of a sentence."""
     if len(name) > NAME_LENGTH:
         return f"a name has at most {NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
@@ -147,8 +145,7 @@ def name_problem(name: str) -> str:
 
 
 def first_paragraph(content: str) -> str:
-    """Return the first paragraph that is not a heading, or the first heading, as one line cut to
-    the length of a description."""
+    """Return the first paragraph, or the first heading, as one line."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -174,7 +171,7 @@ def _text_within(path: Path, project: Path) -> str:
 
 
 def _open(name: str, flags: int) -> int:
-    """Open without waiting: the file may have been replaced by a pipe."""
+    """The file may have been replaced by a pipe: do not wait."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 
@@ -273,7 +270,7 @@ def _metadata(path: Path, value: Any) -> dict[str, str]:
 
 
 def _tools(path: Path, value: Any) -> tuple[str, ...]:
-    """Split names at blanks, as specified; lists and commas are accepted too."""
+    """Split names at blanks, as specified, or commas."""
     if isinstance(value, str):
         # A blank inside parentheses belongs to the tool: Bash(git add:*).
         return tuple(re.findall(r"[^\s,(]+(?:\([^)]*(?:\)|\Z))?", value))
@@ -287,12 +284,11 @@ def _tools(path: Path, value: Any) -> tuple[str, ...]:
 _KEY = "skill"
 """The name of a text in the record of what the user trusts."""
 _FILES = 50
-"""Further files of a skill that are named at most."""
+"""Further files that are named."""
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """List the other files in a skill's folder by relative path, without those with unprintable
-    names."""
+    """List the other printable files of a skill by relative path."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -311,8 +307,7 @@ def skill_files(skill: Skill) -> list[str]:
 
 
 def skill_texts(skill: Skill) -> dict[Path, str]:
-    """Return everything that a model can read of a skill, by file: instructions, then other
-    texts."""
+    """Return all texts of a skill that a model can read."""
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
         assert skill.folder is not None
@@ -331,13 +326,13 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], skill: Skill) -> bool:
-    """Return whether the user has trusted the instructions as they are now. record: from
+    """Return whether the user trusts the instructions as they are now. record: from
     `read_record`."""
     return _is_trusted(record, skill.file, instructions_text(skill))
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
-    """Return whether the model may read a further file of a skill with this text."""
+    """Return whether the model may read a file of a skill."""
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
     return not skill.of_project or _is_trusted(sources.read_record(), path, text)
@@ -348,7 +343,7 @@ def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) 
 
 
 def instructions_text(skill: Skill) -> str:
-    """Return what a model gets of a skill without its further files."""
+    """Return a skill without its further files."""
     return f"{skill.name}: {skill.description}\n\n{skill.content}"
 
 
@@ -360,8 +355,7 @@ _NAMED = 5
 
 
 class ProjectFolder(NamedTuple):
-    """A folder of skills inside a project. Anyone may have written it, so links out of the project
-    are not followed."""
+    """A folder of skills in a project, out of which no link is followed."""
 
     folder: Path
     project: Path
@@ -370,13 +364,9 @@ class ProjectFolder(NamedTuple):
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
 ) -> tuple[Path | ProjectFolder, ...]:
-    """Return the folders of skills; if names clash, a later folder wins, and the user's own win
-    over the project's.
-
-    extra: the folders in the settings; if there are none, the project's ``skills``. of_project:
-    whether a file of the project names them. It can name folders outside the project only if the
-    user trusts it.
-    """
+    """Return the folders of skills; a later folder wins. extra: from the settings, instead of the
+    project's ``skills``. of_project: whether a file of the project names them; folders outside the
+    project then need trust."""
     root = os.path.realpath(project)
 
     def of(folder: Path) -> Path | ProjectFolder:
@@ -395,8 +385,7 @@ def skill_folders(
 
 
 _Stamp = tuple[int, int, int]
-"""Identifies a version of a file: when it was changed, its permissions and name included, its size
-and its inode."""
+"""Time of change, size and inode of a file."""
 
 
 class SkillsLoader:
@@ -404,17 +393,16 @@ class SkillsLoader:
     time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
-        """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links
-        may lead anywhere, except in a project's folder."""
+        """skills_dirs: a later folder wins. Links may lead anywhere, except in a project's
+        folder."""
         self.folders = tuple(
             folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
         self.problems: tuple[str, ...] = ()
-        """A sentence for each skill that was unusable when last read."""
+        """A sentence for each unusable skill."""
         self.broken: dict[str, Path] = {}
         """The file of each sentence, if it is about one."""
         self.untrusted: tuple[Skill, ...] = ()
-        """The project's skills that the user has not trusted as they are now."""
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     @property
@@ -435,8 +423,7 @@ class SkillsLoader:
         return sorted(self.iter_skills(), key=lambda skill: skill.name)
 
     def iter_skills(self) -> Iterator[Skill]:
-        """Yield skills as they are read, each name once, from the strongest folder to the
-        weakest."""
+        """Yield skills as they are read, from the strongest folder to the weakest."""
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
@@ -483,8 +470,7 @@ class SkillsLoader:
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each
-        time, since the cause may be outside its file."""
+        """Read a skill that has changed, or is broken. Raises `SkillError`."""
         try:
             status = path.stat()
         except OSError:
@@ -497,14 +483,12 @@ class SkillsLoader:
 
 
 def _is_own(project: Path | None) -> bool:
-    """Return whether a folder of skills is the user's: it is of no project, or of the home
-    folder."""
+    """Return whether a folder of skills is of no project, or of the home folder."""
     return project is None or os.path.realpath(project) == os.path.realpath(Path.home())
 
 
 def _skill_files(folder: Path) -> Iterator[Path]:
-    """Yield each folder's ``SKILL.md``, then the ``NAME.md`` files, both by name. Raises
-    `OSError`."""
+    """Yield ``SKILL.md`` files, then ``NAME.md`` files. Raises `OSError`."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:
@@ -528,7 +512,7 @@ def _skill_files(folder: Path) -> Iterator[Path]:
 
 
 def _may_exist(path: Path) -> bool:
-    """Tell whether a file exists; True if that is unknown, so that reading it reports why."""
+    """Return True also if that is unknown: reading it reports why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -539,8 +523,8 @@ def _may_exist(path: Path) -> bool:
 
 
 def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first, with its project. A folder that is also the
-    user's own counts as the user's."""
+    """Yield each real folder once, the last first, with its project; the user's own folders have
+    none."""
     owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()
     for each in reversed(folders):

@@ -28,7 +28,6 @@ in between."""
 
 
 def encode_text(text: str) -> str | bytes:
-    """Return the value to store for a text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -266,7 +265,6 @@ class SessionLock:
         return file_identity(self._path) not in (None, self._identity)
 
     def release(self) -> None:
-        """Release the session."""
         if not self.lost:
             with contextlib.suppress(OSError):  # the next program removes a leftover file
                 self._path.unlink(missing_ok=True)

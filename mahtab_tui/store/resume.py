@@ -59,7 +59,6 @@ def save_target(session: str, megabytes: int) -> SaveTarget | None:
 
 
 def is_saved(session: str) -> bool:
-    """Return whether there are saved variables of a session."""
     return (_folder(session) / INDEX).exists()
 
 
@@ -75,7 +74,6 @@ def copy_namespace(session: str, copy: str) -> None:
 
 
 def remove_namespace(session: str) -> None:
-    """Remove the saved variables of a session."""
     shutil.rmtree(_folder(session), ignore_errors=True)
 
 

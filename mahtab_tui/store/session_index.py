@@ -37,17 +37,14 @@ from mahtab_tui.store.sqlite import SessionRow, readable_record
 
 
 def day(row: SessionRow) -> str:
-    """Format when a session was last used."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
 
 
 def cost(row: SessionRow) -> str:
-    """Format the cost of a session, as far as it is known."""
     return f"${row.cost:.2f}" if row.cost else "–"
 
 
 def size(row: SessionRow) -> str:
-    """Format the size of a session's records."""
     amount = float(row.size)
     for unit in ("B", "KB", "MB"):
         if amount < 1000:
@@ -84,10 +81,7 @@ _NUMBER = "insert into digest (session) select id from session where id not in (
 
 
 class MatchedRecord(NamedTuple):
-    """A record in the index."""
-
     digest: int
-    """The number of the session's digest."""
     record: int
     """1 for the session's first record; `_ABOUT` for the session itself."""
 
@@ -189,7 +183,6 @@ class SessionIndex:
         return indexed_words(record).strip() if record and self._records < RECORDS else ""
 
     def rename(self, title: str) -> None:
-        """Change the title."""
         before = self._about()
         self._connection.execute(
             "update digest set title = ? where session = ?", (encode_text(title), self._session)

@@ -42,8 +42,6 @@ class Vectors:
         )
 
     def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the cached vectors."""
-
         def read(at: sqlite3.Connection) -> dict[bytes, bytes]:
             found: dict[bytes, bytes] = {}
             for start in range(0, len(digests), _AT_ONCE):
@@ -55,8 +53,6 @@ class Vectors:
         return self._database.run(read) or {}
 
     def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Cache vectors."""
-
         def write(at: sqlite3.Connection) -> None:
             with transaction(at):
                 at.executemany(
@@ -110,11 +106,8 @@ class Hit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The result of a search."""
-
     hits: list[Hit]
     more: bool
-    """Whether there may be more."""
 
 
 def wanted_words(typed: str) -> list[str]:
@@ -180,7 +173,6 @@ def _query(wanted: Sequence[str], project: str | None) -> str:
 
 
 def _record(connection: sqlite3.Connection, session: str, record: int) -> Record | None:
-    """Return a record by its number in the index; None for the session itself."""
     row = connection.execute(_RECORD, (session, record - 1)).fetchone() if record else None
     return None if row is None else readable_record(row)
 
