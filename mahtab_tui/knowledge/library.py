@@ -36,8 +36,6 @@ _HASH_SIZE = 32 * 1024 * 1024
 """Bytes that FTS5 collects before it writes; with less, it mostly merges."""
 _WEIGHTS = "10.0, 5.0, 1.0"
 """Weights of a hit in name, description, content."""
-_COLUMNS = ("name", "name description", "name description content")
-"""Columns to search, from the most specific to all."""
 _WORDS = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_WORD = re.compile(r"[A-Z0-9_]")
@@ -50,10 +48,8 @@ _PARTS = 0.4
 """Weight of a hit in the table of parts, relative to the table of stems."""
 _PARTS_OF_IDENTIFIERS = 2.0
 """Its weight for a query with an identifier, which the stems split."""
-_FREQUENT = 500
-"""A word that more skills have is not specific."""
 _RANKED = 500
-"""How many skills of each table are ranked, the best ones."""
+"""Skills of each table that are ranked."""
 _SHORTEST = 3
 """The shortest word that the trigram table can find."""
 
@@ -88,12 +84,8 @@ class SkillsIndex:
         identifiers = any("_" in word for word in words)
         parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
         scores: dict[int, float] = {}
-        with self._lock:
-            of_parts = self._found("parts", words, limit, _COLUMNS)
-            of_stems = self._found(
-                "stems", words, limit, _COLUMNS[:2] if identifiers and of_parts else _COLUMNS
-            )
-        for found, factor in ((of_stems, 1.0), (of_parts, parts)):
+        for table, factor in (("stems", 1.0), ("parts", parts)):
+            found = self._found(table, words)
             best = found[0][1] if found else 0.0
             for row, score in found:
                 scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
@@ -111,42 +103,13 @@ class SkillsIndex:
         with self._lock:
             self._database.close()
 
-    def _found(
-        self, table: str, words: list[str], limit: int, columns: tuple[str, ...]
-    ) -> list[tuple[int, float]]:
-        """Return row and score. Frequent words are searched only without rarer ones, column by
-        column."""
-        counts = self._counts(table, words)
-        if rare := [word for word, count in counts if count <= _FREQUENT]:
-            return self._ranked(table, rare, _COLUMNS[-1])
-        found: list[tuple[int, float]] = []
-        for where in columns if counts else ():
-            found = self._ranked(table, [word for word, _ in counts[:2]], where)
-            if len(found) >= max(limit, _FREQUENT):
-                break
-        return found
-
-    def _counts(self, table: str, words: list[str]) -> list[tuple[str, int]]:
-        """Return the words that a table has, the rarest first, with their frequency."""
-        statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
-        long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
-        counted = [
-            (word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0]))
-            for word in long_enough
-        ]
-        return sorted((pair for pair in counted if pair[1]), key=lambda pair: pair[1])
-
-    def _ranked(self, table: str, words: list[str], columns: str) -> list[tuple[int, float]]:
+    def _found(self, table: str, words: list[str]) -> list[tuple[int, float]]:
+        """Return row and score of the best skills that have one of the words."""
+        phrases = [f'"{word}"' for word in words if table == "stems" or len(word) >= _SHORTEST]
         statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
-        phrases = " OR ".join(map(_quoted, words))
-        return [
-            (int(row), float(score))
-            for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))
-        ]
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'  # a word has no quotes, since `_WORDS` does not match them
+        with self._lock:
+            rows = self._database.execute(statement, (" OR ".join(phrases),)) if phrases else ()
+            return [(int(row), float(score)) for row, score in rows]
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
