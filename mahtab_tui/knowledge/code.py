@@ -1,8 +1,14 @@
-"""Searching and reading the project's source, without leaving its folder."""
+"""Searching and reading the project's source, without leaving its folder.
+
+A process of its own (`main`) searches, so that it can be killed if a regular expression backtracks
+endlessly. A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on
+stdout, as they are found.
+"""
 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -11,13 +17,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import (
     READ_LIMIT,
@@ -84,14 +90,10 @@ def _scan_folder(
     here = levels[-1].path
     try:
         with os.scandir(confined.folder / here) as entries:
-            # Sort folders by name without a slash, so that the order is that of the paths' parts.
+            # By name without a slash, so that the order is that of the paths' parts.
             found = sorted(
-                (
-                    entry.name,
-                    entry.is_dir(follow_symlinks=False),
-                    entry.is_file(follow_symlinks=False),
-                )
-                for entry in entries
+                (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                for each in entries
             )
     except OSError:
         return
@@ -242,10 +244,10 @@ class CodeSearcher:
             "encoding": encoding,
             "ripgrep": self._ripgrep,
         }
-        lines, ended = _run(json.dumps(request), seconds, (cancelled or threading.Event()).is_set)
+        lines, ended = _run(request, seconds, (cancelled or threading.Event()).is_set)
         found = [
-            Match(m["path"], m["line"], m["text"], tuple(m["before"]), tuple(m["after"]))
-            for m in map(json.loads, lines)
+            Match(path, line, text, tuple(before), tuple(after))
+            for path, line, text, before, after in lines
         ]
         return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
 
@@ -303,16 +305,16 @@ def list_files(
 ) -> tuple[list[str], bool]:
     """List the source files of a folder, and tell whether the list is incomplete. Raises
     `CodeError`."""
-    lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
-    return [json.loads(line) for line in lines], ended != "all"
+    paths, ended = _run({"folder": str(folder), "most": most}, seconds, cancelled)
+    return paths, ended != "all"
 
 
 def _run(
-    request: str, seconds: float, cancelled: Callable[[], bool]
-) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
-    """Return the lines of the search process. Raises `CodeError`."""
+    request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
+) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
+    """Return the results of the search process. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
+    command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.code"])
     until = time.monotonic() + seconds
     ended: Literal["all", "size", "time", "cancelled"] = "all"
     with subprocess.Popen(
@@ -326,20 +328,19 @@ def _run(
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(request.encode())
+            process.stdin.write(json.dumps(request).encode())
             process.stdin.close()
             written = bytearray()
             with DefaultSelector() as selector:
                 selector.register(process.stdout, EVENT_READ)
                 while True:
-                    if cancelled() or time.monotonic() > until or len(written) > _MOST:
-                        ended = (
-                            "cancelled"
-                            if cancelled()
-                            else "size"
-                            if len(written) > _MOST
-                            else "time"
-                        )
+                    if cancelled():
+                        ended = "cancelled"
+                    elif len(written) > _MOST:
+                        ended = "size"
+                    elif time.monotonic() > until:
+                        ended = "time"
+                    if ended != "all":
                         break
                     if selector.select(_CHECK_CANCELLED):
                         data = os.read(process.stdout.fileno(), 1 << 16)
@@ -353,4 +354,66 @@ def _run(
     if ended == "all" and process.returncode != 0:
         raise CodeError("The search failed: its process ended early.")
     *whole, _ = bytes(written).split(b"\n")
-    return whole, ended
+    return [json.loads(line) for line in whole], ended
+
+
+LINE_WIDTH = 500
+"""Characters of a line that are returned."""
+
+_AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
+"""Syntax that Python and ripgrep interpret differently."""
+
+
+def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """Yield the fields of each `Match`, by path and line."""
+    confined = ConfinedFolder(request["folder"])
+    compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
+    around, left = request["context_lines"], request["limit"]
+    for path in _files(request):
+        if left <= 0:
+            return
+        if not is_wanted(path, request["file_pattern"]):
+            continue
+        with suppress(ConfinedFolderError):  # it is binary, too large, or gone
+            lines = split_lines(confined.read_text(path, encoding=request["encoding"]))
+            for number, line in enumerate(lines):
+                if left > 0 and compiled.search(line):
+                    left -= 1
+                    first, end = max(0, number - around), number + 1 + around
+                    yield [
+                        path,
+                        number + 1,
+                        _cut(line),
+                        [_cut(text) for text in lines[first:number]],
+                        [_cut(text) for text in lines[number + 1 : end]],
+                    ]
+
+
+def _files(request: Mapping[str, Any]) -> Iterable[str]:
+    folder = Path(request["folder"])
+    # With a given encoding, no file can be skipped because of its bytes.
+    if request["ripgrep"] and not request["encoding"] and not _AMBIGUOUS.search(request["pattern"]):
+        with suppress(RipgrepError, OSError):
+            return ripgrep_files(
+                request["ripgrep"], folder, request["pattern"], request["ignore_case"]
+            )
+    return source_files(folder)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    found: Iterable[Any] = (  # patterns in a ``.gitignore`` may backtrack, too
+        itertools.islice(source_files(Path(request["folder"])), request["most"])
+        if "most" in request
+        else matches(request)
+    )
+    for each in found:
+        print(json.dumps(each), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -37,7 +37,7 @@ from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary, SkillNotFou
 from mahtab_tui.worker.control import make_host_function
 
 if TYPE_CHECKING:
-    from mahtab_tui.knowledge.code_parts import CodeParts
+    from mahtab_tui.knowledge.semantic_index import CodeParts
 
 _STORED_UNDER = {"files": "path", "skills": "name"}
 """The argument that identifies a kept result, if there is one."""
