@@ -79,18 +79,42 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     expected = path.parent.name if whole else path.stem
     if whole and "name" not in fields:
         raise SkillError(f"{path}: the name is missing.")
-    folder = (
-        path.parent if project is None else Path(os.path.realpath(path.parent))
-    )  # in a project what was checked, not a link to it
+    name = _text_field(path, fields, "name") or expected
+    if problem := name_problem(name):
+        raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
+    if name != expected:
+        kind = "folder" if whole else "file"
+        raise SkillError(f"{path}: the name is {name!r}, but the {kind} is {expected!r}.")
+    description = " ".join(_text_field(path, fields, "description").splitlines())
+    if not whole:
+        description = description or first_paragraph(content)
+    if not description:
+        raise SkillError(f"{path}: the description is missing.")
+    if len(description) > DESCRIPTION_LENGTH:
+        raise SkillError(
+            f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
+        )
+    compatibility = _text_field(path, fields, "compatibility")
+    if len(compatibility) > COMPATIBILITY_LENGTH:
+        raise SkillError(
+            f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed."
+        )
+    metadata = fields.get("metadata") or {}
+    if not isinstance(metadata, dict) or not all(
+        isinstance(word, str) for pair in metadata.items() for word in pair
+    ):
+        raise SkillError(f"{path}: metadata must be lines of the form key: text.")
+    # In a project, the folder that was checked, not a link to it.
+    folder = path.parent if project is None else Path(os.path.realpath(path.parent))
     return Skill(
-        _name(path, _word(path, fields, "name") or expected, expected),
-        _description(path, fields, "" if whole else first_paragraph(content)),
+        name,
+        description,
         folder if whole else None,
         content,
         path,
-        _word(path, fields, "license"),
-        _compatibility(path, fields),
-        _metadata(path, fields.get("metadata") or {}),
+        _text_field(path, fields, "license"),
+        compatibility,
+        metadata,
         _tools(path, fields.get("allowed-tools") or ()),
         of_project=project is not None,
     )
@@ -100,6 +124,8 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
     """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
+    import yaml
+
     words = " ".join((description or _DESCRIPTION).split())
     if any("\ud800" <= character <= "\udfff" for character in words):
         raise SkillError("The description is not valid text.")
@@ -111,13 +137,9 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(
-                _TEMPLATE.format(
-                    name=name,
-                    description=_as_yaml(words),
-                    title=name.replace("-", " ").capitalize(),
-                )
-            )
+            quoted = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000).strip()
+            title = name.replace("-", " ").capitalize()
+            file.write(_TEMPLATE.format(name=name, description=quoted, title=title))
     except FileExistsError:
         raise SkillError(f"{path} already exists.") from None
     except OSError as error:
@@ -125,14 +147,6 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
             path.unlink(missing_ok=True)  # it may be incomplete, on a full disk
         raise SkillError(f"{path} cannot be written: {error.strerror}.") from None
     return path
-
-
-def _as_yaml(words: str) -> str:
-    """Quote a text, because a colon or a # has a meaning in YAML."""
-    import yaml
-
-    quoted: str = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000)
-    return quoted.strip()
 
 
 def name_problem(name: str) -> str:
@@ -194,27 +208,21 @@ def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
 def _fields(path: Path, text: str) -> dict[str, Any]:
     import yaml
 
-    # All scalars stay text, as the specification requires: `name: 007` is not a number, and no date
-    # can be out of range.
+    # All scalars stay text, as specified: `name: 007` is not a number.
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         depth = 0
         for event in yaml.parse(text, Loader=loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-                event, yaml.CollectionEndEvent
-            )
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEPTH:  # PyYAML's composer recurses without a limit
                 raise SkillError(f"{path}: the frontmatter is nested more than {_DEPTH} deep.")
         fields = yaml.load(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        line = min(error.problem_mark.line, text.count("\n") - 1) + 2 if error.problem_mark else 1
-        raise SkillError(
-            f"{path}, line {line}: the frontmatter is not valid YAML: {error.problem}."
-        ) from None
     except yaml.YAMLError as error:
-        raise SkillError(
-            f"{path}: the frontmatter is not valid YAML: {str(error).splitlines()[0]}."
-        ) from None
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {min(mark.line, text.count(chr(10)) - 1) + 2}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise SkillError(f"{path}{line}: the frontmatter is not valid YAML: {problem}.") from None
     if fields in (None, ""):
         return {}
     if not isinstance(fields, dict):
@@ -222,51 +230,11 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
     return fields
 
 
-def _word(path: Path, fields: Mapping[str, Any], key: str) -> str:
+def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise SkillError(f"{path}: {key} must be text.")
     return value.strip()
-
-
-def _name(path: Path, name: str, expected: str) -> str:
-    if problem := name_problem(name):
-        raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
-    if name != expected:
-        raise SkillError(
-            f"{path}: the name is {name!r}, but the {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}."
-        )
-    return name
-
-
-def _description(path: Path, fields: Mapping[str, Any], otherwise: str) -> str:
-    description = (
-        " ".join(_word(path, fields, "description").splitlines()) or otherwise
-    )  # shown on one line
-    if not description:
-        raise SkillError(f"{path}: the description is missing.")
-    if len(description) > DESCRIPTION_LENGTH:
-        raise SkillError(
-            f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
-        )
-    return description
-
-
-def _compatibility(path: Path, fields: Mapping[str, Any]) -> str:
-    compatibility = _word(path, fields, "compatibility")
-    if len(compatibility) > COMPATIBILITY_LENGTH:
-        raise SkillError(
-            f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed."
-        )
-    return compatibility
-
-
-def _metadata(path: Path, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(
-        isinstance(word, str) for pair in value.items() for word in pair
-    ):
-        raise SkillError(f"{path}: metadata must be lines of the form key: text.")
-    return value
 
 
 def _tools(path: Path, value: Any) -> tuple[str, ...]:
@@ -420,19 +388,14 @@ class SkillsLoader:
 
     def load_all(self) -> list[Skill]:
         """Return all usable skills, sorted by name; `problems` describes the others."""
-        return sorted(self.iter_skills(), key=lambda skill: skill.name)
-
-    def iter_skills(self) -> Iterator[Skill]:
-        """Yield skills as they are read, from the strongest folder to the weakest."""
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
-        for folder, project in _distinct(self.folders):
-            if project is not None and not (real := Path(os.path.realpath(folder))).is_relative_to(
-                os.path.realpath(project)
-            ):
+        for folder, project in _distinct(self.folders):  # the strongest first
+            real = Path(os.path.realpath(folder))
+            if project is not None and not real.is_relative_to(os.path.realpath(project)):
                 problems.append(
                     f"{folder}: this folder of skills is a link out of the project, to {real}, so it is not read."
                 )
@@ -445,7 +408,8 @@ class SkillsLoader:
                 )
                 continue
             here: dict[str, Skill] = {}
-            record = None if _is_own(project) else sources.read_record()
+            is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
+            record = None if is_own else sources.read_record()
             for path in files:
                 try:
                     met[path] = self._read(path, project)
@@ -464,10 +428,10 @@ class SkillsLoader:
                     untrusted.append(found)
                 else:
                     here[found.name] = found
-                    yield found
             seen.update(here)
         self._known, self.problems, self.broken = met, tuple(problems), broken
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
+        return sorted(seen.values(), key=lambda skill: skill.name)
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
         """Read a skill that has changed, or is broken. Raises `SkillError`."""
@@ -477,14 +441,7 @@ class SkillsLoader:
             return (0, 0, 0), read_skill(path, project)  # raises and says why
         stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
-        return (
-            known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
-        )
-
-
-def _is_own(project: Path | None) -> bool:
-    """Return whether a folder of skills is of no project, or of the home folder."""
-    return project is None or os.path.realpath(project) == os.path.realpath(Path.home())
+        return known if known and known[0] == stamp else (stamp, read_skill(path, project))
 
 
 def _skill_files(folder: Path) -> Iterator[Path]:
@@ -493,21 +450,17 @@ def _skill_files(folder: Path) -> Iterator[Path]:
         return
     with os.scandir(folder) as entries:
         # A circular link must not hide the other skills.
-        named = [
+        named = sorted(
             (entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
             for entry in entries
-        ]
-    names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
-    for name, is_folder in names:
+            if not entry.name.startswith(".")
+        )
+    for name, is_folder in named:
         if is_folder and _may_exist(path := folder / name / SKILL_FILE):
             yield path
-    for name, is_folder in names:
-        if (
-            not is_folder
-            and name.endswith(".md")
-            and name.lower() not in _NO_SKILLS
-            and name != SKILL_FILE
-        ):
+    for name, is_folder in named:
+        is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
+        if not is_folder and name.endswith(".md") and not is_other:
             yield folder / name
 
 
@@ -518,7 +471,7 @@ def _may_exist(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True
+        pass
     return True
 
 
