@@ -198,23 +198,16 @@ class StoreHandler(logging.Handler):
     def _fail(self, error: StoreError) -> None:
         if not self._failing:
             self._failing = True
-            self._news.append(
-                (
-                    "warning",
-                    f"{error} The session continues; new records stay in memory until they can be saved.",
-                )
-            )
+            text = f"{error} The session continues; new records stay in memory until they can be saved."
+            self._news.append(("warning", text))
         self._trim()
         self._arm()
 
     def _recover(self) -> None:
         if self._failing:
             self._failing = False
-            lost = (
-                f" {self._lost} records did not fit into memory and are missing."
-                if self._lost
-                else ""
-            )
+            missing = f" {self._lost} records did not fit into memory and are missing."
+            lost = missing if self._lost else ""
             self._news.append(("info", f"Saving the session works again.{lost}"))
             self._lost = 0
 
@@ -258,12 +251,8 @@ class StreamingHandler:
 
     def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
         for kind, block, text in pieces:
-            emit(
-                self._log,
-                self._answer.changed(
-                    text=text, kind="code" if kind == "code" else "chat", block=block
-                ),
-            )
+            shown = "code" if kind == "code" else "chat"
+            emit(self._log, self._answer.changed(text=text, kind=shown, block=block))
 
 
 NAME = "mahtab"
@@ -346,10 +335,8 @@ _BRIDGING = threading.Lock()
 
 
 def _bridge() -> Bridge | None:
-    return next(
-        (handler for handler in logging.getLogger(NAME).handlers if isinstance(handler, Bridge)),
-        None,
-    )
+    handlers = logging.getLogger(NAME).handlers
+    return next((handler for handler in handlers if isinstance(handler, Bridge)), None)
 
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
