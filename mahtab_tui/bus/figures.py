@@ -22,40 +22,33 @@ from mahtab_tui.bus.records import AnswerFigure
 SOURCE_END = 500_000
 """Characters to read at each end of a source."""
 ALL_SOURCES = 8_000_000
-"""Characters to read of all sources together, newest first."""
+"""Characters of all sources together, newest first."""
 MOST, MOST_DIFFERENT = 5_000, 300
-"""Maximum number of figures of an answer, and of different ones; later ones are not reported."""
+"""Figures of an answer at most, and different ones."""
 LONGEST = 400
 """Maximum characters of a figure."""
 
 
 class FigureSource(NamedTuple):
-    """A text in which figures are searched."""
-
     cell: int | None
-    """The cell that printed it; None for an attachment or a tool's result."""
+    """None for an attachment or a tool's result."""
     text: str
 
 
 class Figure(NamedTuple):
-    """A figure, and its position in the answer."""
-
     start: int
     end: int
     text: str
     cell: int | None
-    """The cell whose output contains it; None if it comes from elsewhere."""
+    """None if it comes from elsewhere."""
     found: bool
 
 
 def find_figures(
     answer: str, sources: Sequence[FigureSource], question: str, *, code: str = ""
 ) -> list[Figure]:
-    """Return the figures of an answer in order. Takes linear time for any text.
-
-    sources: in chronological order. code: code of the question's cells; quoted names that occur in
-    it are not reported as missing.
-    """
+    """Return the figures of an answer in order, in linear time. sources: in chronological order.
+    code: quoted names in it are not reported as missing."""
     index = _Sources(sources, question)
     names = _fold(code)
     found: list[Figure] = []
@@ -76,7 +69,7 @@ def find_figures(
 
 
 def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
-    """Return the figures for the answer's record, without duplicate texts."""
+    """Return the figures without duplicate texts."""
     by_text: dict[str, AnswerFigure] = {}
     for _, _, text, cell, found in figures:
         before = by_text.get(text)
@@ -86,7 +79,7 @@ def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
 
 
 def figure_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the figures in a text, without looking up their sources."""
+    """Yield the positions of figures, without looking them up."""
     return ((token.start, token.end) for token in _scan(text))
 
 
@@ -94,8 +87,6 @@ def figure_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 class _Token(NamedTuple):
-    """A part of an answer that can be a figure."""
-
     start: int
     end: int
     text: str
@@ -105,9 +96,9 @@ class _Token(NamedTuple):
     inner: str = ""
     """A quoted value without its quotation marks."""
     may_be_name: bool = False
-    """Whether a quoted value may be the name of a column, a variable or the like."""
+    """Whether it may name a column, a variable or the like."""
     hedge: str = ""
-    """A word or sign before it that marks it as rounded or as a limit, such as "about" or "<"."""
+    """A word or sign before it, such as "about" or "<"."""
 
 
 _W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
@@ -177,7 +168,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-"""Figures in named groups, and everything else that contains digits, which is skipped."""
+"""Figures in named groups, and what is skipped."""
 
 _QUOTES = ("ticked", "double", "single", "curly", "curl", "angle")
 _ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
@@ -192,7 +183,7 @@ _NAMED = (
 _NAMED_BEFORE = re.compile(
     rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$"
 )
-"""Something that quoted text names in Python, before a quotation or a list of them."""
+"""Quoted text after it names something in Python."""
 _NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
 _CODE = re.compile(
     r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b"
@@ -203,8 +194,7 @@ _MOST_WORDS = 6
 
 
 def _without_code(answer: str) -> str:
-    """Return the answer with its code blocks replaced by spaces, so that positions stay the
-    same."""
+    """Replace code blocks by spaces."""
     lines, fence, in_tag = answer.split("\n"), None, False
     for number, line in enumerate(lines):
         if fence is not None:
@@ -240,7 +230,7 @@ def _scan(text: str) -> Iterator[_Token]:
 
 
 def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
-    """Return a quoted value; None for code and other quotations that are not values."""
+    """Return a quoted value; None for code and sentences."""
     start, end = match.span()
     inner = match[name].strip().rstrip(",.;:!?")
     if number := _ONLY_NUMBER.fullmatch(inner):
@@ -280,7 +270,7 @@ _SCALES: dict[str, tuple[float, ...]] = {
     **{f"{letter}iB": (1, 2.0 ** (10 * power)) for power, letter in enumerate("KMGT", 1)},
     "kB": (1, 1e3),
 }
-"""Factors that convert a number with a unit to the number in a source."""
+"""Factors by which a unit multiplies a number."""
 
 
 class _Range(NamedTuple):
@@ -289,17 +279,15 @@ class _Range(NamedTuple):
     middle: float
     half: float
     signed: bool
-    """Whether the figure has a minus sign. Without one, the sign of a number in a source is
-    ignored."""
+    """Without a minus sign, the sign in a source is ignored."""
 
 
 _MOST_P_VALUE = 0.1
-"""Up to this value, "p < 0.001" matches a smaller number in a source."""
+"""Up to this, "p < 0.001" matches a smaller number."""
 
 
 def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
-    """Return the numbers that the digits of a figure may stand for. The last digit determines the
-    rounding."""
+    """Return the numbers that are rounded to a figure: its last digit decides."""
     unit = (match["unit"] or "").strip()
     unit = "%" if unit.startswith("per") else unit
     scales = _SCALES.get(unit) or _SCALES.get(unit.lower(), (1,))
@@ -323,13 +311,12 @@ def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
 
 
 def _is_trivial(match: re.Match[str]) -> bool:
-    """Return whether a number means "none" or "one", which nobody computes."""
+    """Return whether it means "none" or "one"."""
     return match["digits"] in ("0", "1") and match["digits"] == match[0]
 
 
 def _plain_digits(digits: str, gap: str | None) -> list[str]:
-    """Return digits in a form that `float` accepts: "1,234" is 1234, or 1.234 if the comma is a
-    decimal point."""
+    """Return digits for `float`: "1,234" is 1234, or 1.234 with a decimal comma."""
     if gap is None:
         return [digits.replace(",", ".")]
     whole, _, rest = digits.rpartition(gap)
@@ -342,7 +329,6 @@ def _plain_digits(digits: str, gap: str | None) -> list[str]:
 
 
 def _step(digits: str) -> float:
-    """Return the value of the last digit's unit."""
     return 10.0 ** -min(300, len(digits.partition(".")[2]))
 
 
@@ -350,7 +336,6 @@ _EXPONENTS = str.maketrans(_SUPERSCRIPTS + "⁻−⁺", "0123456789--+", "^*{}")
 
 
 def _power(text: str) -> float:
-    """Return the power of ten in scientific notation."""
     if not text:
         return 1.0
     exponent = text[1:] if text[0] in "eE" else text.partition("10")[2]
@@ -375,8 +360,6 @@ _Date = tuple[int | None, int, int | None]
 
 
 class _Source:
-    """A source and its contents, which are parsed on demand."""
-
     def __init__(self, cell: int | None, text: str) -> None:
         self.cell = cell
         self._text = (
@@ -392,7 +375,7 @@ class _Source:
 
     @cached_property
     def numbers(self) -> list[float]:
-        """All numbers in ascending order."""
+        """In ascending order."""
         values: set[float] = set()
         for sign, digits, exponent, unit in set(_PLAIN_NUMBER.findall(self._text)):
             if len(digits) <= LONGEST:
@@ -419,7 +402,7 @@ class _Source:
         }
 
     def has_number(self, among: _Range, half: float) -> bool:
-        """Return whether a number in the source is within `half` of the middle of a range."""
+        """Return whether there is a number within `half` of a range's middle."""
         if not isfinite(among.middle):
             return False
         half += abs(among.middle) * 1e-12 + half * 1e-9
@@ -430,7 +413,7 @@ class _Source:
         )
 
     def has_text(self, folded: str) -> bool:
-        """Return whether a folded text occurs as whole words in the source."""
+        """Return whether a folded text occurs as whole words."""
         if folded not in self.folded:
             return False
         before, after = (
@@ -540,8 +523,7 @@ _DATE_FORMS = [
 
 
 def _read_date(text: str) -> list[_Date]:
-    """Return the possible meanings of a date in any spelling, because the order of day and month is
-    ambiguous in 1/3/2024."""
+    """Return the meanings of a date: 1/3/2024 has two."""
     dates: list[_Date] = []
     for match in (form.fullmatch(text) for form in _DATE_FORMS):
         if match is not None:
@@ -559,7 +541,7 @@ def _read_date(text: str) -> list[_Date]:
 
 
 def _read_time(text: str) -> list[tuple[int, int, int | None]]:
-    """Return a time of day in 24-hour form; with "am" or "pm", also as written."""
+    """Return the meanings of a time of day."""
     hour, *rest = [int(number) for number in re.findall(r"\d+", text)]
     minute, second = rest[0] if rest else 0, rest[1] if rest[1:] else None
     letters = re.sub(r"[^ap]", "", text.lower())
@@ -578,8 +560,7 @@ _MOST_OPERANDS = 8
 
 
 def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) -> list[Figure]:
-    """Accept sums, differences and shares of found numbers in the same sentence, as in "8 of 406 (2
-    %)"."""
+    """Accept sums, differences and shares of found numbers, as in "8 of 406 (2 %)"."""
     ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
     operands: dict[int, dict[float, None]] = {}
     for figure, token in zip(figures, tokens, strict=True):
@@ -598,7 +579,7 @@ def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) 
 
 
 def _operands(token: _Token) -> list[float]:
-    """Return the numbers of a figure that a reader can calculate with; for a date, the year."""
+    """Return the numbers in a figure; of a date, the year."""
     if token.kind == "date":
         return [float(year) for year, _, _ in _read_date(token.text)[:1] if year is not None]
     is_operand = token.kind == "number" and not _is_trivial(token.match)
@@ -606,8 +587,7 @@ def _operands(token: _Token) -> list[float]:
 
 
 def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:
-    """Return whether a number is a sum or difference of values; with a percent sign or a decimal
-    point, also a ratio."""
+    """Return whether a number is a sum or difference of values, or a ratio."""
     made = {sum(values)} if len(values) > 1 else set()
     for a, b in combinations(values, 2):
         made |= {a + b, abs(a - b)}

@@ -382,8 +382,6 @@ def search(
     if behind:
         what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
         echo(f"{what} not in the index yet, so not everything was searched. Search again later.")
-    if found.note:
-        echo(found.note)
     if not found.hits:
         fail(
             "Nothing was found."

@@ -197,7 +197,7 @@ def works(pid: int) -> bool:
     it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return b"sleep" in command[0] or (
-        b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50
+        b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50
     )
 
 
