@@ -17,8 +17,8 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
-from mahtab_tui.llm.chat_client import ChatClient, Dialect
-from mahtab_tui.llm.chat_stream import AnswerEnd, ChatChunk
+from mahtab_tui.llm.chat_client import ChatClient
+from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
 from mahtab_tui.llm.providers import Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}

@@ -385,10 +385,10 @@ def get_llm(
             **options,
         )
     if provider == "demo":
-        from mahtab_tui.llm.demo import ChatDemo
+        from mahtab_tui.llm.scripted import ChatDemo
 
         return ChatDemo()
-    from mahtab_tui.llm.replay import ChatReplay
+    from mahtab_tui.llm.scripted import ChatReplay
 
     return ChatReplay.from_file(Path(model))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages.ai import UsageMetadata
 
-    from mahtab_tui.llm.chat_stream import AnswerEnd
+    from mahtab_tui.llm.chat_protocols import AnswerEnd
 
 _PIECE = re.compile(
     r"""(?P<word>[^\r\n\w]?(?:[A-Z]?[a-z]+|[A-Z]+(?![a-z])))

@@ -18,8 +18,8 @@ from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.llm.messages import RESTARTED
 from mahtab_tui.llm.prompts import LAST_CALL
-from mahtab_tui.llm.replay import ChatReplay, ScriptedChatModel
 from mahtab_tui.llm.replay_file import ReplayLine
+from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
 from mahtab_tui.search import limits
 from mahtab_tui.search.conversation import CONCURRENCY, Message
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled
