@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import BROKE_OFF, NOT_AN_ANSWER, ModelError, ServiceError, explain_error
 from mahtab_tui.llm.chat_protocols import (
     AnthropicAnswer,
     ChatChunk,
@@ -24,7 +24,6 @@ from mahtab_tui.llm.chat_protocols import (
     ollama_body,
     to_count,
 )
-from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, ServiceError, explain_error
 from mahtab_tui.llm.http_service import Exchange, HttpService, fetch_json
 
 OnNews = Callable[[ChatChunk | ModelError | None], object]

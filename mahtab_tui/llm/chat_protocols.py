@@ -11,8 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import NOT_AN_ANSWER, ServiceError
+from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
 from mahtab_tui.llm.http_service import Exchange
 
 Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
@@ -455,7 +454,8 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "tool_result", "tool_use_id": call_id, "content": _join_text(content)}
         return
     yield from message.get("reasoning_details", ())
-    for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+    blocks: list[dict[str, Any]] = content if isinstance(content, list) else []
+    for block in blocks or [{"type": "text", "text": content}]:
         if block["type"] == "image_url":
             head, is_data, data = (url := block["image_url"]["url"]).partition(";base64,")
             source = {"type": "url", "url": url}

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import explain_error
+from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
 from mahtab_tui.system.imports import IMPORTS
 

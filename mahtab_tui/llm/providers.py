@@ -19,7 +19,7 @@ from mahtab_tui.system.processes import find_program
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.llm.chat_client import Dialect
+    from mahtab_tui.llm.chat_protocols import Dialect
     from mahtab_tui.settings.model import Settings
 
 Sampling = Mapping[str, float]

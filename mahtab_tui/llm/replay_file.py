@@ -11,9 +11,11 @@ import json
 import re
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from mahtab_tui.llm.base import ModelError
 
@@ -28,22 +30,26 @@ def split_tokens(text: str) -> list[str]:
     return _TOKENS.findall(text)
 
 
-@dataclass(frozen=True)
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return text
+
+
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class ReplayLine:
     """One prepared answer, and the usage that the model reports for it."""
 
     text: str = ""
     error: str = ""
-    match: str | None = None
+    match: Annotated[str, AfterValidator(_pattern)] | None = None
     repeat: bool = False
-    tokens_per_second: float | None = None
+    tokens_per_second: Annotated[float, Field(gt=0)] | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-
-    def answers(self, message: str) -> bool:
-        """Tell whether this line matches a message."""
-        return self.match is None or re.search(self.match, message) is not None
 
 
 class Replay:
@@ -61,7 +67,7 @@ class Replay:
         none, or if the line is an error."""
         with self._lock:
             for number, line in enumerate(self._lines):
-                if number in self._used or not line.answers(message):
+                if number in self._used or not re.search(line.match or "", message):
                     continue
                 if not line.repeat:
                     self._used.add(number)
@@ -73,16 +79,9 @@ class Replay:
     def worst_cost(self) -> float | None:
         """Return the cost of the most expensive answer left; None if one has no cost."""
         with self._lock:
-            costs = [
-                line.cost
-                for number, line in enumerate(self._lines)
-                if number not in self._used and not line.error
-            ]
-        return (
-            None
-            if None in costs
-            else max((cost for cost in costs if cost is not None), default=0.0)
-        )
+            left = [line for number, line in enumerate(self._lines) if number not in self._used]
+        costs = [line.cost for line in left if not line.error]
+        return None if None in costs else max((cost or 0.0 for cost in costs), default=0.0)
 
 
 def read_replay(path: Path) -> list[ReplayLine]:
@@ -120,9 +119,10 @@ def _parse_line(line: str) -> ReplayLine:
     usage = _checked(found.pop("usage", {}), _COUNTS, "usage")
     if "text" not in found and "error" not in found:
         raise ValueError("it has neither text nor error")
-    made = ReplayLine(**found, **usage)
-    _check_types(made)
-    return made
+    try:
+        return ReplayLine(**found, **usage)
+    except ValidationError as error:
+        raise ValueError(_describe(error)) from None
 
 
 def _checked(given: Any, names: Collection[str], what: str) -> dict[str, Any]:
@@ -134,25 +134,11 @@ def _checked(given: Any, names: Collection[str], what: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _check_types(line: ReplayLine) -> None:
-    """Raise `ValueError` if a field of a line has a value of another type."""
-    kinds: dict[str, tuple[type, ...]] = {
-        "text": (str,),
-        "error": (str,),
-        "match": (str, type(None)),
-        "repeat": (bool,),
-        "tokens_per_second": (int, float, type(None)),
-        "input_tokens": (int,),
-        "output_tokens": (int,),
-        "cost": (int, float, type(None)),
-    }
-    for name, allowed in kinds.items():
-        value = getattr(line, name)
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
-    if line.tokens_per_second is not None and not line.tokens_per_second > 0:
-        raise ValueError("tokens_per_second: it must be more than 0")
-    try:
-        re.compile(line.match or "")
-    except re.error as error:
-        raise ValueError(f"match: not a regular expression: {error}") from None
+def _describe(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    name, kind = problem["loc"][0], problem["type"]
+    if kind == "value_error":
+        return f"{name}: {problem['ctx']['error']}"
+    if kind == "greater_than":
+        return f"{name}: it must be more than 0"
+    return f"{name}: {type(problem['input']).__name__} is not what belongs there"

@@ -20,6 +20,7 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
 )
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import PrivateAttr
 
@@ -70,7 +71,7 @@ class ScriptedChatModel(BaseChatModel):
 
 def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
     """Return the last chunk of an answer: the tokens that were read and written, and US dollars."""
-    usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+    usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
     metadata = {"cost_usd": cost, "model_name": model}
     message = AIMessageChunk(content="", usage_metadata=usage, response_metadata=metadata)
     return ChatGenerationChunk(message=message)

@@ -18,10 +18,10 @@ from mahtab_tui import __version__
 from mahtab_tui.kernel.endings import describe_end
 from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
 from mahtab_tui.servers.schema import (
-    ArgumentChecker,
     ArgumentsError,
     ToolSignature,
     build_signature,
+    check_arguments,
     error_text,
     identifier,
     result_parts,
@@ -35,6 +35,15 @@ _PATIENCE = 5.0
 """Seconds for a server to answer whether it is there."""
 MOST_TOOLS = 2_000
 _MOST_PAGES = 100
+_FAILURES = (
+    MCPError,
+    ValidationError,
+    OSError,
+    RuntimeError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+)
+"""How a request fails."""
 
 
 class Connection:
@@ -56,7 +65,6 @@ class Connection:
         self._logins = logins
         self._report = report
         self._start_seconds = start_seconds
-        self._checker = ArgumentChecker()
         self._turn = asyncio.Lock()
         """Held by the one who starts or ends the server."""
         self._starting: asyncio.Future[None] | None = None
@@ -95,11 +103,8 @@ class Connection:
     async def _start(self) -> None:
         """Begin to start the server, for the first time or again. Raises `ServerError` if it has
         ended too often."""
-        name, why, died = (
-            self._state.name,
-            self._state.why,
-            self._state.phase == "ended" and self._state.ran,
-        )
+        name, why = self._state.name, self._state.why
+        died = self._state.phase == "ended" and self._state.ran
         if died and self._restarts:
             raise ServerError(
                 f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
@@ -109,9 +114,8 @@ class Connection:
         if died:
             self._report(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._starting = asyncio.get_running_loop().create_future()
-        self._starting.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # nobody may wait for it any more
+        # Nobody may wait for it any more.
+        self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._closed = Closed()
         self._living = asyncio.create_task(self._live(self._starting))
 
@@ -125,22 +129,18 @@ class Connection:
     async def prepare(self, wire: str, arguments: Mapping[str, Any]) -> ToolSignature:
         """Start the server, and check the arguments of a call. Raises `ServerError`."""
         await self.ready()
-        tool = self._listed.get(wire)
-        if tool is None:
+        if wire not in self._listed:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
         signature = self._state.tools[wire]
         try:
-            self._checker.check(arguments, self._schemas[wire])
+            check_arguments(arguments, self._schemas[wire])
             json.dumps(arguments, ensure_ascii=False).encode()
+            return signature
         except ArgumentsError as error:
-            raise ServerError(
-                f"{self._state.python}.{signature.name} was not called. {error}"
-            ) from None
+            why = f". {error}"
         except UnicodeEncodeError:
-            raise ServerError(
-                f"{self._state.python}.{signature.name} was not called: a text cannot be encoded as UTF-8."
-            ) from None
-        return signature
+            why = ": a text cannot be encoded as UTF-8."
+        raise ServerError(f"{self._state.python}.{signature.name} was not called{why}")
 
     async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Call a tool and return the parts of its result. Raises `ServerError`."""
@@ -156,14 +156,7 @@ class Connection:
         )
         try:
             result = await client.session.send_request(request, types.CallToolResult)
-        except (
-            MCPError,
-            ValidationError,
-            OSError,
-            RuntimeError,
-            anyio.BrokenResourceError,
-            anyio.ClosedResourceError,
-        ) as error:
+        except _FAILURES as error:
             raise ServerError(await self._failure(error)) from None
         self._restarts = 0
         if result.is_error:
@@ -173,33 +166,22 @@ class Connection:
         return result_parts(result, tool.output_schema)
 
     async def _failure(self, error: Exception) -> str:
+        name = self._state.name
         if not isinstance(error, ValidationError):
             await asyncio.wait([asyncio.create_task(self._closed.event.wait())], timeout=0.2)
         if self._closed.event.is_set() and self._server.command is not None:
             if self._living is not None:
                 await asyncio.wait([self._living])
-            return f"The server {self._state.name} ended during the call: {self._state.why}"
-        if self._server.url is not None and not await self._answers():
-            self._closed.set(_describe_error(error))
-        return f"The server {self._state.name} could not answer: {_describe_error(error)}."
-
-    async def _answers(self) -> bool:
-        """Whether the server at an address still knows this connection."""
-        if self._client is None:
-            return False
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._client.list_tools()
-        except (
-            MCPError,
-            ValidationError,
-            OSError,
-            RuntimeError,
-            anyio.BrokenResourceError,
-            anyio.ClosedResourceError,
-        ):
-            return False
-        return True
+            return f"The server {name} ended during the call: {self._state.why}"
+        if self._server.url is not None:  # does it still know this connection?
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    if self._client is None:
+                        raise ServerError
+                    await self._client.list_tools()
+            except (ServerError, *_FAILURES):
+                self._closed.set(_describe_error(error))
+        return f"The server {name} could not answer: {_describe_error(error)}."
 
     async def _live(self, started: asyncio.Future[None]) -> None:
         """Start the server, tell that it is ready, and wait for its end."""
@@ -229,9 +211,8 @@ class Connection:
             raise
         except TimeoutError:
             state.why = f"It was not ready within {self._start_seconds:g} seconds."
-        except (
-            BaseException
-        ) as error:  # also the SDK's groups of exceptions; the loop and other servers go on
+        # Also the SDK's groups of exceptions; the loop and other servers go on.
+        except BaseException as error:
             state.why = state.why or f"{_describe_error(error)}."
         finally:
             self._client = self._limit = None
@@ -239,39 +220,30 @@ class Connection:
             self._closed.set()
             self._starting = None
             if closed.why or closed.code is not None:
-                state.why = self._ending(closed)
+                how = closed.why or describe_end(closed.code or 0)
+                last = state.messages.last_line
+                state.why = f"{how}{f' ({last})' if last else ''}."
             if not started.done():
+                why = state.why or "it ended."
                 started.set_exception(
-                    ServerError(
-                        f"The server {state.name} could not be started: {state.why or 'it ended.'}"
-                    )
+                    ServerError(f"The server {state.name} could not be started: {why}")
                 )
 
-    def _ending(self, closed: Closed) -> str:
-        why = closed.why or (
-            describe_end(closed.code) if closed.code is not None else "it closed its output"
-        )
-        last = self._state.messages.last_line
-        return f"{why}{f' ({last})' if last else ''}."
-
     def _transport(self, closed: Closed) -> Any:
-        if self._server.url is not None:
-            own = any(name.lower() == "authorization" for name in self._server.headers)
-            return http_transport(
-                self._server,
-                None if own else login_to(self._server.url, self._logins, self._ask_to_log_in),
-                self._state.messages,
-            )
-        return PipeTransport(self._server, self._folder, self._state.messages, closed)
+        server, messages = self._server, self._state.messages
+        if server.url is None:
+            return PipeTransport(server, self._folder, messages, closed)
+        login = None
+        if not any(name.lower() == "authorization" for name in server.headers):
+            login = login_to(server.url, self._logins, self._ask_to_log_in)
+        return http_transport(server, login, messages)
 
     def _ask_to_log_in(self, url: str) -> None:
         """Tell the user where to log in, or note with "" that nobody waits for that any more."""
         self._state.login = url
         if self._limit is not None:
-            self._limit.reschedule(
-                asyncio.get_running_loop().time()
-                + (LOGIN_SECONDS + _PATIENCE if url else self._start_seconds)
-            )
+            seconds = LOGIN_SECONDS + _PATIENCE if url else self._start_seconds
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
         if url:
             self._report(
                 f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine."
@@ -300,12 +272,9 @@ class Connection:
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+            words = tool.description or tool.title or ""
             tools[wire] = build_signature(
-                wire,
-                self._schemas[wire],
-                tool.description or tool.title or "",
-                read_only=read_only,
-                name=name,
+                wire, self._schemas[wire], words, read_only=read_only, name=name
             )
         self._state.change(tools)
 
@@ -333,9 +302,8 @@ def _describe_error(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
-    if isinstance(error, MCPError) and str(error).startswith(
-        "Failed to parse"
-    ):  # the SDK's report, on many lines
+    # The SDK's report, on many lines.
+    if isinstance(error, MCPError) and str(error).startswith("Failed to parse"):
         return "its answer cannot be read"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist"

@@ -22,6 +22,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from mahtab_tui.servers.servers import SavedLogins
+from mahtab_tui.settings.model import SettingsError
 
 Stored = TypeVar("Stored", bound=BaseModel)
 
@@ -77,7 +78,7 @@ class _Login:
         self._keep(client=client_info.model_dump(mode="json"), port=self.port)
 
     def _keep(self, **changes: Any) -> None:
-        with contextlib.suppress(OSError):  # a full disk: the user logs in again next time
+        with contextlib.suppress(SettingsError):  # a full disk: the user logs in again next time
             self._logins.keep(self._url, **changes)
 
     async def begin(self, url: str) -> None:
@@ -127,11 +128,8 @@ class _Login:
         given = {name: values[0] for name, values in parse_qs(address.query).items()}
         if method == "GET" and address.path == "/":
             return _response("302 Found", "", f"Location: {self._leads_to}\r\n")
-        if (
-            method != "GET"
-            or address.path != _BACK
-            or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
-        ):
+        is_state = secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
+        if method != "GET" or address.path != _BACK or not is_state:
             return _response("404 Not Found", "There is nothing here.")
         if self._answer.done():
             return _response("200 OK", "This login is over.")
@@ -139,9 +137,10 @@ class _Login:
             why = given.get("error_description") or given.get("error") or "the browser sent no code"
             self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
             return _response("200 OK", "The login failed. You can close this page.")
-        self._answer.set_result(
-            AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss"))
+        result = AuthorizationCodeResult(
+            code=given["code"], state=given["state"], iss=given.get("iss")
         )
+        self._answer.set_result(result)
         return _response(
             "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
         )

@@ -44,13 +44,10 @@ from mahtab_tui.system.processes import tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 
 _SURROGATES = re.compile(
-    rb"\\\\"
-    rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
-"""A backslash, a pair of surrogates, or one alone, in JSON."""
-_ERROR_LINES = (2, 12)
-"""Lengths of the first two."""
+"""A backslash or a pair of surrogates in JSON (the group), or a surrogate alone."""
 _OF_A_MESSAGE = re.compile(rb"""["']jsonrpc["']|\A\s*\{\s*\Z""")
 """Occurs in messages, also broken ones, and not in what a server prints by mistake."""
 _VERSION = "2025-11-25"
@@ -67,9 +64,7 @@ def repair_json(data: bytes) -> bytes:
     These are halves of surrogate pairs, as a cut emoji leaves, and bytes that are not UTF-8.
     """
     text = data.decode("utf-8-sig", "replace").encode()
-    return _SURROGATES.sub(
-        lambda found: found[0] if len(found[0]) in _ERROR_LINES else rb"\ufffd", text
-    )
+    return _SURROGATES.sub(lambda found: found[1] or rb"\ufffd", text)
 
 
 def failed_requests(line: bytes, waiting: dict[str, Any]) -> list[Any]:
@@ -90,7 +85,7 @@ def failed_requests(line: bytes, waiting: dict[str, Any]) -> list[Any]:
     return [waiting[name]] if (name := str(message["id"])) in waiting else []
 
 
-class ToolRepairStream(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
+class ToolRepairStream(ReceivedStream):
     """Messages of a server, in which a tool with an odd description does not make the others
     unusable."""
 
@@ -112,42 +107,33 @@ class ToolRepairStream(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
 
     def _usable(self, tools: list[Any]) -> Iterator[dict[str, Any]]:
         for number, tool in enumerate(tools, 1):
-            name = (
-                repr(tool["name"])[:100]
-                if isinstance(tool, dict) and "name" in tool
-                else f"number {number}"
-            )
             fault = _fault(tool)
-            usable = (
-                tool
-                if fault is None
-                else next((each for each in _simpler(tool) if _fault(each) is None), None)
-            )
+            if fault is None:
+                yield tool
+                continue
+            name = f"number {number}"
+            if isinstance(tool, dict) and "name" in tool:
+                name = repr(tool["name"])[:100]
+            usable = next((each for each in _simpler(tool) if _fault(each) is None), None)
             if usable is None:
                 self._note(f"[the tool {name} was left out: {fault}]")
-                continue
-            if fault is not None:
+            else:
                 self._note(
                     f"[the description of the tool {name} does not follow the protocol: {fault}]"
                 )
-            yield usable
+                yield usable
 
 
 def _simpler(tool: Any) -> Iterator[Any]:
     """Yield descriptions of a tool with less of what may be odd in its own."""
     if isinstance(tool, dict):
         schema, annotations = tool.get("inputSchema"), tool.get("annotations")
-        plain = {
-            key: tool[key]
-            for key in ("name", "title", "description")
-            if isinstance(tool.get(key), str)
-        }
+        names = ("name", "title", "description")
+        plain = {key: tool[key] for key in names if isinstance(tool.get(key), str)}
         if isinstance(annotations, dict) and annotations.get("readOnlyHint") is True:
             plain["annotations"] = {"readOnlyHint": True}
-        if isinstance(schema, dict) and schema.get("type", "object") in (
-            "object",
-            ["object", "null"],
-        ):
+        kinds = ("object", ["object", "null"])
+        if isinstance(schema, dict) and schema.get("type", "object") in kinds:
             yield {**plain, "inputSchema": {**schema, **_ANY}}
         yield {**plain, "inputSchema": _ANY}
 
@@ -174,14 +160,10 @@ _LOOK_AGAIN = 0.01
 _BUSY, _REST = 0.02, 0.02
 """Seconds for which messages are read without a pause, and of the pause, in which other threads go
 on."""
-_HTTP_TIMEOUT = httpx2.Timeout(
-    30.0, read=None
-)  # a tool may take as long as it likes; the user can stop it
+# A tool may take as long as it likes; the user can stop it.
+_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
 
-Streams = tuple[
-    anyio.abc.ObjectReceiveStream[SessionMessage | Exception],
-    anyio.abc.ObjectSendStream[SessionMessage],
-]
+Streams = tuple[ReceivedStream, anyio.abc.ObjectSendStream[SessionMessage]]
 
 
 class Closed:
@@ -247,9 +229,8 @@ class PipeTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for stream in self._streams:
             stream.close()
-        if (
-            transport := getattr(self._process, "_transport", None)
-        ) is not None:  # else it stays open while a process of the server's has its pipes
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:  # it stays open while a process of the server's has its pipes
             transport.close()
             await asyncio.sleep(0)
 
@@ -285,16 +266,13 @@ class PipeTransport:
         try:
             message = _parsed(line)
         except ValidationError as error:
-            self._messages.add_line(
-                f"[not a message: {line[:200].decode(errors='replace').rstrip()}]"
-            )
-            why = ErrorData(
-                code=PARSE_ERROR, message=f"its answer cannot be read ({error.errors()[0]['msg']})"
-            )
+            shown = line[:200].decode(errors="replace").rstrip()
+            self._messages.add_line(f"[not a message: {shown}]")
+            text = f"its answer cannot be read ({error.errors()[0]['msg']})"
+            why = ErrorData(code=PARSE_ERROR, message=text)
             return [self._failed(each, why) for each in failed_requests(line, self._waiting)]
-        if (
-            isinstance(message, JSONRPCError) and message.id is None
-        ):  # it could not read a request, and does not know which
+        # It could not read a request, and does not know which.
+        if isinstance(message, JSONRPCError) and message.id is None:
             return [self._failed(each, message.error) for each in list(self._waiting.values())]
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._waiting.pop(str(message.id), None)
@@ -310,10 +288,8 @@ class PipeTransport:
             async for message in outgoing:
                 if isinstance(message.message, JSONRPCRequest):
                     self._waiting[str(message.message.id)] = message.message.id
-                self._process.stdin.write(
-                    message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-                    + b"\n"
-                )
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._process.stdin.write(f"{line}\n".encode())
                 await self._process.stdin.drain()
 
     async def _read_errors(self) -> None:
@@ -364,16 +340,12 @@ async def http_transport(
 ) -> AsyncIterator[Streams]:
     """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants
     that."""
-    headers = {
-        "accept-encoding": "identity",
-        **server.headers,
-    }  # so that answers can be mended, and their size is known
+    # Without compression answers can be mended, and their size is known.
+    headers = {"accept-encoding": "identity", **server.headers}
+    hooks = {"response": [_repair_response]}
     async with (
         httpx2.AsyncClient(
-            headers=headers,
-            auth=login,
-            timeout=_HTTP_TIMEOUT,
-            event_hooks={"response": [_repair_response]},
+            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks=hooks
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=LONGEST
