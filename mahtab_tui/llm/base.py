@@ -209,7 +209,6 @@ def retry_after(error: Exception) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """Write a long time in words, rounded up."""
     minutes = math.ceil(seconds / 60)
     return f"{minutes} minutes" if minutes < 120 else f"{math.ceil(minutes / 60):,} hours"
 
@@ -222,7 +221,6 @@ def _number(value: object) -> int | None:
 
 
 def _descriptions(error: Exception) -> Iterator[Mapping[str, Any]]:
-    """Yield the service's descriptions of an error, the innermost first."""
     body = getattr(error, "body", None)
     if isinstance(body, str):
         try:
@@ -244,7 +242,6 @@ def _field(error: Exception, name: str) -> str:
 
 
 def _error_text(error: Exception, secret: str) -> str:
-    """Return the service's message as one line, masked."""
     words = _field(error, "message")
     for body in _descriptions(error):
         # The provider behind OpenRouter, whose own message is only "Provider returned error".

@@ -148,7 +148,6 @@ class ChatClient:
         return self._facts or ServerFacts()
 
     def _read(self, exchange: Exchange, path: str, body: object, put: OnNews) -> None:
-        """Read an answer; runs on a thread."""
         kinds = {"ollama": OllamaAnswer, "anthropic": AnthropicAnswer}
         answer = kinds.get(self._dialect, CompletionAnswer)()
         try:
@@ -180,7 +179,6 @@ class ChatClient:
             exchange.close()
 
     def _check_status(self, exchange: Exchange) -> None:
-        """Raise the service's error, if it sends one in place of an answer."""
         status = exchange.status
         if 300 <= status < 400:
             location = str(exchange.headers.get("location") or "")[:200]

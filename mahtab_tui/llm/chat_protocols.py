@@ -120,7 +120,6 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _join_text(content: object) -> str:
-    """Return a text, or those of a list of blocks."""
     if isinstance(content, list):
         return "".join(
             _join_text(block.get("text")) for block in content if isinstance(block, dict)
@@ -553,7 +552,6 @@ class AnthropicAnswer(Answer):
 
 
 def _number(event: Mapping[str, Any]) -> int:
-    """Return the number of an event's block."""
     number = to_count(event.get("index"))
     if number is None:
         raise ModelError(NOT_AN_ANSWER)

@@ -174,7 +174,6 @@ def _tool_choice(choice: Any) -> Any:
 
 
 def _to_client_message(message: BaseMessage) -> dict[str, Any]:
-    """Return a message as the client takes it."""
     sent: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
     if isinstance(message, ToolMessage):
         sent["tool_call_id"] = message.tool_call_id
@@ -196,7 +195,6 @@ def _to_client_message(message: BaseMessage) -> dict[str, Any]:
 
 
 def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
-    """Return a text, or blocks if there are pictures among them."""
     blocks: list[dict[str, Any]] = []
     for block in message.content if isinstance(message.content, list) else ():
         if isinstance(block, str):

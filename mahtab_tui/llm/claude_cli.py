@@ -258,7 +258,6 @@ class ChatClaudeCLI(BaseChatModel):
         return self._conversations[-1]
 
     def _replace(self, used: ClaudeConversation, system: str) -> None:
-        """Replace a process that has answered its one question."""
         with self._one_at_a_time:
             if self._closed:
                 return
@@ -272,7 +271,6 @@ class ChatClaudeCLI(BaseChatModel):
         conversation.process.close()
 
     def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
-        """Yield the words of a turn as they come, until it ends or is stopped."""
         last_event = time.monotonic()
         stopping = 0.0
         while not turn.ended:
@@ -349,7 +347,6 @@ def _chunk(text: str = "", **fields: Any) -> ChatGenerationChunk:
 
 
 def _message(message: BaseMessage) -> ClaudeMessage:
-    """Return a message as the CLI takes it."""
     if isinstance(message.content, str):
         return ClaudeMessage(message.type, message.content, (message.content,))
     parts: list[str | tuple[str, str]] = []
@@ -364,7 +361,6 @@ def _message(message: BaseMessage) -> ClaudeMessage:
 
 
 def _content(parts: Sequence[str | tuple[str, str]]) -> _Content:
-    """Return what is sent: a text, or blocks if there are pictures among the parts."""
     if all(isinstance(part, str) for part in parts):
         return "".join(map(str, parts))
     blocks: list[dict[str, Any]] = []

@@ -283,7 +283,6 @@ class ClaudeTurn:
 
 
 def _limit_notices(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-    """Yield a message if one of the account's limits is reached or nearly reached."""
     status, kind = info.get("status"), str(info.get("rateLimitType") or "")
     until, extra = "", bool(info.get("isUsingOverage"))
     with contextlib.suppress(OverflowError, OSError, ValueError, TypeError):
@@ -320,13 +319,11 @@ def _window(used_by: Mapping[str, Any], model: str) -> int | None:
 
 
 def _usage(usage: Any, names: Sequence[str] = _COUNTS) -> TokenCounts:
-    """Read the counts of a message or a result."""
     counts = (_mapping(usage).get(name) for name in names)
     return TokenCounts(*(count if isinstance(count, int) else 0 for count in counts))
 
 
 def _each(fold: Callable[[Iterable[int]], int], *usages: TokenCounts) -> TokenCounts:
-    """Combine counts field by field."""
     return TokenCounts(*(fold(counts) for counts in zip(*usages, strict=True)))
 
 
@@ -612,7 +609,6 @@ def _live(
     lines: queue.Queue[dict[str, Any] | None],
     errors: deque[str],
 ) -> None:
-    """Start the process and read its output until it ends."""
     try:
         child = start()
     except BaseException as error:
@@ -648,7 +644,6 @@ def _signal_group(child: subprocess.Popen[bytes], number: signal.Signals) -> Non
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process group, which would otherwise outlive this program."""
     _signal_group(child, signal.SIGTERM)
     try:
         child.wait(REACTION)

@@ -97,7 +97,6 @@ class EmbeddingModel:
         return os.environ.get(f"{name.upper()}_API_KEY") or self._api_keys.get(name, "")
 
     def _make(self) -> Embeddings:
-        """Make the model. Raises `ModelError`."""
         try:
             import numpy  # noqa: F401 - what its vectors are compared with
             from langchain.embeddings import init_embeddings

@@ -182,7 +182,6 @@ class Exchange:
         self.status, self.headers = self._response.status, self._response.headers
 
     def _connected(self) -> http.client.HTTPConnection:
-        """Open a connection. Raises `ModelError`, `TimeoutError`."""
         try:
             connection = _connection(urlsplit(self._service.address), self._timeout)
             connection.connect()

@@ -203,7 +203,6 @@ def background(
 
 
 def _server_lines(servers: Sequence[ListedServer]) -> str:
-    """List the servers, then the tools that were used, as many as fit."""
     lines = [
         f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
         for server in servers
@@ -222,7 +221,6 @@ def _server_lines(servers: Sequence[ListedServer]) -> str:
 
 
 def _listed(skills: Mapping[str, str]) -> str:
-    """List as many skills as fit, one a line; the model can search for the rest."""
     lines, room = [], SKILLS_ROOM
     for name, description in sorted(skills.items()):
         lines.append(
@@ -469,5 +467,4 @@ def user_turn(
 
 
 def _line(text: str) -> str:
-    """Return text as one line, since names and values may contain anything."""
     return " ".join(escape_for_model(text).split("\n"))

@@ -30,11 +30,9 @@ def parse_sampling(**options: float | None) -> Sampling:
     """Return the options that are given. Raises `ValueError` with a sentence."""
     chosen = {name: value for name, value in options.items() if value is not None}
     for name, value in chosen.items():
-        whole = name == "seed"
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(
-                f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}."
-            )
+        kinds, kind = (int, "whole number") if name == "seed" else (int | float, "number")
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise ValueError(f"{name} must be a {kind}, not {value!r}.")
     return chosen
 
 
@@ -105,7 +103,9 @@ def server_address(provider: str) -> str:
     host = os.environ.get(f"{provider.upper()}_HOST", "").strip() or "127.0.0.1"
     scheme, _, rest = host.rpartition("://")
     rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")
-    return f"{scheme or 'http'}://{rest if ':' in rest or scheme == 'https' else f'{rest}:{SERVERS[provider]}'}"
+    if ":" not in rest and scheme != "https":
+        rest = f"{rest}:{SERVERS[provider]}"
+    return f"{scheme or 'http'}://{rest}"
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
@@ -125,7 +125,7 @@ def find_server(provider: str, seconds: float) -> FoundServer | None:
     names = [model.get(name) for model in models if isinstance(model, dict)]
     if models and not any(isinstance(each, str) for each in names):
         return None
-    return FoundServer(provider, address, tuple(each for each in names if _is_name(each))[:_MOST])
+    return FoundServer(provider, address, tuple(filter(_is_name, names))[:_MOST])
 
 
 def find_servers(seconds: float) -> list[FoundServer]:
@@ -153,21 +153,19 @@ def first_model() -> str:
 
     Servers of other people are left out: they would get questions that nobody meant for them.
     """
-    servers = (
-        server
-        for server in find_servers(_LIMIT)
-        if not _is_of_another_person(urlsplit(server.address).port)
-    )
-    return next((spec for server in servers for spec in server.specs), "")
+    for server in find_servers(_LIMIT):
+        if server.models and not _is_of_another_person(urlsplit(server.address).port):
+            return server.specs[0]
+    return ""
 
 
 def only_model(provider: str) -> str:
     """Return the name of the one model that a server has. Raises `ModelError`."""
     server = find_server(provider, _LONGER)
     if server is None:
-        where = server_address(provider)
+        variable = f"{provider.upper()}_HOST"
         raise ModelError(
-            f"No {provider} server answers at {where}. Start it, or set {provider.upper()}_HOST to its address."
+            f"No {provider} server answers at {server_address(provider)}. Start it, or set {variable} to its address."
         )
     if not server.models:
         raise ModelError(f"The server at {server.address} has no model yet.")
@@ -180,8 +178,6 @@ def only_model(provider: str) -> str:
 
 
 def _listens(provider: str, seconds: float) -> bool:
-    """Tell whether something listens at a server's address: on this machine that is known at
-    once."""
     try:
         url = urlsplit(server_address(provider))
         with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
@@ -194,17 +190,13 @@ def _is_of_another_person(port: int | None) -> bool:
     """Tell whether another person of this machine listens at a port. Only Linux says so."""
     for table in ("tcp", "tcp6"):
         try:
-            sockets = [
-                line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
-            ]
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
         except OSError:
             continue
-        for _, local, _, state, _, _, _, owner, *_ in sockets:
-            if (
-                state == _LISTENING
-                and int(local.rpartition(":")[2], 16) == port
-                and int(owner) not in (os.getuid(), *_SERVICES)
-            ):
+        for line in lines:
+            _, local, _, state, _, _, _, owner, *_ = line.split()
+            is_here = state == _LISTENING and int(local.rpartition(":")[2], 16) == port
+            if is_here and int(owner) not in (os.getuid(), *_SERVICES):
                 return True
     return False
 
@@ -349,13 +341,17 @@ def get_llm(
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
 
     The name of a model on this machine's only server may be left out; then the server is asked, for
-    a moment. timeout: seconds without a response before an answer is abandoned. on_notice: called
-    with what the user should know (retries, billing). folder: returns the folder for the `claude`
-    CLI before each call, since the CLI tells its model where it runs; by default this program's.
-    provider: for a name without one. base_url: the address of a service compatible with OpenAI's,
-    for models of ``openai:``. api_keys: keys that are not in the environment, by provider;
-    "openai_compatible" for the service at `base_url`. claude_api_key: whether the CLI gets the
-    environment's ANTHROPIC_API_KEY. max_tokens: of one answer; by default the model's limit.
+    a moment.
+
+    timeout: seconds without a response before an answer is abandoned.
+    on_notice: called with what the user should know (retries, billing).
+    folder: returns the folder in which the `claude` CLI runs, before each call, since the CLI tells
+    its model; by default this program's.
+    provider: for a name without one.
+    base_url: the address of a service compatible with OpenAI's, for models of ``openai:``.
+    api_keys: keys that are not in the environment, by provider; "openai_compatible" for `base_url`.
+    claude_api_key: whether the CLI gets the environment's ANTHROPIC_API_KEY.
+    max_tokens: of one answer; by default the model's limit.
     thinking: whether a model of the CLI thinks before it answers.
     """
     service = find_service(
@@ -376,21 +372,18 @@ def get_llm(
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-        options |= {"max_tokens": max_tokens, "thinking": thinking}
         return ChatClaudeCLI(
             model=model or None,
             on_notice=on_notice,
             folder=folder,
             use_api_key=claude_api_key,
+            max_tokens=max_tokens,
+            thinking=thinking,
             **options,
         )
-    if provider == "demo":
-        from mahtab_tui.llm.scripted import ChatDemo
+    from mahtab_tui.llm.scripted import ChatDemo, ChatReplay
 
-        return ChatDemo()
-    from mahtab_tui.llm.scripted import ChatReplay
-
-    return ChatReplay.from_file(Path(model))
+    return ChatDemo() if provider == "demo" else ChatReplay.from_file(Path(model))
 
 
 @dataclass(frozen=True)
@@ -469,7 +462,6 @@ def find_service(
 
 
 def _address(provider: str) -> str:
-    """Return where a provider's service is: its own address, or where a variable says."""
     if provider in SERVERS:
         return f"{server_address(provider)}/v1"
     named = (os.environ.get(name) for name in _ADDRESSES[provider])

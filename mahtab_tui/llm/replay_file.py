@@ -108,7 +108,6 @@ def read_replay(path: Path) -> list[ReplayLine]:
 
 
 def _parse_line(line: str) -> ReplayLine:
-    """Parse a line. Raises `ValueError` with the reason."""
     try:
         given = json.loads(line)
     except json.JSONDecodeError as error:
@@ -126,7 +125,6 @@ def _parse_line(line: str) -> ReplayLine:
 
 
 def _checked(given: Any, names: Collection[str], what: str) -> dict[str, Any]:
-    """Return an object whose fields are all known. Raises `ValueError`."""
     if not isinstance(given, dict):
         raise ValueError(f"{what} must be a JSON object")
     if unknown := sorted(given.keys() - set(names)):

@@ -154,8 +154,6 @@ FINAL(f"{who}{have}:\\n{lines}")
 
 
 class _Variable(NamedTuple):
-    """A variable as the prompt describes it."""
-
     name: str
     type: str
     text: str
@@ -234,7 +232,6 @@ def answer(messages: Sequence[BaseMessage]) -> str:
 
 
 def _report(outputs: Sequence[tuple[str, str]]) -> str:
-    """Answer from the output of cells. Raises `ModelError` if one failed."""
     printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
     text = "\n".join(output for output in printed if output)
     if any('status="error"' in attributes for attributes, _ in outputs):
@@ -276,7 +273,6 @@ def _reply(question: str, texts: Sequence[str]) -> str:
 
 
 def _variables(texts: Sequence[str]) -> list[_Variable]:
-    """Return the variables from the newest message that describes them."""
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
     listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     found: list[_Variable] = []

@@ -50,12 +50,9 @@ def write_plugin() -> Path:
 def server_command() -> list[str]:
     """Return the command that starts the server, with full paths: the installed program, or else
     this interpreter."""
-    program = find_program("mahtab-tui")
-    return (
-        [os.path.abspath(program), "mcp"]
-        if program
-        else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
-    )
+    if program := find_program("mahtab-tui"):
+        return [os.path.abspath(program), "mcp"]
+    return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 
 def render_configuration(client: ClientName, words: list[str]) -> str:
@@ -78,18 +75,16 @@ def render_configuration(client: ClientName, words: list[str]) -> str:
 def configuration_file(client: ClientName, project: Path) -> Path:
     """Return a client's configuration file: the project's for Claude Code, the user's for Codex."""
     if client == "codex":
-        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
+        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "config.toml")
     return project / ".mcp.json"
 
 
 def install(client: ClientName, project: Path) -> Path:
     """Add the server to a client's configuration; returns the file. Raises `InstallError`."""
     path = configuration_file(client, project)
+    add = _add_section if client == "codex" else _add_server
     try:
-        before = read_text(path)
-        write_text(
-            path, _add_section(path, before) if client == "codex" else _add_server(path, before)
-        )
+        write_text(path, add(path, read_text(path)))
     except SettingsError as error:
         raise InstallError(f"{error} It was left as it is.") from None
     return path

@@ -53,7 +53,6 @@ def check_arguments(arguments: Mapping[str, Any], schema: Any) -> None:
 
 
 def _size(value: Any) -> int:
-    """Count the values in a schema or in arguments, up to a number that is too large."""
     count, left = 0, [value]
     while left and count <= _MOST_STEPS:
         each = left.pop()
@@ -178,7 +177,7 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema
     names = [name for name in required[: MOST_PARAMETERS + 1] if isinstance(name, str)]
-    missing = {name: {} for name in names if name not in properties}
+    missing: dict[str, Any] = {name: {} for name in names if name not in properties}
     return {**schema, "properties": {**properties, **missing}} if missing else schema
 
 
@@ -238,7 +237,6 @@ def _about(about: Mapping[str, Any]) -> str:
 
 
 def _is_plain(default: Any) -> bool:
-    """Whether a default can be written in a signature."""
     if isinstance(default, str):
         return len(default) <= 100
     return isinstance(default, bool | int | float) and -(2**63) < default < 2**63
@@ -291,7 +289,6 @@ def _part(block: ContentBlock) -> dict[str, Any]:
 
 
 def _text(text: str) -> dict[str, Any]:
-    """Return JSON as a value, and other text as it is."""
     if text[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]"):
         try:
             check_bare(text.encode(errors="replace"), MOST_OUTSIDE_TEXTS)

@@ -286,7 +286,6 @@ class Servers:
         loop.call_soon_threadsafe(loop.stop)
 
     def _submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run on the loop what `work` makes there."""
         with self._lock:
             if self._closed:
                 raise ServerError("The session was closed.")
@@ -299,7 +298,6 @@ class Servers:
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     def _connection(self, python: str) -> Connection:
-        """Called on the loop."""
         from mahtab_tui.servers.connection import Connection
 
         if python not in self.states:

@@ -125,7 +125,6 @@ class ToolRepairStream(ReceivedStream):
 
 
 def _simpler(tool: Any) -> Iterator[Any]:
-    """Yield descriptions of a tool with less of what may be odd in its own."""
     if isinstance(tool, dict):
         schema, annotations = tool.get("inputSchema"), tool.get("annotations")
         names = ("name", "title", "description")
@@ -139,7 +138,6 @@ def _simpler(tool: Any) -> Iterator[Any]:
 
 
 def _fault(tool: Any) -> str | None:
-    """Return in a few words what is wrong with the description of a tool."""
     try:
         validate_server_result("tools/list", _VERSION, {"tools": [tool]})
     except ValidationError as error:
@@ -261,8 +259,6 @@ class PipeTransport:
             incoming.close()
 
     def _messages_in(self, line: bytes) -> Sequence[JSONRPCMessage]:
-        """Return the message of a line; if it cannot be read, the failures of the requests that
-        wait for it."""
         try:
             message = _parsed(line)
         except ValidationError as error:
@@ -301,7 +297,6 @@ class PipeTransport:
                 await asyncio.sleep(_REST if len(data) == 65536 else 0)
 
     async def _end(self) -> None:
-        """Close stdin, and end the program if that does not."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -312,7 +307,6 @@ class PipeTransport:
         self._signal(signal.SIGKILL)  # what it has started
 
     async def _exit_code(self) -> int | None:
-        """Wait a moment for its end."""
         loop = asyncio.get_running_loop()
         until = loop.time() + GRACE
         # Not `Process.wait`, which waits also for what the program has started, if that has its
@@ -327,7 +321,6 @@ class PipeTransport:
 
 
 def _parsed(line: bytes) -> JSONRPCMessage:
-    """Return the message of a line. Raises `ValidationError`."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
