@@ -50,11 +50,7 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 def report() -> Iterator[str]:
     """Yield a line for each check, with advice if something is missing."""
-    settings, problem = None, ""
-    try:
-        settings = load_settings()
-    except SettingsError as error:  # the lines about the kernel and the configuration show it
-        problem = str(error)
+    settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     if sys.platform == "win32":
@@ -92,6 +88,15 @@ def _model_servers(servers: Sequence[FoundServer]) -> str:
         found.append(f"{models} at {server.address}")
     nothing = "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
     return _line("models", "; ".join(found) or nothing)
+
+
+def _settings() -> tuple[Settings | None, str]:
+    """Return the settings; or None and why they cannot be used, which the lines about the kernel and
+    the configuration show."""
+    try:
+        return load_settings(), ""
+    except SettingsError as error:
+        return None, str(error)
 
 
 def _kernel(settings: Settings) -> str:

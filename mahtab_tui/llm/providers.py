@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
@@ -305,81 +305,69 @@ def check_name(spec: str) -> None:
         read_replay(Path(model))
 
 
-def check_model(
-    spec: str,
-    *,
-    provider: str | None = None,
-    base_url: str | None = None,
-    api_keys: Mapping[str, str] | None = None,
-    claude_api_key: bool = False,
-) -> None:
-    """Check early, without loading anything, whether a model is available; arguments as for
-    `get_llm`. Raises `ModelError`."""
-    spec = full_name(spec, provider)
+class ModelAccess(TypedDict, total=False):
+    """What is needed to reach a provider; `Settings.model_access` has it."""
+
+    provider: str | None
+    """For a name without one."""
+    base_url: str | None
+    """The address of a service compatible with OpenAI's, for models of ``openai:``."""
+    api_keys: Mapping[str, str]
+    """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
+    claude_api_key: bool
+    """Whether the `claude` CLI gets the environment's ANTHROPIC_API_KEY."""
+
+
+class ModelOptions(ModelAccess, total=False):
+    """How a model is reached and answers."""
+
+    timeout: float | None
+    """Seconds without a response before an answer is abandoned."""
+    on_notice: OnNotice | None
+    """Called with what the user should know (retries, billing)."""
+    folder: Callable[[], str] | None
+    """Returns the folder in which the `claude` CLI runs, before each call, since the CLI tells its
+    model; by default this program's."""
+    max_tokens: int | None
+    """Of one answer; by default the model's limit."""
+    thinking: bool
+    """Whether a model of the CLI thinks before it answers."""
+
+
+def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
+    """Check early, without loading anything, whether a model is available. Raises `ModelError`."""
+    spec = full_name(spec, access.get("provider"))
     check_name(spec)
     provider, _ = split_spec(spec)
     if provider == "claude" and find_program("claude") is None:
         raise ModelError(
             "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo."
         )
-    _key(provider, spec, base_url, api_keys)
+    _key(provider, spec, access.get("base_url"), access.get("api_keys"))
 
 
-def get_llm(
-    spec: str,
-    *,
-    timeout: float | None = None,
-    on_notice: OnNotice | None = None,
-    folder: Callable[[], str] | None = None,
-    provider: str | None = None,
-    base_url: str | None = None,
-    api_keys: Mapping[str, str] | None = None,
-    claude_api_key: bool = False,
-    max_tokens: int | None = None,
-    thinking: bool = True,
-) -> BaseChatModel:
+def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
 
     The name of a model on this machine's only server may be left out; then the server is asked, for
     a moment.
-
-    timeout: seconds without a response before an answer is abandoned.
-    on_notice: called with what the user should know (retries, billing).
-    folder: returns the folder in which the `claude` CLI runs, before each call, since the CLI tells
-    its model; by default this program's.
-    provider: for a name without one.
-    base_url: the address of a service compatible with OpenAI's, for models of ``openai:``.
-    api_keys: keys that are not in the environment, by provider; "openai_compatible" for `base_url`.
-    claude_api_key: whether the CLI gets the environment's ANTHROPIC_API_KEY.
-    max_tokens: of one answer; by default the model's limit.
-    thinking: whether a model of the CLI thinks before it answers.
     """
-    service = find_service(
-        spec,
-        timeout=timeout,
-        provider=provider,
-        base_url=base_url,
-        api_keys=api_keys,
-        max_tokens=max_tokens,
-    )
-    if service is not None:
+    if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
         return ChatService.of(service)
-    spec = full_name(spec, provider)
-    provider, model = split_spec(spec)
+    provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
-        options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         return ChatClaudeCLI(
             model=model or None,
-            on_notice=on_notice,
-            folder=folder,
-            use_api_key=claude_api_key,
-            max_tokens=max_tokens,
-            thinking=thinking,
-            **options,
+            on_notice=options.get("on_notice"),
+            folder=options.get("folder"),
+            use_api_key=options.get("claude_api_key", False),
+            max_tokens=options.get("max_tokens"),
+            thinking=options.get("thinking", True),
+            timeout=options.get("timeout") or _TIMEOUT,
         )
     from mahtab_tui.llm.scripted import ChatDemo, ChatReplay
 
@@ -412,37 +400,26 @@ class Service:
 def find_service(
     spec: str,
     *,
-    timeout: float | None = None,
-    provider: str | None = None,
-    base_url: str | None = None,
-    api_keys: Mapping[str, str] | None = None,
-    max_tokens: int | None = None,
     address: str | None = None,
     api_key: str | None = None,
-    **_: Any,
+    **options: Unpack[ModelOptions],
 ) -> Service | None:
     """Return the service of a model, by its name; None if it has none, as `claude`. Raises
     `ModelError`.
 
     address: where the service is, whatever its provider; of all keys only `api_key` goes there.
-    Other arguments as for `get_llm`, whose further ones are ignored.
     """
-    spec = full_name(spec, provider)
+    spec = full_name(spec, options.get("provider"))
     provider, model = split_spec(spec)
     if provider not in PROVIDERS:
         return None
-    if address is not None:
-        base_url = address
-        if not model:
-            raise ModelError(f"Name a model as well, as in {provider}:NAME.")
-    elif provider != "openai":
-        base_url = None
-    if api_key is not None:
-        key_name, key = "api_key", api_key
-    elif address is not None and provider != "openai":
-        key_name, key = "api_key", ""
+    if address is not None and not model:
+        raise ModelError(f"Name a model as well, as in {provider}:NAME.")
+    base_url = address or (options.get("base_url") if provider == "openai" else None)
+    if api_key is not None or (address is not None and provider != "openai"):
+        key_name, key = "api_key", api_key or ""
     else:
-        key_name, key = _key(provider, spec, base_url, api_keys)
+        key_name, key = _key(provider, spec, base_url, options.get("api_keys"))
     root = (base_url or _address(provider)).rstrip("/")
     dialect = _DIALECTS.get(provider, "compatible")
     if provider == "openai" and base_url is not None:
@@ -453,10 +430,10 @@ def find_service(
         model=model or only_model(provider),
         provider=provider,
         priced_as=base_url or ("local" if provider in SERVERS else provider),
-        timeout=_TIMEOUT if timeout is None else timeout,
+        timeout=options.get("timeout") or _TIMEOUT,
         key=key_name,
         secret=key,
-        max_tokens=max_tokens,
+        max_tokens=options.get("max_tokens"),
         num_ctx=_OLLAMA_WINDOW if provider == "ollama" else None,
     )
 

@@ -10,17 +10,27 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
-from pydantic.dataclasses import dataclass
+from typing import Any
 
 from mahtab_tui.llm.base import ModelError
 
-_FIELDS = ("text", "error", "match", "repeat", "tokens_per_second", "usage")
-_COUNTS = ("input_tokens", "output_tokens", "cost")
+_COUNTS: dict[str, tuple[type, ...]] = {
+    "input_tokens": (int,),
+    "output_tokens": (int,),
+    "cost": (int, float, type(None)),
+}
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "error": (str,),
+    "match": (str, type(None)),
+    "repeat": (bool,),
+    "tokens_per_second": (int, float, type(None)),
+    "usage": (dict,),
+}
+"""The types of each field of a line, and of its usage."""
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 """Small pieces of a text; joined, they are the text again."""
 
@@ -30,23 +40,15 @@ def split_tokens(text: str) -> list[str]:
     return _TOKENS.findall(text)
 
 
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return text
-
-
-@dataclass(frozen=True, config=ConfigDict(strict=True))
+@dataclass(frozen=True)
 class ReplayLine:
     """One prepared answer, and the usage that the model reports for it."""
 
     text: str = ""
     error: str = ""
-    match: Annotated[str, AfterValidator(_pattern)] | None = None
+    match: str | None = None
     repeat: bool = False
-    tokens_per_second: Annotated[float, Field(gt=0)] | None = None
+    tokens_per_second: float | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
@@ -108,6 +110,7 @@ def read_replay(path: Path) -> list[ReplayLine]:
 
 
 def _parse_line(line: str) -> ReplayLine:
+    """Parse a line. Raises `ValueError` with the reason."""
     try:
         given = json.loads(line)
     except json.JSONDecodeError as error:
@@ -118,25 +121,24 @@ def _parse_line(line: str) -> ReplayLine:
     usage = _checked(found.pop("usage", {}), _COUNTS, "usage")
     if "text" not in found and "error" not in found:
         raise ValueError("it has neither text nor error")
+    line = ReplayLine(**found, **usage)
+    if line.tokens_per_second is not None and not line.tokens_per_second > 0:
+        raise ValueError("tokens_per_second: it must be more than 0")
     try:
-        return ReplayLine(**found, **usage)
-    except ValidationError as error:
-        raise ValueError(_describe(error)) from None
+        re.compile(line.match or "")
+    except re.error as error:
+        raise ValueError(f"match: not a regular expression: {error}") from None
+    return line
 
 
-def _checked(given: Any, names: Collection[str], what: str) -> dict[str, Any]:
+def _checked(given: Any, types: Mapping[str, tuple[type, ...]], what: str) -> dict[str, Any]:
+    """Return an object whose fields are known and of one of their types. Raises `ValueError`."""
     if not isinstance(given, dict):
         raise ValueError(f"{what} must be a JSON object")
-    if unknown := sorted(given.keys() - set(names)):
-        raise ValueError(f"{unknown[0]}: there is no such field; there are {', '.join(names)}")
+    for name, value in given.items():
+        if name not in types:
+            raise ValueError(f"{name}: there is no such field; there are {', '.join(types)}")
+        allowed = types[name]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
     return dict(given)
-
-
-def _describe(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    name, kind = problem["loc"][0], problem["type"]
-    if kind == "value_error":
-        return f"{name}: {problem['ctx']['error']}"
-    if kind == "greater_than":
-        return f"{name}: it must be more than 0"
-    return f"{name}: {type(problem['input']).__name__} is not what belongs there"

@@ -119,11 +119,10 @@ _SEARCH_TOKENS_PER_SECOND = 600.0
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
 _SEQUENCES = ("list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _COMMON_WORDS = frozenset(
-    "a about all an and any are as at by can characters column columns contain contains count data describe did do does draw each empty"
-    " entries find first for from give had happen happened has have head her how i in into is it item items its lack lacks last"
-    " letters line lines list look lot many me missing most name nan no not null number of on out overview please print row rows s see show"
-    " summarise summarize summary tail tell text than that the their them there these they this those top value values was were what when where"
-    " which who whole whom whose why will with without word words you your".split()
+    "a about all an and any are as at by can characters column columns contain contains count data describe did do does each empty find first for"
+    " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
+    " number of on out overview print row rows s see show summarise summarize summary tell text than that the their them there these they this"
+    " value values was were what when where which who why will with without word words you your".split()
 )
 """They change nothing in the answer to a question; a search does not look for them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
@@ -249,14 +248,11 @@ def _reply(question: str, texts: Sequence[str]) -> str:
         return "\n".join(lines) or (
             "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
         )
-    examples = [
-        "which variables are there?",
-        "make numbers = [3, 1, 2] in Python mode, then: describe numbers",
-    ]
-    for variable in reversed(variables):
-        name = variable.name
+    examples = ["which variables are there?", "describe numbers, after numbers = [3, 1, 2]"]
+    for variable in variables:
         if variable.type in ("DataFrame", *_SEQUENCES):
-            examples = [f"describe {name}", f"how many items has {name}?", f"first 5 of {name}"]
+            examples[1:] = [f"describe {variable.name}", f"how many items has {variable.name}?"]
+            break
     listed = "\n".join(f"- {example}" for example in examples)
     if re.search(r"\b(?:error|fix|wrong|failed|exception)\b", question, re.IGNORECASE):
         outputs = (each for text in texts for each in _OUTPUT.findall(text))
@@ -324,11 +320,10 @@ def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
         code += f"\nprint({made}.head(10))" if is_table else f"\nprint(*{made}[:10])"
         return f"I look for rows of `{name}` without {column}.", code
     count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
-    if asks("first|head|top|last|tail") and (count or not rest):
-        count = count or "5"
+    if asks("first|last") and (count or not rest):
         values = f"{name}.splitlines()" if kind == "str" else name
         values = values if is_table or kind in ("str", "list", "Series") else f"list({name})"
-        part = f"-{count}:" if asks("last|tail") else f":{count}"
+        part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
         return f"Here is a part of `{name}`.", f"print({values}[{part}])"
     if rest or (missing and not is_table):
         return None
@@ -336,8 +331,6 @@ def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
         unit, counted = "rows" if is_table else "items", name
         if kind == "str":
             unit, counted = "words", f"{name}.split()"
-            if asks("lines"):
-                unit, counted = "lines", f"{name}.splitlines()"
         code = f"print('{name} has', len({counted}), '{unit}')"
         return f"I count the {unit} of `{name}`.", code
     if missing or asks(r"describe|summar\w+|overview|show|print|look|tell|see|contains?|what"):

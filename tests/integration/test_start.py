@@ -48,7 +48,7 @@ def poisoned(project: Path) -> Path:
     [
         ["config"],
         ["doctor"],
-        ["ask", "--model", "demo", "what can you do?"],
+        ["ask", "--model", "demo", "which variables are there?"],
         ["skills", "list"],
         ["mcp", "install", "--print"],
     ],

@@ -22,7 +22,7 @@ from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app, main
 from mahtab_tui.cli.options import guard_terminal
 from mahtab_tui.settings import values as files
-from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.settings.model import Settings
 from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -572,7 +572,7 @@ def test_undo_limits_are_shown(
 ) -> None:
     monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
     monkeypatch.setattr("sys.platform", platform)
-    report = doctor._undo(load_settings())
+    report = doctor._undo(doctor._settings()[0])
     assert report.startswith(line) if platform == "darwin" else report == line
 
 
@@ -606,5 +606,5 @@ def test_saved_variables_are_shown(
         (folder / "1.variables").write_bytes(bytes(3 * 2**19))
     monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
     monkeypatch.setattr("sys.platform", platform)
-    report = doctor._variables(load_settings())
+    report = doctor._variables(doctor._settings()[0])
     assert report.startswith(line) if platform == "darwin" else report == line
