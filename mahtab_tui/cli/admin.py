@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -41,17 +43,22 @@ from mahtab_tui.knowledge.skills import (
 )
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
-from mahtab_tui.mcp.install import (
-    InstallError,
-    install,
-    render_configuration,
-    server_command,
-    write_plugin,
-)
 from mahtab_tui.settings import values
 from mahtab_tui.settings.mcp_servers import MASK
-from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
-from mahtab_tui.settings.sources import all_untrusted_settings, project_folder
+from mahtab_tui.settings.model import (
+    PACKAGE,
+    Settings,
+    SettingsError,
+    config_files,
+    home_folder,
+    load_settings,
+)
+from mahtab_tui.settings.sources import (
+    all_untrusted_settings,
+    project_folder,
+    read_config,
+    read_text,
+)
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 from mahtab_tui.system.processes import find_program
 
@@ -322,6 +329,124 @@ def check(
         raise typer.Exit(1)
 
 
+# Clients of the MCP server
+
+ClientName = Literal["claude-code", "codex"]
+
+_SERVER_NAME = "mahtab"
+_CODEX_SECONDS = 86_400
+"""Seconds that Codex waits for a call. Its default of 60 is too short for a long cell, or for a
+user to answer."""
+
+
+class InstallError(Exception):
+    """The configuration cannot be written; the message is a sentence."""
+
+
+def write_plugin() -> Path:
+    """Write the plug-in for Claude Code and return its folder. Raises `InstallError`.
+
+    Its ``.mcp.json`` is generated instead of shipped, because it names the program by its full
+    path: a client whose PATH lacks the program shows no error and has no tools.
+    """
+    folder = home_folder() / "claude-plugin"
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
+        values.write_text(
+            folder / ".mcp.json", render_configuration("claude-code", server_command())
+        )
+    except SettingsError as error:
+        raise InstallError(str(error)) from None
+    except OSError as error:
+        raise InstallError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    return folder
+
+
+def server_command() -> list[str]:
+    """Return the command that starts the server, with full paths: the installed program, or else
+    this interpreter."""
+    if program := find_program("mahtab-tui"):
+        return [os.path.abspath(program), "mcp"]
+    return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
+
+
+def render_configuration(client: ClientName, words: list[str]) -> str:
+    """Return the entry for a client's configuration file.
+
+    Codex queries its model before an optional server has listed its tools, so the server is marked
+    as required; it also abandons a call after a minute by default. Claude Code hides tools behind a
+    search unless they are always loaded.
+    """
+    if client == "codex":
+        # TOML basic strings have the syntax of JSON strings.
+        quoted = [json.dumps(word, ensure_ascii=False) for word in words]
+        start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
+        return f"[mcp_servers.{_SERVER_NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
+    return (
+        json.dumps({"mcpServers": {_SERVER_NAME: _entry(words)}}, indent=2, ensure_ascii=False)
+        + "\n"
+    )
+
+
+def configuration_file(client: ClientName, project: Path) -> Path:
+    """Return a client's configuration file: the project's for Claude Code, the user's for Codex."""
+    if client == "codex":
+        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "config.toml")
+    return project / ".mcp.json"
+
+
+def install(client: ClientName, project: Path) -> Path:
+    """Add the server to a client's configuration; returns the file. Raises `InstallError`."""
+    path = configuration_file(client, project)
+    add = _add_section if client == "codex" else _add_server
+    try:
+        values.write_text(path, add(path, read_text(path)))
+    except SettingsError as error:
+        raise InstallError(f"{error} It was left as it is.") from None
+    return path
+
+
+def _entry(words: list[str]) -> dict[str, Any]:
+    return {"command": words[0], "args": words[1:], "alwaysLoad": True}
+
+
+def _add_server(path: Path, before: str) -> str:
+    try:
+        known = json.loads(before or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
+    if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
+        raise InstallError(
+            f"{path} does not hold a list of servers (mcpServers), and was left as it is."
+        )
+    if _SERVER_NAME in known["mcpServers"]:
+        raise InstallError(_read_existing(path))
+    known["mcpServers"][_SERVER_NAME] = _entry(server_command())
+    return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+
+
+def _add_section(path: Path, before: str) -> str:
+    servers = read_config(path).get("mcp_servers")
+    if isinstance(servers, dict) and _SERVER_NAME in servers:
+        raise InstallError(_read_existing(path))
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    after = before + gap + render_configuration("codex", server_command())
+    try:
+        tomllib.loads(after)
+    except tomllib.TOMLDecodeError:
+        raise InstallError(
+            f"{path} lists its servers in a form to which no section can be added, and was left as it is."
+        ) from None
+    return after
+
+
+def _read_existing(path: Path) -> str:
+    return f"{path} already has a server named {_SERVER_NAME}, and was left as it is. Remove that entry, or edit it to match the output of --print."
+
+
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
 
 
@@ -356,7 +481,7 @@ def mcp(
 @mcp_app.command("install")
 def mcp_install(
     client: Annotated[
-        Literal["claude-code", "codex"],
+        ClientName,
         typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml"),
     ] = "claude-code",
     only_print: Annotated[
@@ -380,7 +505,6 @@ def mcp_plugin() -> None:
 
 
 _WIDEST = 100
-"""Maximum columns of a page on a terminal."""
 
 
 def overview() -> str:

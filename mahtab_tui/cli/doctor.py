@@ -36,9 +36,7 @@ from mahtab_tui.system.processes import find_program, langsmith_variable
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0
-"""Seconds to wait for model servers."""
 _MOST_NAMED = 5
-"""Maximum number of models listed per server."""
 _ROOM = 10
 """MiB of free space below which a disk counts as full."""
 

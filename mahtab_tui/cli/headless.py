@@ -121,7 +121,6 @@ ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CLOSE_SECONDS = 2.0
-"""Seconds to end the session's processes after a signal."""
 _REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 
 
@@ -132,7 +131,6 @@ class RecordPrinter(logging.Handler):
         super().__init__()
         self._as_json = as_json
         self.failures: set[str] = set()
-        """Errors that were already printed."""
         self.uncomputed: list[str] = []
         """Figures of the last answer that nothing computed."""
 

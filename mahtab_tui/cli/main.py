@@ -66,7 +66,6 @@ _CELLS = (".ipynb", ".py", ".md")
 """Suffixes of files opened as cells, unless an option makes them variables."""
 _LATEST = "latest"
 _DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
-"""Options whose value may be omitted, with their default values."""
 _REFUSALS = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),

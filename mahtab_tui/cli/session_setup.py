@@ -33,7 +33,6 @@ from mahtab_tui.system.imports import Lazy
 from mahtab_tui.system.processes import disable_langsmith
 
 LONGEST_NAME = 255
-"""Maximum bytes of a file name on Linux and macOS disks."""
 
 
 def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
@@ -97,9 +96,7 @@ class ResumedSession(NamedTuple):
     past: list[Record]
     notebook: NotebookFile | None
     kernel: str = ""
-    """The address of its kernel; empty for this machine."""
     problem: str = ""
-    """Explains why it does not run on its own kernel or interpreter."""
 
 
 def new_backend(settings: Settings, project: Path) -> SessionBackend:

@@ -216,7 +216,6 @@ AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists")]
 
 NEWEST = 50
-"""Default number of sessions to print."""
 _CATCH_UP = 0.3
 """Maximum seconds that a command spends on indexing sessions before it answers."""
 

@@ -41,7 +41,6 @@ class ToolCallPiece(NamedTuple):
     them."""
 
     number: int
-    """Number of the call, from 0."""
     id: str | None
     name: str | None
     arguments: str
@@ -139,9 +138,7 @@ class Answer:
 
     def __init__(self) -> None:
         self.begun = False
-        """Whether anything of an answer has come."""
         self.ended = False
-        """Whether nothing more follows."""
         self.reason = ""
         self.usage: TokenUsage | None = None
         self._model = ""
@@ -197,7 +194,6 @@ class CompletionAnswer(Answer):
         self._cost: object = None
         self._from_cache: int | None = None
         self._calls: list[str] = []
-        """The id of each call of a tool."""
         self._details: list[dict[str, Any]] = []
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
@@ -476,7 +472,6 @@ class AnthropicAnswer(Answer):
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, int] = {}
-        """Numbers of calls of tools, by block."""
         self._thoughts: dict[int, tuple[Mapping[str, Any], dict[str, list[str]]]] = {}
         """How each block of thinking began, and the pieces of its fields."""
         self._counts: dict[str, Any] = {}

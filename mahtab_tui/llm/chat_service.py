@@ -28,8 +28,8 @@ _SEEING = re.compile(r"gpt-4o|gpt-4\.|gpt-4-turbo|gpt-[5-9]|o[1-9]")
 
 
 class ChatService(BaseChatModel):
-    """A model of a service. Its failures are sentences (`ModelError`). It does not retry. Several
-    threads may use it."""
+    """A model of a service, with the fields of `providers.Service`. Its failures are sentences
+    (`ModelError`). It does not retry. Several threads may use it."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -37,19 +37,12 @@ class ChatService(BaseChatModel):
     address: str
     model: str
     provider: str
-    """The part of the name before the colon."""
     priced_as: str
-    """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
     timeout: float
-    """Seconds without a byte before the answer is abandoned."""
     key: str = ""
-    """The variable that holds the key."""
     secret: SecretStr = SecretStr("")
-    """The key."""
     max_tokens: int | None = None
-    """Most tokens of one answer; None: the model's limit."""
     num_ctx: int | None = None
-    """The context window that Ollama is asked for."""
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None

@@ -40,7 +40,6 @@ _CHECK_STOP = 0.1
 """Seconds between two checks whether the answer shall stop."""
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
-"""A text, or blocks."""
 _USUAL_WINDOW = 200_000
 """Tokens that a model can read, until the CLI has told."""
 
@@ -90,7 +89,6 @@ class ChatClaudeCLI(BaseChatModel):
     """Most tokens of one message, thinking included; the CLI continues by itself after it. None:
     the model's limit."""
     thinking: bool = True
-    """Whether it thinks before it answers."""
     folder: Callable[[], str] | None = None
     """Returns the folder to run in, before each call, since the CLI tells its model the folder; it
     reads nothing there. This program's folder if None, or if the folder cannot be entered."""
@@ -100,12 +98,10 @@ class ChatClaudeCLI(BaseChatModel):
     """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
     login."""
     processes: int = PROCESSES
-    """How many conversations are kept open."""
     for_checks: bool = False
     """Whether it checks answers: at low effort, and each conversation has only one question, so
     that a new process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
-    """Called with what the user should know: retries, billing."""
 
     reports_cost: ClassVar[bool] = True
     priced_as: ClassVar[str] = "anthropic"
@@ -309,7 +305,7 @@ class ChatClaudeCLI(BaseChatModel):
                 elif now - stopping > 2 * REACTION:
                     return  # `close` kills it
                 elif now - stopping > REACTION:
-                    process.signal_group(signal.SIGINT)
+                    process.send_signal(signal.SIGINT)
             elif now - last_event > self.timeout:
                 raise ModelError(
                     f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."

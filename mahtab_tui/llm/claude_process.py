@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import BUSY_STATUSES, ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.messages import REFUSED
-from mahtab_tui.system.processes import find_program, safe_path, tie_to_parent
+from mahtab_tui.system.processes import find_program, safe_path, signal_group, tie_to_parent
 
 # The events of a turn
 
@@ -107,7 +107,6 @@ class ProcessTotals(NamedTuple):
     """Usage of a process since its start."""
 
     cost: float = 0.0
-    """US dollars."""
     usage: TokenCounts = TokenCounts()
 
 
@@ -128,7 +127,6 @@ class ClaudeTurn:
         self.model = ""
         self.stop_reason: str | None = None
         self.spent = before
-        """Return the usage of the process, this turn included as far as it is known."""
         self.key_source = ""
         self.window: int | None = None
         """The tokens that the model can read, once the CLI has told."""
@@ -430,7 +428,6 @@ _MOST_TURNS = "3"
 """The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in
 another turn."""
 _LONGEST_ERROR = 10_000
-"""Bytes that are kept of a line that is no event."""
 RETRIES = 4
 REACTION = 2.0
 """Seconds that the process gets to react to an interrupt, and then to a signal."""
@@ -492,7 +489,6 @@ class ClaudeProcess:
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
-        """Its usage since its start."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
@@ -541,9 +537,9 @@ class ClaudeProcess:
         request = {"type": "control_request", "request_id": str(uuid.uuid4())}
         _run(self._write, {**request, "request": {"subtype": "interrupt"}})
 
-    def signal_group(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the process and its children."""
-        _signal_group(self._child, number)
+        signal_group(self._child.pid, number)
 
     def describe_exit(self) -> str:
         """Describe how it ended and its last error output in a sentence."""
@@ -638,17 +634,12 @@ def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:
             errors.append(line.decode("utf-8", "replace"))
 
 
-def _signal_group(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, number)
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
-    _signal_group(child, signal.SIGTERM)
+    signal_group(child.pid, signal.SIGTERM)
     try:
         child.wait(REACTION)
     except subprocess.TimeoutExpired:
-        _signal_group(child, signal.SIGKILL)
+        signal_group(child.pid, signal.SIGKILL)
         child.wait()
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:

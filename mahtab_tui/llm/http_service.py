@@ -22,7 +22,6 @@ from mahtab_tui import __version__
 from mahtab_tui.llm.base import BROKE_OFF, NOT_AN_ANSWER, ModelError, no_response_error
 
 _PIECE = 65_536
-"""Bytes that are read at once."""
 _IDLE_SECONDS = 30.0
 """How long an unused connection is kept. Later a router on the way may have forgotten it."""
 _END_SECONDS = 0.2
@@ -80,7 +79,6 @@ class Exchange:
         """timeout: seconds without a byte before it fails."""
         self.status = 0
         self.headers = Message()
-        """Headers of the response."""
         self._service = service
         self._timeout = timeout
         self._lock = threading.Lock()

@@ -324,14 +324,11 @@ class ModelOptions(ModelAccess, total=False):
     timeout: float | None
     """Seconds without a response before an answer is abandoned."""
     on_notice: OnNotice | None
-    """Called with what the user should know (retries, billing)."""
     folder: Callable[[], str] | None
     """Returns the folder in which the `claude` CLI runs, before each call, since the CLI tells its
     model; by default this program's."""
     max_tokens: int | None
-    """Of one answer; by default the model's limit."""
     thinking: bool
-    """Whether a model of the CLI thinks before it answers."""
 
 
 def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
@@ -392,7 +389,6 @@ class Service:
     secret: str = field(repr=False)
     """The key; empty if there is none."""
     max_tokens: int | None
-    """Most tokens of one answer; None: the model's limit."""
     num_ctx: int | None = None
     """The context window that Ollama is asked for."""
 
@@ -461,7 +457,6 @@ def _key(
 
 
 _LISTING_S = 1.0
-"""Seconds to wait for the servers."""
 _PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 

@@ -121,14 +121,14 @@ def _parse_line(line: str) -> ReplayLine:
     usage = _checked(found.pop("usage", {}), _COUNTS, "usage")
     if "text" not in found and "error" not in found:
         raise ValueError("it has neither text nor error")
-    line = ReplayLine(**found, **usage)
-    if line.tokens_per_second is not None and not line.tokens_per_second > 0:
+    answer = ReplayLine(**found, **usage)
+    if answer.tokens_per_second is not None and not answer.tokens_per_second > 0:
         raise ValueError("tokens_per_second: it must be more than 0")
     try:
-        re.compile(line.match or "")
+        re.compile(answer.match or "")
     except re.error as error:
         raise ValueError(f"match: not a regular expression: {error}") from None
-    return line
+    return answer
 
 
 def _checked(given: Any, types: Mapping[str, tuple[type, ...]], what: str) -> dict[str, Any]:

@@ -79,7 +79,6 @@ DEAR = (5e-6, 25e-6)
 """US dollars for a token read and a token written by an expensive model, for estimates if prices
 are unknown."""
 _MANY = 1_000
-"""Tokens to look up a price for."""
 _MOST = 32_000
 """Tokens of the longest answer, if unknown."""
 _BYTES_PER_TOKEN = 3
@@ -102,7 +101,6 @@ class Tariff(NamedTuple):
     priced_as: str
     """See `price`."""
     max_tokens: int | None
-    """Most tokens of one answer; None if unknown."""
 
     @property
     def needs_table(self) -> bool:
@@ -316,7 +314,6 @@ class UsageStats:
 
 
 _NAMES = range(16, 41)
-"""Cells that the names in the table may have."""
 _FIGURES = 52
 """Cells of the rest of a line."""
 
@@ -341,9 +338,7 @@ class Spending:
         self.trees: dict[str, UsageStats] = {}
         """By id of the search."""
         self._queries: dict[str, str] = {}
-        """Question of each search."""
         self._questions: dict[int, str] = {}
-        """The words of each question, by its number."""
         self._max_usd = max_usd
         self._reserved = 0.0
         self._unpriced_model = ""

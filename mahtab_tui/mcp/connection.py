@@ -112,7 +112,6 @@ def _open_log(path: Path) -> TextIOWrapper:
 
 
 PROGRESS_SECONDS = 1.0
-"""Seconds between two progress reports of a running call."""
 
 REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
@@ -194,11 +193,8 @@ class SessionConnection:
         self._end_reason = ""
         self._listener: asyncio.Task[None] | None = None
         self.session = ""
-        """The session's name."""
         self.pid = 0
-        """The process id of its program."""
         self.name = ""
-        """The agent's name in the session."""
 
     @classmethod
     async def join(

@@ -101,10 +101,8 @@ ERROR = 4_000
 """Characters of a traceback that are always allowed, even if the agent wants less output."""
 
 CHANGES = 20
-"""Maximum number of changed names to list; the others are only counted."""
 
 SUMMARY = 60
-"""Maximum characters of a changed variable's summary."""
 
 
 class EvalArguments(Arguments):
@@ -210,7 +208,6 @@ def shorten_traceback(text: str) -> str:
 
 
 PACKAGE_OUTPUT = 20_000
-"""Maximum characters of a package manager's output in an answer."""
 
 PACKAGE_OUTPUT_CHARS = 2_000
 """Maximum characters of its output in a progress report."""
@@ -261,11 +258,9 @@ class AttachOptions(NamedTuple):
     """The server's options for sessions on a screen."""
 
     at_once: bool = False
-    """Whether to start in shared mode."""
     session: str | None = None
     """The session's name or process id; None for the session of the project's folder."""
     never: bool = False
-    """Whether to stay in private mode."""
 
 
 class ToolHandlers:
@@ -282,7 +277,6 @@ class ToolHandlers:
         secrets: Secrets,
     ) -> None:
         self.secrets = secrets
-        """Masked in answers."""
         self._format = format
         self._journal = journal
         self._cwd = cwd

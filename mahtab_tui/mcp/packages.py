@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +20,7 @@ from mahtab_tui.kernel.launch import (
     environment_prefix,
 )
 from mahtab_tui.mcp.tools import McpToolError
-from mahtab_tui.system.processes import find_program
+from mahtab_tui.system.processes import find_program, signal_group
 from mahtab_tui.worker.magic_commands import PIP
 
 Kind = Literal["interpreter", "project"] | EnvironmentKind
@@ -96,7 +95,6 @@ class PackageCommands:
     commands: list[list[str]]
     cwd: Path
     environment: dict[str, str]
-    """Variables in addition to the server's own."""
     note: str = ""
 
 
@@ -230,8 +228,7 @@ async def run_command(
             await on_text(decoder.decode(data))
         return await process.wait()
     except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        signal_group(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await process.wait()
         raise

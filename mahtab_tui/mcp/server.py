@@ -60,7 +60,6 @@ def take_stdio() -> ProtocolStreams:
 
 
 LOG_TAIL = 50_000
-"""Characters at the end of the log to return."""
 
 VARIABLE = "mahtab://variable/"
 

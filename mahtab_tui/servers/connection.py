@@ -57,7 +57,6 @@ _FAILURES = (
     anyio.BrokenResourceError,
     anyio.ClosedResourceError,
 )
-"""How a request fails."""
 
 
 class Connection:
@@ -87,10 +86,8 @@ class Connection:
         self._client: Client | None = None
         self._closed = Closed()
         self._limit: asyncio.Timeout | None = None
-        """The time for the start."""
         self._listed: dict[str, types.Tool] = {}
         self._schemas: dict[str, Mapping[str, Any]] = {}
-        """Schemas of the tools' arguments."""
         self._restarts = 0
         """How often it was started again since it last answered a call."""
 
@@ -330,7 +327,6 @@ LOGIN_SECONDS = 600.0
 _HOST = "127.0.0.1"
 _BACK = "/callback"
 _LONGEST = 16_384
-"""Bytes of a request of the browser."""
 _BROWSER_SECONDS = 10.0
 
 

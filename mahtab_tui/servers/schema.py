@@ -114,7 +114,6 @@ class Parameter(NamedTuple):
     """A parameter of a function."""
 
     name: str
-    """A Python name."""
     wire: str
     """The argument's name for the server."""
     annotation: str
@@ -127,7 +126,6 @@ class ToolSignature(NamedTuple):
     """A tool as a function."""
 
     name: str
-    """A Python name, unique in its server."""
     wire: str
     """The tool's name for the server."""
     parameters: tuple[Parameter, ...]
@@ -135,7 +133,6 @@ class ToolSignature(NamedTuple):
     """Whether it takes other arguments, by name."""
     doc: str
     summary: str
-    """The first line of the description."""
     read_only: bool
     """Whether the server says that it changes nothing."""
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mahtab_tui.servers.connection import Connection
 
 _LARGEST = 1_000_000
-"""Bytes of the file."""
 _SECRET = ("access_token", "refresh_token", "client_secret")
 
 
@@ -128,11 +127,9 @@ class ServerState:
         self.about = ""
         """Its own words, one line."""
         self.stale = False
-        """Whether the server says that its tools have changed."""
         self.tools: Mapping[str, ToolSignature] = {}
         """By the server's own names."""
         self.revision = 0
-        """Counts the changes of the tools."""
         self.used: dict[str, None] = {}
         """The tools that were called, in the order of their first call: what the model gets
         changes seldom."""
@@ -161,7 +158,6 @@ class ServerState:
 _WORD = re.compile(r"[a-z0-9]+")
 _MOST = 100
 _PATIENCE = 10.0
-"""Seconds to wait for servers that start."""
 
 
 def format_matches(

@@ -10,7 +10,6 @@ import asyncio
 import codecs
 import contextlib
 import json
-import os
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -40,7 +39,7 @@ from pydantic import ValidationError
 from mahtab_tui.servers.schema import MOST_OUTSIDE_TEXTS
 from mahtab_tui.servers.servers import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.system.processes import tie_to_parent
+from mahtab_tui.system.processes import signal_group, tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 
 _SURROGATES = re.compile(
@@ -51,9 +50,7 @@ _SURROGATES = re.compile(
 _OF_A_MESSAGE = re.compile(rb"""["']jsonrpc["']|\A\s*\{\s*\Z""")
 """Occurs in messages, also broken ones, and not in what a server prints by mistake."""
 _VERSION = "2025-11-25"
-"""Version of the protocol, for descriptions of tools."""
 _ANY = {"type": "object"}
-"""The schema of a tool that takes any arguments."""
 
 ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
 
@@ -154,7 +151,6 @@ TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB o
 GRACE = 0.5
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
-"""Seconds."""
 _BUSY, _REST = 0.02, 0.02
 """Seconds for which messages are read without a pause, and of the pause, in which other threads go
 on."""
@@ -171,7 +167,6 @@ class Closed:
         self.event = asyncio.Event()
         self.why = ""
         self.code: int | None = None
-        """The exit code of a program."""
 
     def set(self, why: str = "") -> None:
         self.why = self.why or why
@@ -302,9 +297,9 @@ class PipeTransport:
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._exit_code() is not None:
                 break
-            self._signal(number)
+            signal_group(self._process.pid, number)
         await self._exit_code()
-        self._signal(signal.SIGKILL)  # what it has started
+        signal_group(self._process.pid, signal.SIGKILL)  # what it has started
 
     async def _exit_code(self) -> int | None:
         loop = asyncio.get_running_loop()
@@ -314,10 +309,6 @@ class PipeTransport:
         while self._process.returncode is None and loop.time() < until:
             await asyncio.sleep(_LOOK_AGAIN)
         return self._process.returncode
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
 
 
 def _parsed(line: bytes) -> JSONRPCMessage:

@@ -24,7 +24,6 @@ _ARGUMENT = re.compile(
 )
 _ONE = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"'])++""")
 _LONGEST = 500
-"""Characters of a rule."""
 _ANY = "*"
 
 
@@ -70,7 +69,6 @@ class Rule(NamedTuple):
     more: bool
     """Whether other arguments may follow."""
     text: str
-    """As the user has written it."""
 
     def matches(self, call: Call) -> bool:
         """Tell whether a call is one of those. An argument that is not known counts against the

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 MCP_JSON = ".mcp.json"
 _LARGEST = 1_000_000
-"""Bytes of the file."""
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 """Occurs in names of variables and headers whose values are masked."""

@@ -65,7 +65,6 @@ _FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
 _PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a provider's or a gateway's key."""
 _LONGEST = 200
-"""Characters of a path in a sentence."""
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
@@ -112,7 +111,6 @@ class Settings(BaseSettings):
     )
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
-    """The values from the command line."""
     _untrusted: tuple[str, ...] = PrivateAttr(())
     _other_keys: tuple[str, ...] = PrivateAttr(())
     """Keys outside the settings that are secrets too: those of untrusted files, and those in the

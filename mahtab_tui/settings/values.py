@@ -275,7 +275,6 @@ _EXAMPLES = {
     "keymap": '# [keymap]\n# toggle-mode = ""',
     "mcp": '# [mcp]\n# github = { command = "npx", args = ["-y", "@modelcontextprotocol/server-github"] }',
 }
-"""Entry for each table."""
 
 
 def template() -> str:
