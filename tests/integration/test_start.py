@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.cli.admin import server_command
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.knowledge.code import CodeSearcher
-from mahtab_tui.mcp.install import server_command
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.worker.magic_commands import PIP
 from tests.integration.kernels import Cells, executable
@@ -48,7 +48,7 @@ def poisoned(project: Path) -> Path:
     [
         ["config"],
         ["doctor"],
-        ["ask", "--model", "demo", "what can you do?"],
+        ["ask", "--model", "demo", "which variables are there?"],
         ["skills", "list"],
         ["mcp", "install", "--print"],
     ],
