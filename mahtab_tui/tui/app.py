@@ -32,10 +32,9 @@ from mahtab_tui.tui.commands.registry import (
 )
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.layout import UiState
-from mahtab_tui.tui.main_screen import Panes
+from mahtab_tui.tui.greeting import Offers
+from mahtab_tui.tui.main_screen import Panes, UiState
 from mahtab_tui.tui.namespace import NamespacePane
-from mahtab_tui.tui.offers import Offers
 from mahtab_tui.tui.session_port import LiveSettings, SessionPort
 from mahtab_tui.tui.terminal_app import (
     RATE,
@@ -203,7 +202,9 @@ class QuitFlow:
         names = (
             0
             if self._keeps_namespace
-            else self._session.namespace_store.count_unsaved(self._panes.namespace.created_count)
+            else self._session.namespace_store.count_unsaved(
+                self._panes.namespace.variables.created_count
+            )
         )
         queued, notebook = self._panes.queued, self._session.notebook
         return [
@@ -400,7 +401,7 @@ class MahtabApp(TerminalApp[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
-        from mahtab_tui.tui.option_list import SafeCommandPalette
+        from mahtab_tui.tui.textual_fixes import SafeCommandPalette
 
         self.push_screen(SafeCommandPalette(id="--command-palette"))
 

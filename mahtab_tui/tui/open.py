@@ -28,7 +28,7 @@ from mahtab_tui.store.corruption import is_corrupt
 from mahtab_tui.store.history import History
 from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.layout import UiState
+from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp
 from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, report_thread_failures
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
-    from mahtab_tui.tui.layout import UiState
-    from mahtab_tui.tui.namespace.rows import Preview
+    from mahtab_tui.tui.main_screen import UiState
+    from mahtab_tui.tui.namespace import Preview
     from mahtab_tui.tui.screens.listing import ModelPicker
     from mahtab_tui.tui.terminal_app import TerminalApp
     from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -147,11 +147,11 @@ class LiveSettings:
 
 
 class SessionPort:
-    """Implements `tui.port.PanePort`."""
+    """Lets the panes reach the session, the editor and other screens."""
 
     def __init__(self, app: App[int], session: Session) -> None:
         self._app = app
-        self._session = session
+        self.session = session
 
     @property
     def _panes(self) -> Screen[object]:
@@ -169,7 +169,7 @@ class SessionPort:
 
     def enter(self, mode: Mode, text: str) -> None:
         if not self._is_masked(mode, text):
-            self._session.submit(mode, text)
+            self.session.submit(mode, text)
             self._transcript.action_scroll_end()
 
     def edit(self, mode: Mode, text: str) -> None:
@@ -201,31 +201,31 @@ class SessionPort:
         self._editor.focus()
 
     def run_notebook_cell(self, number: int, code: str) -> None:
-        run_notebook(self._app, self._session, lambda notebook: notebook.run(number, code))
+        run_notebook(self._app, self.session, lambda notebook: notebook.run(number, code))
 
     def run_up_to(self, number: int | None) -> None:
-        run_notebook(self._app, self._session, lambda notebook: notebook.run_up_to(number))
+        run_notebook(self._app, self.session, lambda notebook: notebook.run_up_to(number))
 
     def mention(self, what: str) -> None:
         self._editor.mention(what)
         self._editor.focus()
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self._session.hide(entry, hidden)
+        self.session.hide(entry, hidden)
 
     def undo(self, cell: int) -> None:
-        ask_to_undo(self._app, self._session, cell)
+        ask_to_undo(self._app, self.session, cell)
 
     def pin(self, entry: str, pinned: bool) -> None:
-        self._session.pin(entry, pinned)
+        self.session.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
         self._open_pager(
-            f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell)
+            f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self.session.output(cell)
         )
 
     def open_stored_output(self, number: int) -> None:
-        if (notebook := self._session.notebook) is not None:
+        if (notebook := self.session.notebook) is not None:
             title = f"Stored output of cell {number} of the notebook"
             self._open_pager(
                 title, f"notebook-cell-{number}.txt", lambda: notebook.stored_output(number)
@@ -235,7 +235,7 @@ class SessionPort:
         from mahtab_tui.tui.screens.output import PagerScreen
 
         self._app.push_screen(
-            PagerScreen(title, file, fetch, self._session.open_inspector(), self._folder)
+            PagerScreen(title, file, fetch, self.session.open_inspector(), self._folder)
         )
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
@@ -245,7 +245,7 @@ class SessionPort:
             PicturesScreen(
                 cell,
                 [DisplayedPicture(*each) for each in pictures],
-                self._session.open_inspector(),
+                self.session.open_inspector(),
                 self._folder,
             )
         )
@@ -255,7 +255,7 @@ class SessionPort:
 
         self._app.push_screen(
             InspectorScreen(
-                "table", self._session.open_inspector(), self.run, path=(["shown", key],)
+                "table", self.session.open_inspector(), self.run, path=(["shown", key],)
             )
         )
 
@@ -271,7 +271,7 @@ class SessionPort:
             [TracebackFrame(*frame) for frame in cell.frames],
             at,
             code_of,
-            self._session.open_inspector(),
+            self.session.open_inspector(),
             self._folder,
             self,
         )
@@ -281,7 +281,7 @@ class SessionPort:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self._session.code_for_variable(name)
+        code = self.session.code_for_variable(name)
         if not code:
             self._app.notify(f"{why} No cell of this session made it.", severity="warning")
         elif not self._editor.is_empty:
@@ -301,24 +301,24 @@ class SessionPort:
         self._app.push_screen(
             InspectorScreen(
                 name,
-                self._session.open_inspector(),
+                self.session.open_inspector(),
                 self.run,
-                private=self._session.private.is_private(name),
+                private=self.session.private.is_private(name),
             )
         )
 
     def preview(self, name: str, height: int, width: int) -> Preview:
-        from mahtab_tui.tui.namespace.actions import load_preview
+        from mahtab_tui.tui.namespace import load_preview
 
-        return load_preview(self._session.open_inspector(), name, height, width)
+        return load_preview(self.session.open_inspector(), name, height, width)
 
     def mark_private(self, name: str, private: bool) -> None:
-        self._session.kernel_control.mark_private(name, private)
+        self.session.kernel_control.mark_private(name, private)
 
     def run(self, code: str) -> None:
-        self._session.submit("python", code)
+        self.session.submit("python", code)
 
     @property
     def _folder(self) -> Path:
         """The folder that relative paths refer to."""
-        return Path(self._session.kernel.info().local_folder)
+        return Path(self.session.kernel.info().local_folder)

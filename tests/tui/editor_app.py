@@ -20,8 +20,7 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.editor.completion import Complete
-from mahtab_tui.tui.editor.help_card import Explain, Suggest
+from mahtab_tui.tui.editor.completion import Complete, Explain, Suggest
 from mahtab_tui.tui.editor.pane import FindChips
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables

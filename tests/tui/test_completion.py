@@ -13,8 +13,7 @@ from textual.pilot import Pilot
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
-from mahtab_tui.tui.editor.completion import CompletionList
-from mahtab_tui.tui.editor.help_card import HelpCard
+from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete
 from mahtab_tui.worker.completion.cursor import explain_at
 from tests.tui.editor_app import SIZE, EditorApp, app_of, screen_text, until, write

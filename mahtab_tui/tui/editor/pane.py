@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.attached import MentionChip
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History
-    from mahtab_tui.tui.editor.help_card import Explain, HelpCard, Suggest
+    from mahtab_tui.tui.editor.completion import Explain, HelpCard, Suggest
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
@@ -325,7 +325,7 @@ class EditorPane(Widget):
         if self._area.python:
             self._area.completer.close()
             if self._card is None:
-                from mahtab_tui.tui.editor.help_card import HelpCard
+                from mahtab_tui.tui.editor.completion import HelpCard
 
                 self._card = HelpCard(self._explain)
                 self.mount(self._card)

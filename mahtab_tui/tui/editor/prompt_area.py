@@ -21,7 +21,7 @@ from mahtab_tui.tui.find import Pattern
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History, HistoryEntry
-    from mahtab_tui.tui.editor.help_card import InlineSuggester, Suggest
+    from mahtab_tui.tui.editor.completion import InlineSuggester, Suggest
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
@@ -149,7 +149,7 @@ class PromptArea(CodeArea):
         self.completer = Completer(self, completions, complete, complete_question, slash)
         self.suggester: InlineSuggester | None = None
         if suggest is not None:
-            from mahtab_tui.tui.editor.help_card import InlineSuggester
+            from mahtab_tui.tui.editor.completion import InlineSuggester
 
             self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs

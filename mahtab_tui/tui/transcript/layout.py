@@ -29,7 +29,7 @@ from mahtab_tui.tui.rows.row import (
     paragraph,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.transcript.entries import Activity, NotebookWords
+from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
 from mahtab_tui.tui.transcript.output import OutputRows
 
 if TYPE_CHECKING:

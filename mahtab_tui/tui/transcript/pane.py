@@ -16,12 +16,12 @@ from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.editor.pane import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
-from mahtab_tui.tui.transcript.entries import NotebookWords, output_text
+from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
 from mahtab_tui.tui.transcript.output import FRAME, VALUE, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.port import TranscriptPort
+    from mahtab_tui.tui.session_port import SessionPort
 
 MOST_FIGURES = 4
 """Maximum number of an answer's figures in its menu, each leading to its cell."""
@@ -147,7 +147,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
-    def __init__(self, port: TranscriptPort, *, id: str | None = None) -> None:
+    def __init__(self, port: SessionPort, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._port = port
 

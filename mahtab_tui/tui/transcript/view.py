@@ -21,6 +21,7 @@ from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import Pattern, PatternTimeout
 from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,
@@ -35,8 +36,7 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
-from mahtab_tui.tui.transcript.entries import output_text
-from mahtab_tui.tui.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
+from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
-from mahtab_tui.tui.theme import Palette
-from mahtab_tui.tui.transcript.fold import Transcript
-from mahtab_tui.tui.transcript.greeting import (
+from mahtab_tui.tui.greeting import (
     TITLE_HEIGHT,
     GreetingLines,
     greeting_rows,
     text_columns,
 )
+from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
+from mahtab_tui.tui.theme import Palette
+from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
 
 if TYPE_CHECKING:
